@@ -1,0 +1,42 @@
+"""The one error a user is meant to read, and the checks that raise it."""
+
+import math
+from typing import Any
+
+
+class InputError(ValueError):
+    """A request that cannot be met; its message is one line naming the value and what is allowed."""
+
+
+def is_concrete_number(value: Any) -> bool:
+    """Whether ``value`` is a plain number that can be compared now (a traced JAX value cannot)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def check_range(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+) -> None:
+    """Raise ``InputError`` unless ``low <= value <= high`` (``low < value`` when ``open_low``).
+
+    Values traced by JAX pass: their concrete source was checked before tracing.
+    """
+    if isinstance(value, (bool, str)) or value is None:
+        raise InputError(f"{name} = {value!r} is not a number")
+    if not is_concrete_number(value):
+        return
+    inside = (value > low if open_low else value >= low) and value <= high
+    if not inside or math.isnan(value):
+        bracket = "(" if open_low else "["
+        raise InputError(f"{name} = {value} is outside its range {bracket}{low}, {high}]")
+
+
+def check_choice(name: str, value: Any, allowed: Any) -> None:
+    """Raise ``InputError`` unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        known = ", ".join(str(choice) for choice in allowed)
+        raise InputError(f"{name} = {value!r} is unknown; allowed: {known}")

@@ -1,0 +1,108 @@
+"""Links, the chain that joins them, and the estimator they make.
+
+An estimator turns a batch of rollouts into advantages. It is a pair in the manner of optax:
+``init() -> state`` and ``update(rollouts, state) -> (advantages, state)``, both pure. A link is one stage of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import array_namespace
+from jaxtyping import Shaped
+
+from simlab.errors import InputError
+from simlab.rollouts import FIELDS, Array, Rollouts
+
+Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
+State = Any
+PlainLink = Callable[[Array, Rollouts], Array]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One stage of an estimator.
+
+    Attributes:
+        update: ``(advantages, rollouts, state) -> (advantages, state)``.
+        init: ``() -> state``, a tuple of floats; ``()`` for a link without memory.
+        needs: fields of ``Rollouts`` that the link reads.
+        unit_rewards: whether the formula is defined only for rewards in [0, 1].
+    """
+
+    update: Callable[[Array, Rollouts, State], tuple[Array, State]]
+    init: Callable[[], State] = tuple
+    needs: frozenset[str] = frozenset({"rewards"})
+    unit_rewards: bool = False
+
+
+def stateless(function: PlainLink, *, needs: frozenset[str] = frozenset(), unit_rewards: bool = False) -> Link:
+    """A link without memory from ``function(advantages, rollouts) -> advantages``."""
+
+    def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
+        return function(advantages, rollouts), state
+
+    return Link(update, needs=needs | {"rewards"}, unit_rewards=unit_rewards)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A chain of links applied to the rewards; build one with ``chain``."""
+
+    links: tuple[Link, ...]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Fields of ``Rollouts`` that an engine must supply."""
+        return frozenset({"rewards"}).union(*(link.needs for link in self.links))
+
+    @property
+    def unit_rewards(self) -> bool:
+        """Whether rewards must lie in [0, 1] for the formula to be defined."""
+        return any(link.unit_rewards for link in self.links)
+
+    def init(self) -> State:
+        """The state before the first batch: one entry a link."""
+        return tuple(link.init() for link in self.links)
+
+    def update(self, rollouts: Rollouts, state: State) -> tuple[Advantages, State]:
+        """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0."""
+        xp = array_namespace(rollouts.rewards)
+        advantages, following = rollouts.rewards, []
+        for link, memory in zip(self.links, state, strict=True):
+            advantages, remembered = link.update(advantages, rollouts, memory)
+            following.append(remembered)
+        if rollouts.mask is not None:
+            present = rollouts.mask if advantages.ndim == 2 else rollouts.mask[..., None]
+            advantages = xp.where(present, advantages, xp.zeros_like(advantages))
+        return advantages, tuple(following)
+
+
+def chain(*stages: Link | Estimator | PlainLink) -> Estimator:
+    """Join stages into an estimator; the first receives the rewards.
+
+    A stage is a ``Link``, another estimator (its links are spliced in), or any plain function
+    ``(advantages, rollouts) -> advantages``, which needs no registration.
+
+    Raises:
+        InputError: for a stage that is none of these, or a link that needs an unknown field.
+
+    >>> import numpy as np
+    >>> double = chain(lambda advantages, rollouts: 2 * advantages)
+    >>> double.update(Rollouts(np.array([[0.0, 1.0]])), double.init())[0]
+    array([[0., 2.]])
+    """
+    links: list[Link] = []
+    for stage in stages:
+        if isinstance(stage, Estimator):
+            links.extend(stage.links)
+        elif isinstance(stage, Link):
+            links.append(stage)
+        elif callable(stage):
+            links.append(stateless(stage))
+        else:
+            raise InputError(f"stage {stage!r} is not a link; allowed: Link, Estimator, or a plain function")
+    for link in links:
+        if unknown := link.needs - FIELDS:
+            raise InputError(f"a link needs {sorted(unknown)}; allowed: {sorted(FIELDS)}")
+    return Estimator(tuple(links))

@@ -1,0 +1,138 @@
+"""Names of the registered estimators, and the ways in by name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from simlab.errors import InputError, check_choice
+from simlab.estimators.base import Estimator
+from simlab.rollouts import Array, Rollouts, check_rollouts
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A named estimator: its constructor, and its tag, the place in the paper that defines it."""
+
+    name: str
+    tag: str
+    build: Callable[..., Estimator]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters with their defaults."""
+        return {name: parameter.default for name, parameter in inspect.signature(self.build).parameters.items()}
+
+    @property
+    def summary(self) -> str:
+        """First line of the constructor's docstring."""
+        return (self.build.__doc__ or "").strip().splitlines()[0]
+
+
+_REGISTRY: dict[str, Registered] = {}
+REGISTRY: Mapping[str, Registered] = MappingProxyType(_REGISTRY)
+
+
+def register(tag: str) -> Callable[[Callable[..., Estimator]], Callable[..., Estimator]]:
+    """Decorator that lists a constructor under its own name.
+
+    Raises:
+        InputError: for a name that is taken, or a parameter without a default.
+    """
+
+    def add(build: Callable[..., Estimator]) -> Callable[..., Estimator]:
+        entry = Registered(build.__name__, tag, build)
+        if entry.name in _REGISTRY:
+            raise InputError(f"estimator {entry.name!r} is registered already; choose another name")
+        if bare := [name for name, default in entry.parameters.items() if default is inspect.Parameter.empty]:
+            raise InputError(f"estimator {entry.name!r}: parameters {bare} need a default")
+        _REGISTRY[entry.name] = entry
+        return build
+
+    return add
+
+
+def estimator(name: str, **parameters: Any) -> Estimator:
+    """Build a registered estimator by name.
+
+    Raises:
+        InputError: for an unknown name or parameter, or a parameter outside its range.
+
+    >>> estimator("f_grpo", gamma=0.5).needs
+    frozenset({'rewards'})
+    """
+    check_choice("estimator", name, sorted(REGISTRY))
+    entry = REGISTRY[name]
+    for parameter in parameters:
+        if parameter not in entry.parameters:
+            known = ", ".join(entry.parameters) or "none"
+            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {known}")
+    return entry.build(**parameters)
+
+
+def advantages(
+    name: str | Estimator,
+    rewards: Array,
+    *,
+    mask: Array | None = None,
+    old_logp: Array | None = None,
+    **parameters: Any,
+) -> Array:
+    """Advantages of one batch, in the shape and array library of ``rewards``.
+
+    Args:
+        name: a registered estimator's name, or an estimator.
+        rewards: (G,) one group, or (P, G); integers are read as floats.
+        mask: true where a rollout exists, in the shape of ``rewards``.
+        old_logp: (..., T) sampling log-probabilities, for estimators that need them.
+        parameters: of the named estimator.
+
+    Raises:
+        InputError: for an unknown name or parameter, rewards that are not finite or (for some estimators) outside
+            [0, 1], or arrays of the wrong shape.
+
+    >>> import numpy as np
+    >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
+    array([ 0.75, -0.25, -0.25, -0.25])
+    """
+    if isinstance(name, Estimator) and parameters:
+        raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
+    chosen = name if isinstance(name, Estimator) else estimator(name, **parameters)
+    rewards = _as_float_array(rewards)
+    if rewards.ndim not in (1, 2):
+        raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")
+    one_group = rewards.ndim == 1
+
+    def batched(array: Array | None) -> Array | None:
+        return array[None, ...] if one_group and array is not None else array
+
+    rollouts = Rollouts(batched(rewards), old_logp=batched(old_logp), mask=batched(mask))
+    check_rollouts(rollouts, chosen.needs)
+    check_reward_range(chosen, rollouts.rewards)
+    result, _ = chosen.update(rollouts, chosen.init())
+    return result[0, ...] if one_group else result
+
+
+def check_reward_range(chosen: Estimator, rewards: Array) -> None:
+    """Raise ``InputError`` if the estimator is defined only for rewards in [0, 1] and these are not."""
+    xp = array_namespace(rewards)
+    if chosen.unit_rewards and bool(xp.any((rewards < 0) | (rewards > 1))):
+        low, high = float(xp.min(rewards)), float(xp.max(rewards))
+        raise InputError(f"rewards span [{low:g}, {high:g}]; this estimator is defined for rewards in [0, 1]")
+
+
+def _as_float_array(rewards: Any) -> Array:
+    """Lists become NumPy arrays; integers and booleans become the library's default float."""
+    if isinstance(rewards, (list, tuple)):
+        try:
+            rewards = np.asarray(rewards, dtype=float)
+        except ValueError:
+            raise InputError("rewards are ragged; allowed: equal groups, or a mask") from None
+    xp = array_namespace(rewards)
+    if xp.isdtype(rewards.dtype, "real floating"):
+        return rewards
+    return xp.astype(rewards, xp.asarray(0.0).dtype)

@@ -1,0 +1,60 @@
+"""Links that treat correct and incorrect rollouts differently."""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import check_range
+from simlab.estimators.base import Link, stateless
+from simlab.rollouts import Array, Rollouts, batch_mean, is_correct
+
+
+def divide_negative(advantages: Array, delta: Array | float) -> Array:
+    """Advantages with those below 0 divided by ``delta``."""
+    xp = array_namespace(advantages)
+    return xp.where(advantages < 0, advantages / delta, advantages)
+
+
+def divide_failures(delta: float = 1.0) -> Link:
+    """Divide negative advantages by ``delta`` ``[fade:asym-grpo]``; below 1 failures dominate.
+
+    Raises:
+        InputError: unless ``delta`` is above 0.
+    """
+    check_range("delta", delta, 0, open_low=True)
+    return stateless(lambda advantages, rollouts: divide_negative(advantages, delta))
+
+
+def attenuate_successes(alpha: float = 1.0) -> Link:
+    """Multiply positive advantages by min(1, omega / alpha) ``[a-grae:eq-13]``.
+
+    omega is the mean reward of the batch ``[a-grae:eq-11]``; the paper takes alpha 1 for MATH and 0.5 for
+    multimodal tasks. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: unless ``alpha`` is above 0.
+    """
+    check_range("alpha", alpha, 0, open_low=True)
+
+    def attenuate(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        share = batch_mean(rollouts.rewards, rollouts) / alpha
+        share = xp.where(share < 1, share, xp.ones_like(share))
+        return xp.where(advantages > 0, advantages * share, advantages)
+
+    return stateless(attenuate, unit_rewards=True)
+
+
+def outcome(success: float, failure: float) -> Link:
+    """Replace the advantage by ``success`` on correct rollouts and ``failure`` on incorrect ones.
+
+    Raises:
+        InputError: for a value that is not a number.
+    """
+    check_range("success", success)
+    check_range("failure", failure)
+
+    def replace(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        correct = is_correct(rollouts)
+        return xp.where(correct, xp.full_like(advantages, success), xp.full_like(advantages, failure))
+
+    return stateless(replace)
