@@ -1,6 +1,7 @@
 """The one error a user is meant to read, and the checks that raise it."""
 
 import math
+from numbers import Real
 from typing import Any
 
 
@@ -9,8 +10,8 @@ class InputError(ValueError):
 
 
 def is_concrete_number(value: Any) -> bool:
-    """Whether ``value`` is a plain number that can be compared now (a traced JAX value cannot)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether ``value`` is a Python or NumPy number, to be compared now (a traced JAX value cannot be)."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_range(

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from simlab.errors import InputError
 
 Array = Any
+Scalar = float | Array  # a number, which JAX may trace
 
 
 class Rollouts(NamedTuple):
@@ -50,11 +51,11 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
     for name in sorted(needs & FIELDS):
         if getattr(rollouts, name) is None:
             raise InputError(f"rollouts carry no {name}, which this estimator needs")
-    for name in ("old_logp", "entropy", "topn_logp", "token_mask"):
+    for name, axes in (("old_logp", 3), ("entropy", 3), ("topn_logp", 4), ("token_mask", 3)):
         field = getattr(rollouts, name)
-        if field is not None and tuple(field.shape[:2]) != tuple(rewards.shape):
+        if field is not None and (field.ndim != axes or tuple(field.shape[:2]) != tuple(rewards.shape)):
             raise InputError(
-                f"{name} has shape {tuple(field.shape)}; its first two axes must be {tuple(rewards.shape)}"
+                f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {tuple(rewards.shape)}"
             )
 
 
@@ -63,6 +64,8 @@ def _mask_fits(rollouts: Rollouts) -> bool:
         return False
     if tuple(rollouts.mask.shape) != tuple(rollouts.rewards.shape):
         raise InputError(f"mask has shape {tuple(rollouts.mask.shape)}; allowed: {tuple(rollouts.rewards.shape)}")
+    if not array_namespace(rollouts.mask).isdtype(rollouts.mask.dtype, "bool"):
+        raise InputError(f"mask has dtype {rollouts.mask.dtype}; allowed: bool")
     return True
 
 
@@ -105,14 +108,17 @@ def group_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
     return xp.where(freedom > 0, xp.sqrt(squares / safe), xp.zeros_like(squares))
 
 
-def is_uniform(rollouts: Rollouts) -> Bool[Array, "P 1"]:
-    """Whether all rewards of a group are equal, compared exactly and not through a rounded mean."""
+def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:
+    """Whether all rewards of a group are equal, compared exactly and not through a rounded mean.
+
+    With ``axis=None``, whether all rewards of the batch are, (1, 1).
+    """
     xp = array_namespace(rollouts.rewards)
     rewards, highest, lowest = rollouts.rewards, rollouts.rewards, rollouts.rewards
     if rollouts.mask is not None:
         highest = xp.where(rollouts.mask, rewards, xp.full_like(rewards, -float("inf")))
         lowest = xp.where(rollouts.mask, rewards, xp.full_like(rewards, float("inf")))
-    return xp.max(highest, axis=-1, keepdims=True) <= xp.min(lowest, axis=-1, keepdims=True)
+    return xp.max(highest, axis=axis, keepdims=True) <= xp.min(lowest, axis=axis, keepdims=True)
 
 
 def is_correct(rollouts: Rollouts) -> Bool[Array, "P G"]:

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.rollouts import FIELDS, Array, Rollouts
+from simlab.rollouts import FIELDS, Array, Rollouts, Scalar
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 
@@ -37,10 +37,10 @@ class Surrogate:
 
 def reinforce() -> Surrogate:
     """J = A log pi: the coefficient is A, whatever the ratio ``[fade:eq-1]``."""
-    return Surrogate(lambda ratio, advantages, rollouts: ratio * 0 + advantages)
+    return Surrogate(lambda ratio, advantages, rollouts: array_namespace(ratio).ones_like(ratio) * advantages)
 
 
-def ppo_clip(eps_low: float = 0.2, eps_high: float = 0.2) -> Surrogate:
+def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
     """J = min(ratio A, clip(ratio, 1 - eps_low, 1 + eps_high) A) ``[f-grpo:eq-14]``.
 
     The coefficient is ratio A, and 0 where clipping has taken over: A > 0 above 1 + eps_high, A < 0 below
@@ -60,7 +60,7 @@ def ppo_clip(eps_low: float = 0.2, eps_high: float = 0.2) -> Surrogate:
     return Surrogate(coefficient)
 
 
-def cispo(eps_low: float = 1.0, eps_high: float = 5.0) -> Surrogate:
+def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
     """J = sg(clip(ratio, 1 - eps_low, 1 + eps_high)) A log pi ``[f-grpo:eq-16]``.
 
     The coefficient is the clipped ratio times A; the defaults clip to [0, 6].

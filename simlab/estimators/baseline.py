@@ -31,13 +31,11 @@ def center(baseline: str = "mean") -> Link:
         xp = array_namespace(advantages)
         centered = advantages - baseline_mean(advantages, rollouts, baseline)
         centered = centered - baseline_mean(centered, rollouts, baseline)
-        uniform = is_uniform(rollouts)
+        uniform = is_uniform(rollouts, axis=None if baseline == "batch_mean" else -1)
         if baseline == "leave_one_out":
             count = group_count(rollouts)
             others = xp.where(count > 1, count - 1, xp.ones_like(count))
             centered = centered * (count / others)
-        if baseline == "batch_mean":
-            uniform = xp.all(uniform) & (xp.max(rollouts.rewards) <= xp.min(rollouts.rewards))
         return xp.where(uniform, xp.zeros_like(centered), centered)
 
     return stateless(subtract)

@@ -4,10 +4,10 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Link, stateless
-from simlab.rollouts import Array, Rollouts, batch_mean, group_mean, solve_rate
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, solve_rate
 
 
-def focal(gamma: float = 1.0) -> Link:
+def focal(gamma: Scalar = 1.0) -> Link:
     """Multiply by (1 - X/G)^gamma, X the number of correct rollouts ``[f-grpo:eq-12]``.
 
     Raises:
@@ -21,7 +21,7 @@ def focal(gamma: float = 1.0) -> Link:
     return stateless(weigh)
 
 
-def power(alpha: float = 2.0) -> Link:
+def power(alpha: Scalar = 2.0) -> Link:
     """Multiply by (1 - mean(r))^(alpha - 1), 0^0 being 1 ``[fade:power-alpha]``. Defined for rewards in [0, 1].
 
     Raises:

@@ -7,6 +7,7 @@ from simlab.estimators.registry import estimator, register
 from simlab.estimators.scale import divide_by_mean, divide_by_std
 from simlab.estimators.schedule import fade_schedule
 from simlab.estimators.sign import attenuate_successes, divide_failures, outcome
+from simlab.rollouts import Scalar
 
 
 @register("fade:reinforce")
@@ -27,7 +28,7 @@ def dr_grpo() -> Estimator:
 
 
 @register("f-grpo:eq-3")
-def grpo(ddof: int = 0, eps: float = 1e-6) -> Estimator:
+def grpo(ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """GRPO: A = (r - mean(r)) / (std(r) + eps).
 
     The papers state neither ``eps`` nor whether the std is the population's (``ddof=0``, from which FADE derives)
@@ -65,13 +66,13 @@ def nsr() -> Estimator:
 
 
 @register("fade:w-reinforce")
-def w_reinforce(success: float = 0.1) -> Estimator:
+def w_reinforce(success: Scalar = 0.1) -> Estimator:
     """W-REINFORCE: A = ``success`` on correct rollouts, -1 on incorrect ones."""
     return chain(outcome(success, -1.0))
 
 
 @register("f-grpo:eq-13")
-def f_grpo(gamma: float = 1.0, base: str | Estimator = "grpo") -> Estimator:
+def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     """F-GRPO: the base's advantages times the focal weight (1 - X/G)^gamma.
 
     ``base`` is any registered name or estimator; ``gamma=0`` is the base itself.
@@ -87,19 +88,19 @@ def f_grpo(gamma: float = 1.0, base: str | Estimator = "grpo") -> Estimator:
 
 
 @register("fade:asym-grpo")
-def asym_grpo(delta: float = 1.0) -> Estimator:
+def asym_grpo(delta: Scalar = 1.0) -> Estimator:
     """AsymGRPO: mean GRPO with the failures divided by delta."""
     return chain(center("mean"), divide_failures(delta))
 
 
 @register("fade:power-alpha")
-def power_alpha(alpha: float = 2.0) -> Estimator:
+def power_alpha(alpha: Scalar = 2.0) -> Estimator:
     """Power-alpha: A = (1 - mean(r))^(alpha - 1) (r - mean(r)); for rewards in [0, 1]."""
     return chain(center("mean"), power(alpha))
 
 
 @register("a-grae:eq-12")
-def a_grae(alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Estimator:
+def a_grae(alpha: Scalar = 1.0, easy_term: str = "paper", ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """A-GRAE: GRPO moved from easy to hard groups as the batch improves, successes attenuated early.
 
     ``[a-grae:eq-12]`` then ``[a-grae:eq-13]``, both steered by the batch's mean reward; for rewards in [0, 1].
@@ -110,10 +111,10 @@ def a_grae(alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: flo
 
 @register("fade:eq-11")
 def fade(
-    alpha_max: float = 3.0,
-    delta_min: float = 0.3,
-    beta: float = 0.02,
-    target_entropy: float | None = None,
+    alpha_max: Scalar = 3.0,
+    delta_min: Scalar = 0.3,
+    beta: Scalar = 0.02,
+    target_entropy: Scalar | None = None,
     baseline: str = "mean",
 ) -> Estimator:
     """FADE: Power-alpha with divided failures, both scheduled by running averages; for rewards in [0, 1].

@@ -86,7 +86,7 @@ def advantages(
 
     Args:
         name: a registered estimator's name, or an estimator.
-        rewards: (G,) one group, or (P, G); integers are read as floats.
+        rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
         mask: true where a rollout exists, in the shape of ``rewards``.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         parameters: of the named estimator.
@@ -102,7 +102,8 @@ def advantages(
     if isinstance(name, Estimator) and parameters:
         raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
     chosen = name if isinstance(name, Estimator) else estimator(name, **parameters)
-    rewards = _as_float_array(rewards)
+    rewards = _as_float_array(_from_lists("rewards", rewards, float))
+    mask, old_logp = _from_lists("mask", mask, bool), _from_lists("old_logp", old_logp, float)
     if rewards.ndim not in (1, 2):
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")
     one_group = rewards.ndim == 1
@@ -112,7 +113,7 @@ def advantages(
 
     rollouts = Rollouts(batched(rewards), old_logp=batched(old_logp), mask=batched(mask))
     check_rollouts(rollouts, chosen.needs)
-    check_reward_range(chosen, rollouts.rewards)
+    check_reward_range(chosen, rewards if mask is None else rewards[mask])
     result, _ = chosen.update(rollouts, chosen.init())
     return result[0, ...] if one_group else result
 
@@ -125,13 +126,18 @@ def check_reward_range(chosen: Estimator, rewards: Array) -> None:
         raise InputError(f"rewards span [{low:g}, {high:g}]; this estimator is defined for rewards in [0, 1]")
 
 
-def _as_float_array(rewards: Any) -> Array:
-    """Lists become NumPy arrays; integers and booleans become the library's default float."""
-    if isinstance(rewards, (list, tuple)):
-        try:
-            rewards = np.asarray(rewards, dtype=float)
-        except ValueError:
-            raise InputError("rewards are ragged; allowed: equal groups, or a mask") from None
+def _from_lists(name: str, values: Any, dtype: type) -> Array:
+    """Lists become NumPy arrays; arrays and None stay as they are."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    try:
+        return np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} given as ragged lists, or not numbers; allowed: equal groups, or a mask") from None
+
+
+def _as_float_array(rewards: Array) -> Array:
+    """Integers and booleans become the library's default float."""
     xp = array_namespace(rewards)
     if xp.isdtype(rewards.dtype, "real floating"):
         return rewards

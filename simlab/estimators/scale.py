@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.base import Link, stateless
-from simlab.rollouts import Array, Rollouts, group_mean, group_std
+from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 
 
 def _divide(advantages: Array, scale: Array) -> Array:
@@ -14,7 +14,7 @@ def _divide(advantages: Array, scale: Array) -> Array:
     return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
 
 
-def divide_by_std(ddof: int = 0, eps: float = 1e-6) -> Link:
+def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's.
 
     The papers state neither; implementations differ (verl: ddof 1 and eps 1e-6).

@@ -8,29 +8,29 @@ from simlab.errors import check_range
 from simlab.estimators.base import Link
 from simlab.estimators.baseline import baseline_mean
 from simlab.estimators.sign import divide_negative
-from simlab.rollouts import Array, Rollouts, batch_mean, sequence_mean_logp
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, sequence_mean_logp
 
 
 class FadeState(NamedTuple):
     """FADE's two running averages, the first batch's entropy, and whether there has been one (0 or 1)."""
 
-    solve_rate: Array | float = 0.5
-    entropy: Array | float = 0.0
-    initial_entropy: Array | float = 0.0
-    started: Array | float = 0.0
+    solve_rate: Scalar = 0.5
+    entropy: Scalar = 0.0
+    initial_entropy: Scalar = 0.0
+    started: Scalar = 0.0
 
 
-def _clamp(value: Array, low: Array | float, high: Array | float) -> Array:
+def _clamp(value: Array, low: Scalar, high: Scalar) -> Array:
     xp = array_namespace(value)
     value = xp.where(value > low, value, xp.ones_like(value) * low)
     return xp.where(value < high, value, xp.ones_like(value) * high)
 
 
 def fade_schedule(
-    alpha_max: float = 3.0,
-    delta_min: float = 0.3,
-    beta: float = 0.02,
-    target_entropy: float | None = None,
+    alpha_max: Scalar = 3.0,
+    delta_min: Scalar = 0.3,
+    beta: Scalar = 0.02,
+    target_entropy: Scalar | None = None,
     baseline: str = "mean",
 ) -> Link:
     """Turn centred rewards into FADE's advantages ``[fade:eq-11]``, scheduled as in its ``[fade:alg-2]``.

@@ -4,16 +4,16 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.base import Link, stateless
-from simlab.rollouts import Array, Rollouts, batch_mean, is_correct
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, is_correct
 
 
-def divide_negative(advantages: Array, delta: Array | float) -> Array:
+def divide_negative(advantages: Array, delta: Scalar) -> Array:
     """Advantages with those below 0 divided by ``delta``."""
     xp = array_namespace(advantages)
     return xp.where(advantages < 0, advantages / delta, advantages)
 
 
-def divide_failures(delta: float = 1.0) -> Link:
+def divide_failures(delta: Scalar = 1.0) -> Link:
     """Divide negative advantages by ``delta`` ``[fade:asym-grpo]``; below 1 failures dominate.
 
     Raises:
@@ -23,7 +23,7 @@ def divide_failures(delta: float = 1.0) -> Link:
     return stateless(lambda advantages, rollouts: divide_negative(advantages, delta))
 
 
-def attenuate_successes(alpha: float = 1.0) -> Link:
+def attenuate_successes(alpha: Scalar = 1.0) -> Link:
     """Multiply positive advantages by min(1, omega / alpha) ``[a-grae:eq-13]``.
 
     omega is the mean reward of the batch ``[a-grae:eq-11]``; the paper takes alpha 1 for MATH and 0.5 for
@@ -43,7 +43,7 @@ def attenuate_successes(alpha: float = 1.0) -> Link:
     return stateless(attenuate, unit_rewards=True)
 
 
-def outcome(success: float, failure: float) -> Link:
+def outcome(success: Scalar, failure: Scalar) -> Link:
     """Replace the advantage by ``success`` on correct rollouts and ``failure`` on incorrect ones.
 
     Raises:

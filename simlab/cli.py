@@ -1,0 +1,179 @@
+"""The ``simlab`` command. Heavy libraries are imported by the subcommand that needs them."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from simlab.errors import InputError
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing usage and exiting."""
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code: 0, or 2 for bad input, or 130 when interrupted."""
+    try:
+        options = _parser().parse_args(arguments)
+        return int(options.run(options))
+    except InputError as error:
+        print(f"simlab: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print(
+            "simlab: the machine has too little memory for this; use fewer actions or a smaller group", file=sys.stderr
+        )
+        return 2
+    except KeyboardInterrupt:
+        print("simlab: interrupted; finished parts are kept, the same command goes on from them", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="simlab", description="A laboratory for policy-gradient weights in RLVR.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_sweep(commands.add_parser("sweep", help="simulate a grid of runs", formatter_class=_Wide))
+    _add_merge(commands.add_parser("merge", help="join the shards of a sweep into one result"))
+    _add_estimators(commands.add_parser("estimators", help="list the estimators"))
+    _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
+    return parser
+
+
+class _Wide(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=32, width=110)
+
+
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Simulate a grid of runs and write one NetCDF file, a table and a figure.\n"
+        "Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO.\n\n"
+        "LIST is comma-separated; 2,4,...,1024 goes on geometrically, 0,0.5,...,2 arithmetically.\n"
+        "Finished work lies in OUT.parts: the same command, run again after a kill, goes on from there."
+    )
+    parser.set_defaults(run=_sweep)
+    grid = parser.add_argument_group("grid")
+    grid.add_argument("--preset", metavar="NAME", help="start from a preset; other options override it")
+    grid.add_argument("--estimator", metavar="LIST", help="registered estimators (see simlab estimators)")
+    grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
+    grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
+    grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
+    grid.add_argument("--seeds", type=int, metavar="N", help="number of seeds")
+    grid.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=LIST",
+        help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
+        "gradient_steps, update_rule (simulator, simulator_literal, theorem)",
+    )
+    setting = parser.add_argument_group("setting")
+    setting.add_argument("--problem", metavar="NAME", help="anchored (F-GRPO App. J) or custom (logits=, correct=)")
+    setting.add_argument("--surrogate", metavar="NAME", help="ppo_clip, cispo or reinforce")
+    setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
+    setting.add_argument("--steps", type=int, metavar="N", help="steps of each run")
+    setting.add_argument("--record-every", type=int, metavar="N", help="steps between two records")
+    setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
+    setting.add_argument("--top-n", type=int, metavar="N", help="how many of the top log-probabilities to record")
+    setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
+    work = parser.add_argument_group("work")
+    work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
+    work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")
+    work.add_argument("--memory", default="2GB", metavar="SIZE", help="memory of the whole process (default 2GB)")
+    work.add_argument("--shard", default="1/1", metavar="I/N", help="run only the I-th of N parts; join with merge")
+    work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from simlab.sweep.options import build_sweep, parse_shard, parse_size
+    from simlab.sweep.run import run
+    from simlab.sweep.table import final_table
+
+    shard = parse_shard(options.shard)
+    sweep = build_sweep(options)
+    dataset = run(sweep, options.out, memory=parse_size(options.memory), shard=shard, overwrite=options.overwrite)
+    if dataset is None:
+        print(f"shard {options.shard} is finished; when all are: simlab merge {options.out}")
+        return 0
+    from simlab.plotting import save_final_state
+
+    print(final_table(dataset))
+    figure = options.figure or options.out.with_suffix(".png")
+    save_final_state(dataset, figure)
+    print(f"\nresult  {options.out}\nfigure  {figure}")
+    return 0
+
+
+def _add_merge(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_merge)
+    parser.add_argument("out", type=Path, metavar="OUT", help="result to write")
+    parser.add_argument(
+        "folders",
+        type=Path,
+        nargs="*",
+        metavar="PARTS",
+        help="folders of parts, perhaps of several machines (OUT.parts)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from simlab.sweep.run import merge, parts_folder
+    from simlab.sweep.table import final_table
+
+    dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
+    print(final_table(dataset))
+    print(f"\nresult  {options.out}")
+    return 0
+
+
+def _add_estimators(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_estimators)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _estimators(options: argparse.Namespace) -> int:
+    from simlab.estimators import REGISTRY
+
+    if options.json:
+        entries = [
+            {
+                "name": entry.name,
+                "tag": entry.tag,
+                "parameters": entry.parameters,
+                "needs": sorted(entry.build().needs),
+                "summary": entry.summary,
+            }
+            for entry in REGISTRY.values()
+        ]
+        print(json.dumps(entries, indent=1))
+        return 0
+    for entry in REGISTRY.values():
+        parameters = ", ".join(f"{name}={value}" for name, value in entry.parameters.items())
+        print(f"{entry.name}({parameters})  [{entry.tag}]  needs {', '.join(sorted(entry.build().needs))}")
+        print(f"    {entry.summary}")
+    return 0
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_where)
+    parser.add_argument("paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp or brorl")
+    parser.add_argument("tag", metavar="TAG", help="for example eq-12, lemma-3.1, app-j")
+
+
+def _where(options: argparse.Namespace) -> int:
+    from simlab.where import describe, find, roots
+
+    print(describe(find(options.paper, options.tag, roots())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

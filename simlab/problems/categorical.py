@@ -1,0 +1,192 @@
+"""One categorical softmax policy: its actions, which of them are correct, and its exact quantities.
+
+N actions; P the correct ones. The exact quantities are array-API functions of the probabilities, so they serve NumPy
+and the simulator alike.
+"""
+
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from jaxtyping import Bool, Float, Shaped
+
+from simlab.errors import InputError, check_choice, check_range
+from simlab.rollouts import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical:
+    """A softmax policy over N actions with verifiable rewards.
+
+    Attributes:
+        logits: (N,) initial logits.
+        correct: (N,) true for correct actions.
+        target: (N,) true for the target set of the tail-miss rate, a subset of the correct actions.
+        reward_correct: reward of a correct action, above 0.
+        reward_incorrect: reward of an incorrect action, at most 0.
+
+    Raises:
+        InputError: for logits that are not finite, arrays of different lengths, no correct action, a target outside
+            the correct set, or rewards of the wrong sign.
+    """
+
+    logits: Float[np.ndarray, " N"]
+    correct: Bool[np.ndarray, " N"]
+    target: Bool[np.ndarray, " N"]
+    reward_correct: float = 1.0
+    reward_incorrect: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite(self.logits)):
+            place = int(np.flatnonzero(~np.isfinite(self.logits))[0])
+            raise InputError(f"logit {place} is {self.logits[place]}; allowed: finite numbers")
+        if not self.correct.any():
+            raise InputError("the correct set is empty; at least one action must be correct")
+        if not self.target.any() or np.any(self.target & ~self.correct):
+            raise InputError("the target set must be a non-empty subset of the correct actions")
+        check_range("reward_correct", self.reward_correct, 0, open_low=True)
+        check_range("reward_incorrect", self.reward_incorrect, high=0)
+
+    @property
+    def actions(self) -> int:
+        """N."""
+        return len(self.logits)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that the problem is."""
+        digest = hashlib.sha256(repr((self.reward_correct, self.reward_incorrect)).encode())
+        for array in (self.logits, self.correct, self.target):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+def anchored(
+    actions: int = 128_000,
+    correct: int = 10_000,
+    *,
+    anchor_logit: float = 5.0,
+    correct_logit: float = 3.0,
+    incorrect_logit: float = 0.0,
+    target: int = 1,
+    reward_correct: float = 1.0,
+    reward_incorrect: float = 0.0,
+) -> Categorical:
+    """One likely correct action (the anchor, action 0), many rare ones, and the rest incorrect ``[f-grpo:app-j]``.
+
+    Actions 0 to ``correct`` - 1 are correct. The target set is the ``target`` last of them: one typical rare action by
+    default. The paper's rewards are 1 and -1; 1 and 0 differ from them, after centring, by a factor of 2.
+
+    Raises:
+        InputError: unless 1 <= target <= correct <= actions, and for what ``Categorical`` refuses.
+    """
+    check_range("actions", actions, 1, 2**31 - 1)
+    check_range("correct", correct, 1, actions)
+    check_range("target", target, 1, correct)
+    index = np.arange(actions)
+    logits = np.where(index < correct, float(correct_logit), float(incorrect_logit))
+    logits[0] = anchor_logit
+    is_correct = index < correct
+    return Categorical(logits, is_correct, is_correct & (index >= correct - target), reward_correct, reward_incorrect)
+
+
+def custom(
+    logits: Sequence[float] | str = (0.0, 0.0),
+    correct: Sequence[int] | str = (0,),
+    target: Sequence[int] | str = (),
+    reward_correct: float = 1.0,
+    reward_incorrect: float = 0.0,
+) -> Categorical:
+    """Any logits and any correct set.
+
+    Args:
+        logits: N numbers, or the path of a ``.npy`` file or of a text file of numbers.
+        correct: indices of the correct actions, or the path of such a file.
+        target: indices of the target set; by default the least likely correct action.
+
+    Raises:
+        InputError: for an index outside the action set, an unreadable file, and what ``Categorical`` refuses.
+    """
+    values = _numbers("logits", logits, float)
+    if values.size == 0:
+        raise InputError("logits are empty; at least one action is needed")
+    is_correct = _members("correct", _numbers("correct", correct, int), values.size)
+    chosen = _numbers("target", target, int)
+    if chosen.size == 0 and is_correct.any():
+        chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
+    is_target = _members("target", chosen, values.size)
+    return Categorical(values, is_correct, is_target, reward_correct, reward_incorrect)
+
+
+def _numbers(name: str, source: Any, kind: type) -> np.ndarray:
+    if not isinstance(source, str):
+        values = np.atleast_1d(np.asarray(source))
+    else:
+        try:
+            path = Path(source)
+            values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{name} file {source!r} cannot be read: {reason}") from None
+    if values.ndim != 1 or values.dtype.kind not in "iufb":
+        raise InputError(f"{name} must be one list of numbers, not {values.dtype} of shape {values.shape}")
+    if kind is int and values.size and not np.array_equal(values, values.astype(np.int64)):
+        raise InputError(f"{name} must be whole numbers: indices of actions")
+    return values.astype(kind)
+
+
+def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
+    if indices.size and (indices.min() < 0 or indices.max() >= actions):
+        bad = int(indices.min() if indices.min() < 0 else indices.max())
+        raise InputError(f"{name} action {bad} is outside the action set; allowed: 0 to {actions - 1}")
+    inside = np.zeros(actions, dtype=bool)
+    inside[indices] = True
+    return inside
+
+
+PROBLEMS: dict[str, Callable[..., Categorical]] = {"anchored": anchored, "custom": custom}
+
+
+def problem(name: str, **parameters: Any) -> Categorical:
+    """Build a problem by name.
+
+    Raises:
+        InputError: for an unknown name, and what the constructor refuses.
+    """
+    check_choice("problem", name, sorted(PROBLEMS))
+    return PROBLEMS[name](**parameters)
+
+
+def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped[Array, ""]:
+    """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``."""
+    xp = array_namespace(p)
+    return xp.sum(xp.where(correct, p, xp.zeros_like(p)))
+
+
+def retained_mass(
+    p: Shaped[Array, " N"], initial: Shaped[Array, " N"], correct: Shaped[Array, " N"]
+) -> Shaped[Array, ""]:
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``."""
+    xp = array_namespace(p)
+    lost = xp.where(correct & (initial > p), initial - p, xp.zeros_like(p))
+    return 1 - xp.sum(lost) / correct_mass(initial, correct)
+
+
+def share_kept(p: Shaped[Array, " N"], initial: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped[Array, ""]:
+    """Share of the correct actions whose probability is at or above its start."""
+    xp = array_namespace(p)
+    one, zero = xp.ones_like(p), xp.zeros_like(p)
+    return xp.sum(xp.where(correct & (p >= initial), one, zero)) / xp.sum(xp.where(correct, one, zero))
+
+
+def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, ""]:
+    """1 - (1 - Q_pos)^k, exact for i.i.d. samples."""
+    xp = array_namespace(correct_probability)
+    one = xp.ones_like(correct_probability)
+    miss = xp.where(correct_probability < one, one - correct_probability, one - one)
+    return one - miss**k

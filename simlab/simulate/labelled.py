@@ -1,0 +1,74 @@
+"""Records with labels: the same variables, dimensions and units for one run and for a sweep."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simlab.problems import Categorical
+from simlab.simulate.dense import Numbers, Program
+from simlab.simulate.lanes import run_lanes
+from simlab.simulate.metrics import DESCRIPTIONS
+
+
+def simulate(
+    problem: Categorical,
+    program: Program,
+    *,
+    numbers: Numbers | None = None,
+    seeds: int = 4,
+    steps: int = 1000,
+    record_every: int = 50,
+) -> xr.Dataset:
+    """Simulate one program on one problem, over seeds 0 to ``seeds`` - 1.
+
+    ``numbers`` are the float parameters (learning rate, gamma, temperature, ...); defaults otherwise. The problem's
+    own rewards are used unless ``numbers`` says others. For grids, parts on disk and resuming, see ``simlab.sweep``.
+
+    Returns:
+        A dataset with dimensions ``seed`` and ``step``; variables as in ``metrics.DESCRIPTIONS``.
+
+    Raises:
+        InputError: if the program cannot run on the problem.
+
+    >>> from simlab.problems import anchored
+    >>> result = simulate(anchored(100, 10), Program(group_size=8, estimator="grpo"), steps=100)
+    >>> bool((result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all())
+    True
+    """
+    if numbers is None:
+        rewards = {"reward_correct": problem.reward_correct, "reward_incorrect": problem.reward_incorrect}
+        numbers = Numbers({}, {}, {}, **rewards)
+    recorded = recorded_steps(steps, record_every)
+    rows = run_lanes(program, problem, recorded, [(seed, numbers) for seed in range(seeds)])
+    return labelled(rows, {"seed": np.arange(seeds)}, recorded, program.pass_at_k)
+
+
+def recorded_steps(steps: int, record_every: int) -> np.ndarray:
+    """The steps after which is recorded: every ``record_every``-th and the last."""
+    recorded = np.arange(record_every, steps + 1, record_every)
+    return recorded if recorded.size and recorded[-1] == steps else np.append(recorded, steps)
+
+
+def labelled(
+    rows: Mapping[str, np.ndarray],
+    leading: Mapping[str, Any],
+    recorded: np.ndarray,
+    pass_at_k: tuple[int, ...],
+    attributes: Mapping[str, str] | None = None,
+) -> xr.Dataset:
+    """Records (leading..., step[, k or rank]) as a dataset; ``leading`` maps the leading dimensions to their labels."""
+    coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
+    trailing = {}
+    if "pass_at_k" in rows:
+        coordinates["k"] = list(pass_at_k)
+        trailing["pass_at_k"] = ("k",)
+    if "top_logp" in rows:
+        coordinates["rank"] = np.arange(1, rows["top_logp"].shape[-1] + 1)
+        trailing["top_logp"] = ("rank",)
+    variables = {
+        name: ((*leading, "step", *trailing.get(name, ())), values, {"long_name": DESCRIPTIONS[name]})
+        for name, values in sorted(rows.items())
+    }
+    return xr.Dataset(variables, coordinates, dict(attributes or {}))

@@ -1,0 +1,50 @@
+"""The optimisers, from optax, with the parameters that a sweep may vary."""
+
+from collections.abc import Callable
+from typing import Any
+
+import optax
+
+from simlab.errors import check_choice, check_range
+
+
+def sgd(learning_rate: float = 0.01) -> optax.GradientTransformation:
+    """Plain gradient steps."""
+    return optax.sgd(learning_rate)
+
+
+def adam(
+    learning_rate: float = 0.01, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+) -> optax.GradientTransformation:
+    """Adam, bias-corrected, eps outside the root (PyTorch's convention too)."""
+    return optax.adam(learning_rate, b1=b1, b2=b2, eps=eps)
+
+
+def adamw(
+    learning_rate: float = 0.01, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01
+) -> optax.GradientTransformation:
+    """Adam with decoupled weight decay: every logit decays, sampled or not."""
+    return optax.adamw(learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay)
+
+
+OPTIMIZERS: dict[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd, "adam": adam, "adamw": adamw}
+
+_RANGES = {
+    "learning_rate": (0.0, float("inf")),
+    "b1": (0.0, 1.0),
+    "b2": (0.0, 1.0),
+    "eps": (0.0, float("inf")),
+    "weight_decay": (0.0, float("inf")),
+}
+
+
+def optimizer(name: str, **parameters: Any) -> optax.GradientTransformation:
+    """Build an optimiser by name.
+
+    Raises:
+        InputError: for an unknown name or a parameter outside its range.
+    """
+    check_choice("optimizer", name, sorted(OPTIMIZERS))
+    for parameter, value in parameters.items():
+        check_range(parameter, value, *_RANGES[parameter])
+    return OPTIMIZERS[name](**parameters)

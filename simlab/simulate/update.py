@@ -1,0 +1,69 @@
+"""From the coefficients of a group to the gradient of the logits."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from simlab.simulate.policy import Policy
+
+UPDATE_RULES = ("simulator", "simulator_literal", "theorem")
+
+
+def rule_factor(rule: str, policy: Policy, actions: Int[Array, " G"]) -> Float[Array, " G"]:
+    """What an update rule multiplies the coefficient of each rollout with.
+
+    ``simulator``: 1, the ratio form (1/G) sum A_i pi_i / sg(pi_i), whose gradient is A grad log pi.
+    ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
+    ``theorem``: p_i over its multiplicity, so that each distinct action counts once ``[f-grpo:eq-5]``.
+    """
+    if rule == "simulator":
+        return jnp.ones_like(actions, dtype=policy.weights.dtype)
+    p = policy.weights[actions] / policy.total
+    if rule == "theorem":
+        counts = jnp.zeros_like(policy.weights).at[actions].add(1)
+        return p / counts[actions]
+    return p
+
+
+def logit_gradient(
+    coefficients: Float[Array, " G"], actions: Int[Array, " G"], policy: Policy, temperature: Float[Array, ""]
+) -> Float[Array, " N"]:
+    """sum_i c_i grad log pi(a_i): for action j, (sum of c_i with a_i = j) - p_j (sum of all c_i), over temperature.
+
+    The p_j term is what moves actions that were not sampled. It vanishes exactly, in every dtype, for coefficients
+    that sum to zero: automatic differentiation would leave rounding noise there, which Adam enlarges.
+    """
+    sampled = jnp.zeros_like(policy.weights).at[actions].add(coefficients)
+    return (sampled - policy.p * exact_sum(coefficients)) / temperature
+
+
+def exact_sum(values: Float[Array, " G"]) -> Float[Array, ""]:
+    """The sum of ``values``, and exactly 0 where it is no more than rounding.
+
+    Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|, and each value arrives with a few eps of
+    its own; a sum below that bound carries no digit that means anything.
+    """
+    levels = (values.shape[0] - 1).bit_length()
+    total, size = values, jnp.abs(values)
+    for _ in range(levels):
+        total, size = _fold(total), _fold(size)
+    bound = (levels + 8) * float(np.finfo(values.dtype).eps) * size[0]
+    return jnp.where(jnp.abs(total[0]) <= bound, jnp.zeros_like(total[0]), total[0])
+
+
+def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Sums of the first half and the second."""
+    even = jnp.pad(values, (0, values.shape[0] % 2))
+    half = even.shape[0] // 2
+    return even[:half] + even[half:]
+
+
+def entropy_gradient(policy: Policy, temperature: Float[Array, ""]) -> Float[Array, " N"]:
+    """Gradient of the entropy: -p_j (log p_j + H) / temperature."""
+    return -policy.p * (policy.logp + policy.entropy) / temperature
+
+
+def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: Float[Array, ""]) -> Float[Array, " N"]:
+    """Gradient of KL(pi || pi_0): p_j (log p_j - log p0_j - KL) / temperature."""
+    gap = policy.logp - initial_logp
+    return policy.p * (gap - jnp.sum(policy.p * gap)) / temperature

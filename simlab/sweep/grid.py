@@ -1,0 +1,259 @@
+"""The grid of a sweep: parameters by name, cells, and how a cell becomes a program, a problem and numbers."""
+
+import difflib
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from simlab.errors import InputError, check_choice, check_range
+from simlab.estimators import REGISTRY
+from simlab.problems import PROBLEMS, Categorical, problem
+from simlab.simulate.dense import Numbers, Program
+from simlab.simulate.labelled import recorded_steps
+from simlab.simulate.optimizers import OPTIMIZERS, optimizer
+from simlab.surrogates import SURROGATES, surrogate
+
+RUN_PARAMETERS = {
+    "temperature": 1.0,
+    "kl": 0.0,
+    "entropy_bonus": 0.0,
+    "gradient_steps": 1,
+    "update_rule": "simulator",
+}
+SECTIONS = ("estimator", "problem", "surrogate", "optimizer", "run")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the grid: an estimator, a group size, and the parameters of every section in full."""
+
+    estimator: str
+    group_size: int
+    parameters: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A grid of runs.
+
+    Attributes:
+        estimators, problem, surrogate, optimizer: registered names.
+        group_sizes: G of each run.
+        seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
+            so that cells compare pairwise.
+        steps: steps of each run.
+        record_every: steps between two records; the last step is always recorded.
+        parameters: values by qualified name, such as ``"estimator.gamma"``; a name with several values is a dimension.
+        pass_at_k, top_n, dtype: see ``Program``.
+
+    Raises:
+        InputError: for an unknown name or a value outside its range.
+    """
+
+    estimators: tuple[str, ...] = ("f_grpo",)
+    group_sizes: tuple[int, ...] = (8,)
+    seeds: int = 4
+    steps: int = 1000
+    record_every: int = 50
+    problem: str = "anchored"
+    surrogate: str = "ppo_clip"
+    optimizer: str = "adam"
+    parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    pass_at_k: tuple[int, ...] = (1, 8, 64, 512)
+    top_n: int = 5
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name in self.estimators:
+            check_choice("estimator", name, sorted(REGISTRY))
+        check_choice("problem", self.problem, sorted(PROBLEMS))
+        check_choice("surrogate", self.surrogate, sorted(SURROGATES))
+        check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
+        check_range("seeds", self.seeds, 1)
+        check_range("steps", self.steps, 1, 2**31 - 1)
+        check_range("record_every", self.record_every, 1)
+        for name, values in {"estimator": self.estimators, "group_size": self.group_sizes, **self.parameters}.items():
+            if not values or len(set(values)) < len(values):
+                raise InputError(f"{name} lists {list(values)}; allowed: one or more different values")
+        for name in self.parameters:
+            if self.resolve(name) != name:
+                raise InputError(f"{name} is not a qualified parameter name")
+
+    def sections(self, estimator: str) -> dict[str, dict[str, Any]]:
+        """Every section's parameters at their defaults, for one estimator."""
+        return {
+            "estimator": REGISTRY[estimator].parameters,
+            "problem": _defaults(PROBLEMS[self.problem]),
+            "surrogate": _defaults(SURROGATES[self.surrogate]),
+            "optimizer": _defaults(OPTIMIZERS[self.optimizer]),
+            "run": dict(RUN_PARAMETERS),
+        }
+
+    def known_parameters(self) -> dict[str, Any]:
+        """Default value of every qualified parameter of this sweep."""
+        return {
+            f"{section}.{name}": default
+            for estimator in self.estimators
+            for section, parameters in self.sections(estimator).items()
+            for name, default in parameters.items()
+        }
+
+    def resolve(self, name: str) -> str:
+        """The qualified name of a parameter given with or without its section.
+
+        Raises:
+            InputError: for a name that no section or more than one section has.
+        """
+        known = self.known_parameters()
+        matches = [name] if name in known else [full for full in known if full.partition(".")[2] == name]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise InputError(f"parameter {name!r} is ambiguous; write one of: {', '.join(matches)}")
+        bare = sorted({full.partition(".")[2] for full in known})
+        close = difflib.get_close_matches(name, bare, n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        raise InputError(f"unknown parameter {name!r}{hint}; allowed: {', '.join(bare)}")
+
+    def dimensions(self) -> dict[str, tuple[Any, ...]]:
+        """Labelled dimensions of the grid, without seed and step."""
+        swept = {name: values for name, values in self.parameters.items() if len(values) > 1}
+        return {"estimator": self.estimators, "group_size": self.group_sizes, **swept}
+
+    def labels(self) -> dict[str, str]:
+        """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
+        dimensions = self.dimensions()
+        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank"]
+        return {
+            name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
+            for name in dimensions
+        }
+
+    def cells(self) -> Iterator[tuple[tuple[int, ...], Cell]]:
+        """Each cell with its index along ``dimensions()``."""
+        dimensions = self.dimensions()
+        fixed = {name: values[0] for name, values in self.parameters.items() if len(values) == 1}
+        for index in itertools.product(*(range(len(values)) for values in dimensions.values())):
+            point = {name: values[i] for i, (name, values) in zip(index, dimensions.items(), strict=True)}
+            yield index, self._cell(point.pop("estimator"), point.pop("group_size"), fixed | point)
+
+    def _cell(self, estimator: str, group_size: int, values: Mapping[str, Any]) -> Cell:
+        sections = self.sections(estimator)
+        for name, value in values.items():
+            section, _, parameter = name.partition(".")
+            # An estimator without the parameter is the same cell all along that dimension, and is run once.
+            if parameter in sections[section]:
+                sections[section][parameter] = value
+        return Cell(estimator, group_size, sections)
+
+    def recorded_steps(self) -> np.ndarray:
+        """The steps after which is recorded, without step 0."""
+        return recorded_steps(self.steps, self.record_every)
+
+    def configuration(self) -> dict[str, Any]:
+        """The sweep as plain data, from which ``from_configuration`` builds it again."""
+        return asdict(self)
+
+    @classmethod
+    def from_configuration(cls, data: Mapping[str, Any]) -> "Sweep":
+        """Rebuild a sweep from ``configuration()``, also after a round through JSON."""
+        parameters = {name: tuple(_frozen(value) for value in values) for name, values in data["parameters"].items()}
+        plain = {name: _frozen(value) for name, value in data.items() if name != "parameters"}
+        return cls(**plain, parameters=parameters)
+
+    def program(self, cell: Cell) -> Program:
+        """What of a cell shapes its compiled program.
+
+        Raises:
+            InputError: for a parameter outside its range.
+        """
+        run, parameters = cell.parameters["run"], cell.parameters["estimator"]
+        check_range("temperature", run["temperature"], 0, open_low=True)
+        check_range("kl", run["kl"], 0)
+        check_range("entropy_bonus", run["entropy_bonus"])
+        REGISTRY[cell.estimator].build(**parameters)
+        surrogate(self.surrogate, **cell.parameters["surrogate"])
+        optimizer(self.optimizer, **cell.parameters["optimizer"])
+        return Program(
+            group_size=cell.group_size,
+            estimator=cell.estimator,
+            estimator_choices=tuple(sorted((k, v) for k, v in parameters.items() if not isinstance(v, float))),
+            surrogate=self.surrogate,
+            optimizer=self.optimizer,
+            update_rule=run["update_rule"],
+            gradient_steps=run["gradient_steps"],
+            uses_kl=run["kl"] != 0,
+            uses_entropy_bonus=run["entropy_bonus"] != 0,
+            pass_at_k=self.pass_at_k,
+            top_n=self.top_n,
+            dtype=self.dtype,
+        )
+
+    def build_problem(self, cell: Cell) -> Categorical:
+        """The problem of a cell."""
+        return _problem(self.problem, tuple(cell.parameters["problem"].items()))
+
+    def numbers(self, cell: Cell, place: Categorical) -> Numbers:
+        """The float parameters of a cell."""
+        run = cell.parameters["run"]
+        return Numbers(
+            estimator={k: v for k, v in cell.parameters["estimator"].items() if isinstance(v, float)},
+            surrogate=dict(cell.parameters["surrogate"]),
+            optimizer=dict(cell.parameters["optimizer"]),
+            reward_correct=place.reward_correct,
+            reward_incorrect=place.reward_incorrect,
+            temperature=run["temperature"],
+            kl=run["kl"],
+            entropy_bonus=run["entropy_bonus"],
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Categorical:
+    return problem(name, **dict(parameters))
+
+
+def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in inspect.signature(build).parameters.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def parse_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
+    """Values of a parameter from a comma-separated text, typed like its default.
+
+    A parameter whose default is a list (``logits``, ``correct`` of the custom problem) takes the whole text as one
+    value: a list of numbers, or a path.
+
+    Raises:
+        InputError: for a value that does not read as the default's type.
+    """
+    if isinstance(default, tuple):
+        return (_list_or_path(text),)
+    return tuple(_parse(name, item.strip(), default) for item in text.split(","))
+
+
+def _list_or_path(text: str) -> tuple[float, ...] | str:
+    try:
+        return tuple(float(item) for item in text.split(","))
+    except ValueError:
+        return text
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    if isinstance(default, str):
+        return text
+    if default is None and text.lower() == "none":
+        return None
+    try:
+        return int(text) if isinstance(default, int) else float(text)
+    except ValueError:
+        kind = "whole numbers" if isinstance(default, int) else "numbers"
+        raise InputError(f"{name} = {text!r} is not a number; allowed: {kind}, separated by commas") from None

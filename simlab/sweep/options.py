@@ -1,0 +1,158 @@
+"""From command-line options to a sweep: presets, overrides, lists and sizes."""
+
+import argparse
+import math
+import re
+from typing import Any
+
+from simlab.errors import InputError, check_choice
+from simlab.sweep.grid import Sweep, parse_values
+
+# The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
+# focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.
+F_GRPO_FIG2: dict[str, Any] = {
+    "estimators": ("f_grpo",),
+    "group_sizes": tuple(2**power for power in range(1, 18)),
+    "seeds": 4,
+    "steps": 1000,
+    "record_every": 50,
+    "problem": "anchored",
+    "surrogate": "reinforce",
+    "optimizer": "adam",
+    "parameters": {
+        "estimator.gamma": (0.0, 1.0),
+        "estimator.base": ("dr_grpo",),
+        "problem.reward_incorrect": (-1.0,),
+        "optimizer.learning_rate": (0.01,),
+    },
+}
+
+THREE_REGIMES: dict[str, Any] = F_GRPO_FIG2 | {
+    "group_sizes": (2, 8, 32, 128, 512, 2048, 8192),
+    "seeds": 8,
+    "parameters": F_GRPO_FIG2["parameters"] | {"problem.actions": (12_800,), "problem.correct": (1_000,)},
+}
+
+PRESETS = {"f-grpo-fig2": F_GRPO_FIG2, "three-regimes": THREE_REGIMES}
+
+_GRID_OPTIONS = (
+    "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
+    "steps", "record_every", "pass_at_k", "top_n", "dtype",
+)  # fmt: skip
+
+
+def build_sweep(options: argparse.Namespace) -> Sweep:
+    """The sweep that the options ask for.
+
+    Raises:
+        InputError: for an unknown name, or a value outside its range.
+    """
+    given = {name: getattr(options, name) for name in _GRID_OPTIONS if getattr(options, name) is not None}
+    preset = given.pop("preset", None)
+    if preset is None and not given and not options.param:
+        preset = "three-regimes"
+    if preset is not None:
+        check_choice("preset", preset, sorted(PRESETS))
+    settings = dict(PRESETS[preset]) if preset else {}
+    inherited = settings.pop("parameters", {})
+    lists = {"estimator": "estimators", "group_size": "group_sizes", "pass_at_k": "pass_at_k"}
+    for name in ("seeds", "steps", "record_every", "top_n", "problem", "surrogate", "optimizer", "dtype"):
+        if name in given:
+            settings[name] = given[name]
+    for option, field in lists.items():
+        if option in given:
+            items = expand(given[option])
+            settings[field] = tuple(items) if option == "estimator" else tuple(_whole(option, item) for item in items)
+    bare = Sweep(**settings)
+    known = bare.known_parameters()
+    # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
+    parameters = {name: values for name, values in inherited.items() if name in known}
+    for name, text in _named_lists(given, options.param):
+        full = bare.resolve(name)
+        expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
+        parameters[full] = parse_values(name, expanded, known[full])
+    return Sweep(**settings, parameters=parameters)
+
+
+def _named_lists(given: dict[str, Any], pairs: list[str]) -> list[tuple[str, str]]:
+    named: list[tuple[str, str]] = [(name, given[name]) for name in ("gamma", "learning_rate") if name in given]
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name or not text:
+            raise InputError(f"--param {pair!r} is not NAME=LIST, such as gamma=0,1")
+        named.append((name, text))
+    return named
+
+
+def expand(text: str) -> list[str]:
+    """Items of a comma-separated list; ``2,4,...,1024`` is filled in, geometrically where that fits.
+
+    Raises:
+        InputError: for an empty item, or a "..." that no progression fits.
+
+    >>> expand("2,4,...,32")
+    ['2', '4', '8', '16', '32']
+    >>> expand("0,0.5,...,2")
+    ['0', '0.5', '1', '1.5', '2']
+    """
+    items = [item.strip() for item in text.split(",")]
+    if "..." not in items:
+        if "" in items:
+            raise InputError(f"list {text!r} has an empty item")
+        return items
+    place = items.index("...")
+    try:
+        if place < 2 or place != len(items) - 2:
+            raise ValueError
+        first, second, last = float(items[place - 2]), float(items[place - 1]), float(items[-1])
+        filled = _progression(first, second, last)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"list {text!r} does not read as first,second,...,last") from None
+    return items[: place - 2] + [f"{value:.12g}" for value in filled]
+
+
+def _progression(first: float, second: float, last: float) -> list[float]:
+    if first > 0 and second > 0 and last > 0 and first != second:
+        steps = math.log(last / first) / math.log(second / first)
+        if steps >= 1 and abs(steps - round(steps)) < 1e-9:
+            return [first * (second / first) ** index for index in range(round(steps) + 1)]
+    steps = (last - first) / (second - first)
+    if steps < 1 or steps > 1e6 or abs(steps - round(steps)) > 1e-9:
+        raise ValueError
+    return [first + (second - first) * index for index in range(round(steps) + 1)]
+
+
+def _whole(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{option.replace('_', '-')} {text!r} is not a whole number") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as ``2GB``, ``512MiB`` or ``1e9``; K, M and G count in powers of 1024.
+
+    Raises:
+        InputError: for anything else, or a size that is not above 0.
+    """
+    match = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    try:
+        size = float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0.0
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        raise InputError(f"--memory {text!r} is not a size; allowed: a number with MB or GB, such as 2GB")
+    return int(size)
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """(i, n) of a shard written ``i/n``.
+
+    Raises:
+        InputError: unless 1 <= i <= n.
+    """
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= count:
+        raise InputError(f"--shard {text!r} is not I/N with 1 <= I <= N")
+    return number, count

@@ -1,0 +1,70 @@
+"""The result: one labelled dataset from many parts, and its NetCDF file."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simlab.errors import InputError
+from simlab.simulate.labelled import labelled
+from simlab.sweep.grid import Sweep
+from simlab.sweep.parts import Unit, write_atomically
+
+
+def assemble(
+    sweep: Sweep, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]], attributes: Mapping[str, str]
+) -> xr.Dataset:
+    """Put the records of all units of a sweep into one dataset.
+
+    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k`` or ``rank`` for
+    ``pass_at_k`` and ``top_logp``. Variables are those of ``metrics.DESCRIPTIONS``.
+    """
+    dimensions, labels = sweep.dimensions(), sweep.labels()
+    shape = tuple(len(values) for values in dimensions.values())
+    filled: dict[str, np.ndarray] = {}
+    for unit, rows in records:
+        for name, values in rows.items():
+            if name not in filled:
+                filled[name] = np.full((*shape, sweep.seeds, *values.shape[1:]), np.nan, values.dtype)
+            filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
+    leading = {labels[name]: _coordinate(values) for name, values in dimensions.items()}
+    leading["seed"] = list(range(sweep.seeds))
+    return labelled(filled, leading, sweep.recorded_steps(), sweep.pass_at_k, attributes)
+
+
+def _coordinate(values: tuple[Any, ...]) -> list[Any]:
+    return [str(value) for value in values] if any(not isinstance(v, (int, float)) for v in values) else list(values)
+
+
+def write(dataset: xr.Dataset, path: Path) -> None:
+    """Write a dataset as NetCDF, whole or not at all.
+
+    Raises:
+        InputError: if it cannot be written.
+    """
+    encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
+    data = dataset.to_netcdf(engine="h5netcdf", encoding=encoding)
+    write_atomically(path, lambda file: file.write(data))
+
+
+def read(path: Path) -> xr.Dataset:
+    """Read a result into memory.
+
+    Raises:
+        InputError: if the file is missing or not a result of a sweep.
+    """
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+            return dataset.load()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not a readable NetCDF file ({str(error).splitlines()[0]})") from None
+
+
+def configuration(dataset: xr.Dataset) -> dict[str, Any]:
+    """The configuration that a result carries."""
+    return dict(json.loads(dataset.attrs["configuration"]))

@@ -1,0 +1,223 @@
+"""Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from simlab.errors import InputError
+from simlab.simulate.lanes import compiled, lanes_together, run_lanes
+from simlab.sweep.grid import Cell, Sweep
+from simlab.sweep.parts import Parts, Unit, load_manifest, units
+from simlab.sweep.provenance import code_fingerprint, commit, versions
+from simlab.sweep.result import assemble, configuration, read, write
+
+# Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
+RESERVED = 512 * 2**20
+SMALLEST_BLOCK = 4
+
+
+class Budget:
+    """Bytes that running simulations may take together; a simulation waits until there is room for it."""
+
+    def __init__(self, total: int):
+        self.total, self.free = total, total
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def take(self, amount: int) -> Iterator[None]:
+        """Hold ``amount`` bytes.
+
+        Raises:
+            InputError: if the whole budget is smaller than that.
+        """
+        if amount > self.total:
+            need, given = (amount + RESERVED) / 2**20, (self.total + RESERVED) / 2**20
+            raise InputError(f"--memory {given:.0f}MB is too small: one simulation here needs {need:.0f}MB")
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= amount)
+            self.free -= amount
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += amount
+                self.changed.notify_all()
+
+
+def parts_folder(out: Path) -> Path:
+    """Where the parts of a result lie: beside it."""
+    return out.with_name(out.name + ".parts")
+
+
+def manifest(sweep: Sweep) -> dict[str, Any]:
+    """What identifies a sweep and who made it: configuration, code, versions, platform."""
+    return {
+        "configuration": sweep.configuration(),
+        "code": code_fingerprint(),
+        "platform": jax.default_backend(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+
+
+def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
+    """The units of a sweep as made by the code and platform of a manifest."""
+
+    def block(cell: Cell) -> int:
+        return max(SMALLEST_BLOCK, lanes_together(sweep.build_problem(cell).actions, described["platform"]))
+
+    return units(sweep, block, f"{described['code']} {described['platform']}")
+
+
+def run(
+    sweep: Sweep,
+    out: Path,
+    *,
+    memory: int = 2 * 2**30,
+    shard: tuple[int, int] = (1, 1),
+    overwrite: bool = False,
+) -> xr.Dataset | None:
+    """Run a sweep, or one shard of it, reusing the parts that are finished.
+
+    Args:
+        out: the result file; parts lie beside it, in ``parts_folder(out)``.
+        memory: bytes that the process may take.
+        shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
+        overwrite: replace a result of another sweep that stands at ``out``.
+
+    Returns:
+        The result, which is also written to ``out``; None for a shard.
+
+    Raises:
+        InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
+    """
+    described = manifest(sweep)
+    everything = sweep_units(sweep, described)
+    for _, cell in sweep.cells():
+        sweep.program(cell)
+    if not overwrite:
+        _check_not_another(out, sweep)
+    parts = Parts(parts_folder(out))
+    parts.save_manifest(described)
+    number, count = shard
+    _execute(sweep, everything[number - 1 :: count], parts, memory, parts.strangers(everything))
+    if count > 1:
+        return None
+    return _join(sweep, everything, [parts], described, out)
+
+
+def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Dataset:
+    """Join the parts that shards wrote, perhaps on several machines, into one result.
+
+    Raises:
+        InputError: if the folders belong to different sweeps, units are missing, a part is damaged, or ``out`` cannot
+            be written.
+    """
+    manifests = [load_manifest(folder) for folder in folders]
+    differing = [
+        name
+        for name in ("configuration", "code", "platform")
+        if len({json.dumps(m[name], sort_keys=True) for m in manifests}) > 1
+    ]
+    if differing:
+        raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
+    sweep = Sweep.from_configuration(manifests[0]["configuration"])
+    if not overwrite:
+        _check_not_another(out, sweep)
+    return _join(sweep, sweep_units(sweep, manifests[0]), [Parts(folder) for folder in folders], manifests[0], out)
+
+
+def _check_not_another(out: Path, sweep: Sweep) -> None:
+    if out.exists() and configuration(read(out)) != json.loads(json.dumps(sweep.configuration())):
+        raise InputError(f"{out} holds the result of another sweep; choose another --out, or add --overwrite")
+
+
+def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int) -> None:
+    """Compute the units that have no part yet."""
+    # An estimator without a swept parameter is the same unit at each of its values: it runs once.
+    distinct = {unit.name: unit for unit in todo}
+    missing = [unit for unit in distinct.values() if not parts.has(unit)]
+    if len(missing) < len(distinct):
+        print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
+    if strangers:
+        print(f"{strangers} parts in {parts.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
+    if not missing:
+        return
+    budget, stop = Budget(max(0, memory - RESERVED)), threading.Event()
+    workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    pool = ThreadPoolExecutor(workers)
+    total = sum(len(unit.seeds) for unit in missing) * sweep.steps
+    # disable=None: a bar on a terminal, nothing in a log.
+    with tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=None, desc="simulating") as bar:
+        futures = [pool.submit(_run_units, sweep, some, parts, budget, stop) for some in _batches(sweep, missing)]
+        try:
+            for future in as_completed(futures):
+                bar.update(future.result() * sweep.steps)
+        finally:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
+    """Units to run in one call: cells of one program share the lanes of a vmapped call that one would not fill."""
+    waiting: dict[Any, list[Unit]] = {}
+    for unit in missing:
+        place = sweep.build_problem(unit.cell)
+        together = lanes_together(place.actions, jax.default_backend())
+        batch = waiting.setdefault((sweep.program(unit.cell), place.fingerprint), [])
+        if batch and sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
+            yield batch.copy()
+            batch.clear()
+        batch.append(unit)
+    yield from (batch for batch in waiting.values() if batch)
+
+
+def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, stop: threading.Event) -> int:
+    """Simulate units of one program and problem, and write their parts; returns their number of seeds."""
+    place, program = sweep.build_problem(some[0].cell), sweep.program(some[0].cell)
+    lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
+    steps = sweep.recorded_steps()
+    code = compiled(program, place, len(steps), lanes[0][1])
+    chunks: list[dict[str, np.ndarray]] = []
+    for first in range(0, len(lanes), code.together):
+        if stop.is_set():
+            return 0
+        with budget.take(code.memory):
+            chunks.append(run_lanes(program, place, steps, lanes[first : first + code.together]))
+    rows, start = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}, 0
+    for unit in some:
+        end = start + len(unit.seeds)
+        parts.save(unit, {name: values[start:end] for name, values in rows.items()})
+        start = end
+    return len(lanes)
+
+
+def _join(
+    sweep: Sweep, everything: list[Unit], folders: list[Parts], described: dict[str, Any], out: Path
+) -> xr.Dataset:
+    holders = [next((parts for parts in folders if parts.has(unit)), None) for unit in everything]
+    if absent := holders.count(None):
+        raise InputError(f"{absent} of {len(everything)} units are missing; run the shards that hold them, then merge")
+    records = ((unit, parts.load(unit)) for unit, parts in zip(everything, holders, strict=True) if parts)
+    attributes = {
+        "configuration": json.dumps(described["configuration"], sort_keys=True),
+        "versions": json.dumps(described["versions"], sort_keys=True),
+        "commit": described["commit"],
+        "code": described["code"],
+        "platform": described["platform"],
+        "dtype": sweep.dtype,
+    }
+    dataset = assemble(sweep, records, attributes)
+    write(dataset, out)
+    return dataset

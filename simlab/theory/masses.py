@@ -1,0 +1,68 @@
+"""Policy-gradient weights as the mass they put on successes and on failures."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from simlab.errors import InputError, check_range
+from simlab.estimators import Estimator, advantages
+
+
+class Masses(NamedTuple):
+    """The two masses of a weight, at every number of successes in the group.
+
+    Attributes:
+        successes: (G + 1,) the number s of correct rollouts, 0 to G.
+        success: (G + 1,) m_S = (1/G) sum of A over the s successes.
+        failure: (G + 1,) m_F = -(1/G) sum of A over the G - s failures.
+    """
+
+    successes: Int[np.ndarray, " counts"]
+    success: Float[np.ndarray, " counts"]
+    failure: Float[np.ndarray, " counts"]
+
+
+def masses(
+    name: str | Estimator,
+    group_size: int,
+    *,
+    old_logp: Float[np.ndarray, "G 1"] | None = None,
+    **parameters: Any,
+) -> Masses:
+    """Masses m_S and m_F of an estimator, computed from the estimator itself ``[fade:masses]``.
+
+    A weight W = w_S on success and -w_F on failure moves the policy by m_S grad_S - m_F grad_F, with m_S = w_S p and
+    m_F = w_F (1 - p), p = s / G: the means over the group of A on the successes and of -A on the failures. Each s is
+    a batch of its own, seen from a fresh state, so estimators that average over the batch see this one group.
+
+    Args:
+        name: a registered estimator's name, or an estimator.
+        group_size: G, at least 1.
+        old_logp: (G, 1) log-probability of each rollout, the s successes first. By default 0, a policy of zero
+            entropy; it matters only to estimators that read it, and FADE's delta is then 1 unless a target entropy
+            is set.
+        parameters: of the named estimator.
+
+    Raises:
+        InputError: for a group size below 1, an ``old_logp`` of another shape, an unknown name or parameter, or an
+            estimator that needs token-level entropies or candidates.
+
+    >>> masses("dr_grpo", 4).failure
+    array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])
+    """
+    check_range("group_size", group_size, 1)
+    old_logp = np.zeros((group_size, 1)) if old_logp is None else np.asarray(old_logp, dtype=float)
+    if old_logp.shape != (group_size, 1):
+        raise InputError(f"old_logp has shape {old_logp.shape}; allowed: {(group_size, 1)}")
+    successes = np.arange(group_size + 1)
+    correct = np.arange(group_size) < successes[:, None]
+    weight = np.stack(
+        [
+            advantages(name, rewards, old_logp=old_logp, **parameters).reshape(group_size)
+            for rewards in correct.astype(float)
+        ]
+    )
+    success = np.where(correct, weight, 0).mean(axis=1)
+    failure = 0 - np.where(correct, 0, weight).mean(axis=1)  # 0 - x, for -x would print -0.
+    return Masses(successes, success, failure)
