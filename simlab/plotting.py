@@ -53,7 +53,7 @@ def final_state(dataset: xr.Dataset) -> Figure:
             for number, point in enumerate(lines):
                 chosen = dict(zip(others, point, strict=True))
                 values = last[metric].sel(chosen).squeeze([name for name in names if name not in (axis, *others)])
-                label = ", ".join(f"{LABELS.get(name, name)} = {value}" for name, value in chosen.items())
+                label = ", ".join(f"{LABELS.get(name, name)} = {_plain(value)}" for name, value in chosen.items())
                 draw_band(panel, dataset[axis].values, values, label=label, linestyle=DASHES[number % 4], marker="o")
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
@@ -62,6 +62,10 @@ def final_state(dataset: xr.Dataset) -> Figure:
         if others:
             panels[1].legend()
     return figure
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _is_axis(dataset: xr.Dataset, name: str) -> bool:
@@ -79,3 +83,11 @@ def save_final_state(dataset: xr.Dataset, path: Path) -> None:
             final_state(dataset).savefig(path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
+
+
+def save_everywhere(figure: Figure, stem: Path) -> None:
+    """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
+    with matplotlib.style.context(STYLE):
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(stem.with_suffix(".pdf"), metadata={"CreationDate": None})
+        figure.savefig(stem.with_suffix(".png"))

@@ -6,22 +6,23 @@ from typing import Any
 import optax
 
 from simlab.errors import check_choice, check_range
+from simlab.rollouts import Scalar
 
 
-def sgd(learning_rate: float = 0.01) -> optax.GradientTransformation:
+def sgd(learning_rate: Scalar = 0.01) -> optax.GradientTransformation:
     """Plain gradient steps."""
     return optax.sgd(learning_rate)
 
 
 def adam(
-    learning_rate: float = 0.01, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+    learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8
 ) -> optax.GradientTransformation:
     """Adam, bias-corrected, eps outside the root (PyTorch's convention too)."""
     return optax.adam(learning_rate, b1=b1, b2=b2, eps=eps)
 
 
 def adamw(
-    learning_rate: float = 0.01, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01
+    learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8, weight_decay: Scalar = 0.01
 ) -> optax.GradientTransformation:
     """Adam with decoupled weight decay: every logit decays, sampled or not."""
     return optax.adamw(learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay)

@@ -28,8 +28,8 @@ def _plain(value: object) -> str:
 
 
 def _mean_and_error(values: np.ndarray) -> str:
-    """``0.6718(12)``: a mean to four places and its standard error in units of the last of them."""
+    """``0.67188(12)``: a mean to five places and its standard error in units of the last of them."""
     if len(values) < 2:
-        return f"{values.mean():.4f}"
+        return f"{values.mean():.5f}"
     error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
-    return f"{values.mean():.4f}({round(error * 1e4)})"
+    return f"{values.mean():.5f}({round(error * 1e5)})"

@@ -1,0 +1,127 @@
+"""F-GRPO Figure 2 ``[f-grpo:fig-2]``: correct and retained mass against group size, with and without focal weight.
+
+    simlab sweep --preset f-grpo-fig2 --seeds 200 --out fig2.nc     (hours on two cores; --seeds 4 takes two minutes)
+    python figures/f_grpo_fig2.py fig2.nc                           (condenses the result, then draws)
+    python figures/f_grpo_fig2.py                                   (draws from the condensed numbers kept here)
+
+What differs from the paper's figure: bands (95 % of the mean over seeds) where the paper shows four seeds' mean, and
+panel (c) shades where retained mass ends below one half.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from simlab.plotting import LABELS, STYLE, save_everywhere
+from simlab.sweep.result import read
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "f_grpo_fig2.json"
+METRICS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
+QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
+SHOWN_GROUP_SIZES = (2, 8, 32, 256, 4096, 32768, 131072)
+COLLAPSED = 0.5
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """Mean, standard deviation over seeds and final quantiles of the metrics, with the result's provenance."""
+    dataset = read(path)
+    plain = dataset[list(METRICS)].squeeze("estimator").transpose("gamma", "group_size", "step", "seed")
+    return {
+        "provenance": {name: _decoded(value) for name, value in dataset.attrs.items()},
+        "seeds": dataset.sizes["seed"],
+        "gamma": dataset["gamma"].values.tolist(),
+        "group_size": dataset["group_size"].values.tolist(),
+        "step": dataset["step"].values.tolist(),
+        "quantiles": QUANTILES,
+        "metrics": {
+            name: {
+                "mean": _rounded(values.mean("seed").values),
+                "std": _rounded(values.std("seed", ddof=1).values),
+                "final_quantiles": _rounded(
+                    np.moveaxis(np.quantile(values[:, :, -1].values, QUANTILES, axis=-1), 0, -1)
+                ),
+            }
+            for name, values in plain.items()
+        },
+    }
+
+
+def _decoded(value: str) -> Any:
+    return json.loads(value) if value.startswith("{") else value
+
+
+def _rounded(values: np.ndarray) -> Any:
+    """Nested lists with six significant digits; null where there is no number."""
+    if values.ndim:
+        return [_rounded(row) for row in values]
+    return float(f"{values:.6g}") if np.isfinite(values) else None
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """The three panels of the figure."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+        left, middle, right = figure.subplots(1, 3)
+        for axes, metric, letter in ((left, "q_pos", "a"), (middle, "retained_mass", "b")):
+            _draw_training(axes, data, metric)
+            axes.set_title(f"({letter}) {LABELS[metric]}", loc="left")
+        _draw_final(right, data)
+        handles, labels = left.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(SHOWN_GROUP_SIZES), title=None)
+    return figure
+
+
+def _mean_and_half(data: dict[str, Any], metric: str, gamma: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and half-width of its 95 % band, (group sizes, steps) each."""
+    mean, std = (np.array(data["metrics"][metric][name][gamma], dtype=float) for name in ("mean", "std"))
+    return mean, 1.96 * std / np.sqrt(data["seeds"])
+
+
+def _draw_training(axes: Axes, data: dict[str, Any], metric: str) -> None:
+    shown = [size for size in SHOWN_GROUP_SIZES if size in data["group_size"]]
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.93, len(shown)))
+    for gamma, dashes in enumerate(("-", "--")):
+        mean, half = _mean_and_half(data, metric, gamma)
+        for size, colour in zip(shown, colours, strict=True):
+            row = data["group_size"].index(size)
+            label = f"{size}" if gamma == 0 else None
+            axes.plot(data["step"], mean[row], dashes, color=colour, label=label, linewidth=1.1)
+            axes.fill_between(data["step"], mean[row] - half[row], mean[row] + half[row], color=colour, alpha=0.2, lw=0)
+    axes.set(xlabel="step", ylim=(-0.03, 1.03))
+
+
+def _draw_final(axes: Axes, data: dict[str, Any]) -> None:
+    sizes = np.array(data["group_size"])
+    for metric, colour in (("q_pos", "C0"), ("retained_mass", "C1")):
+        for gamma, dashes in enumerate(("-", "--")):
+            mean, half = (values[:, -1] for values in _mean_and_half(data, metric, gamma))
+            label = f"{LABELS[metric].split()[-1]}, $\\gamma = {data['gamma'][gamma]:g}$"
+            axes.plot(sizes, mean, dashes, color=colour, marker="o", markersize=2, label=label, linewidth=1.1)
+            axes.fill_between(sizes, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+    retained, _ = _mean_and_half(data, "retained_mass", 0)
+    collapsed = sizes[retained[:, -1] < COLLAPSED]
+    axes.axvspan(collapsed.min(), collapsed.max(), color="0.92", zorder=0)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel=LABELS["group_size"], ylim=(-0.03, 1.03))
+    axes.set_title(f"(c) step {data['step'][-1]}, {data['seeds']} seeds", loc="left")
+    axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.2, 0.42))
+
+
+def main(arguments: list[str]) -> None:
+    """Condense a result if one is given, then draw."""
+    if arguments:
+        DATA.parent.mkdir(exist_ok=True)
+        DATA.write_text(json.dumps(condense(Path(arguments[0])), indent=None, separators=(",", ":")) + "\n")
+    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "f_grpo_fig2")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
