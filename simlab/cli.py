@@ -2,16 +2,23 @@
 
 import argparse
 import json
+import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from simlab.errors import InputError
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        # As Python 3.14 has it: "-1,0" is a value and no option, so that a complaint can say what is wrong with it.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing usage and exiting."""
@@ -22,18 +29,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code: 0, or 2 for bad input, or 130 when interrupted."""
     try:
         options = _parser().parse_args(arguments)
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
     except InputError as error:
-        print(f"simlab: {error}", file=sys.stderr)
-        return 2
+        return _complain(str(error), 2)
     except MemoryError:
-        print(
-            "simlab: the machine has too little memory for this; use fewer actions or a smaller group", file=sys.stderr
-        )
-        return 2
+        return _complain("the machine has too little memory for this; use fewer actions or a smaller group", 2)
     except KeyboardInterrupt:
-        print("simlab: interrupted; finished parts are kept, the same command goes on from them", file=sys.stderr)
-        return 130
+        return _complain("interrupted; finished parts are kept, the same command goes on from them", 130)
+    except OSError as error:
+        # What is left in the buffer cannot be written either, when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0 if isinstance(error, BrokenPipeError) else _complain(f"{error}; finished parts are kept", 2)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"simlab: {message}", file=sys.stderr)
+    return code
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a whole number") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,7 +85,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
     grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
     grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
-    grid.add_argument("--seeds", type=int, metavar="N", help="number of seeds")
+    grid.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
     grid.add_argument(
         "--param",
         action="append",
@@ -78,10 +98,10 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--problem", metavar="NAME", help="anchored (F-GRPO App. J) or custom (logits=, correct=)")
     setting.add_argument("--surrogate", metavar="NAME", help="ppo_clip, cispo or reinforce")
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
-    setting.add_argument("--steps", type=int, metavar="N", help="steps of each run")
-    setting.add_argument("--record-every", type=int, metavar="N", help="steps between two records")
+    setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
+    setting.add_argument("--record-every", type=_whole, metavar="N", help="steps between two records")
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
-    setting.add_argument("--top-n", type=int, metavar="N", help="how many of the top log-probabilities to record")
+    setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
@@ -92,20 +112,26 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from simlab.plotting import check_figure, save_final_state
     from simlab.sweep.options import build_sweep, parse_shard, parse_size
+    from simlab.sweep.parts import check_replaceable, make_folder
     from simlab.sweep.run import run
     from simlab.sweep.table import final_table
 
     shard = parse_shard(options.shard)
     sweep = build_sweep(options)
+    check_replaceable(options.out)
+    figure = options.figure or options.out.with_suffix(".png")
+    if figure.resolve() == options.out.resolve():
+        raise InputError(f"--out {options.out} is the figure's path too; allowed: a path of its own, such as sweep.nc")
+    check_figure(figure)
+    check_replaceable(figure)
+    make_folder(figure.parent)
     dataset = run(sweep, options.out, memory=parse_size(options.memory), shard=shard, overwrite=options.overwrite)
     if dataset is None:
         print(f"shard {options.shard} is finished; when all are: simlab merge {options.out}")
         return 0
-    from simlab.plotting import save_final_state
-
     print(final_table(dataset))
-    figure = options.figure or options.out.with_suffix(".png")
     save_final_state(dataset, figure)
     print(f"\nresult  {options.out}\nfigure  {figure}")
     return 0

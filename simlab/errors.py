@@ -1,6 +1,8 @@
 """The one error a user is meant to read, and the checks that raise it."""
 
+import inspect
 import math
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -41,3 +43,17 @@ def check_choice(name: str, value: Any, allowed: Any) -> None:
     if value not in allowed:
         known = ", ".join(str(choice) for choice in allowed)
         raise InputError(f"{name} = {value!r} is unknown; allowed: {known}")
+
+
+def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], parameters: Mapping[str, Any]) -> Any:
+    """Call ``known[name](**parameters)``.
+
+    Raises:
+        InputError: for a name that is not known or a parameter that its constructor does not take.
+    """
+    check_choice(kind, name, sorted(known))
+    allowed = inspect.signature(known[name]).parameters
+    for parameter in parameters:
+        if parameter not in allowed:
+            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {', '.join(allowed) or 'none'}")
+    return known[name](**parameters)

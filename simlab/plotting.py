@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from simlab.errors import InputError
 
+FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
 LABELS = {
     "group_size": "group size G",
@@ -39,29 +40,37 @@ def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, **style: Any) -> 
 def final_state(dataset: xr.Dataset) -> Figure:
     """Final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
-    With one group size, the first swept number takes its place on the axis.
+    With one group size, the first swept number takes its place on the axis; with none, the step.
     """
     names = [str(name) for name in dataset["q_pos"].dims if name not in ("seed", "step")]
-    axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), "group_size")
+    axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), "step")
     others = [name for name in names if name != axis and dataset.sizes[name] > 1]
-    last = dataset.isel(step=-1)
+    shown = dataset if axis == "step" else dataset.isel(step=-1)
     with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(6.8, 2.9), layout="constrained")
+        figure = Figure(figsize=(6.8, 3.1), layout="constrained")
         panels = figure.subplots(1, 2, sharex=True)
         for panel, metric in zip(panels, ("q_pos", "retained_mass"), strict=True):
-            lines = itertools.product(*(dataset[name].values for name in others))
-            for number, point in enumerate(lines):
-                chosen = dict(zip(others, point, strict=True))
-                values = last[metric].sel(chosen).squeeze([name for name in names if name not in (axis, *others)])
-                label = ", ".join(f"{LABELS.get(name, name)} = {_plain(value)}" for name, value in chosen.items())
-                draw_band(panel, dataset[axis].values, values, label=label, linestyle=DASHES[number % 4], marker="o")
+            _draw_cells(panel, shown[metric], axis, others)
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS[metric], ylim=(-0.03, 1.03))
-        panels[0].set_title(f"step {int(dataset['step'][-1])}, {dataset.sizes['seed']} seeds", loc="left")
+        when = "" if axis == "step" else f"step {int(dataset['step'][-1])}, "
+        panels[0].set_title(f"{when}{dataset.sizes['seed']} seeds", loc="left")
+        handles, labels = panels[0].get_legend_handles_labels()
         if others:
-            panels[1].legend()
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     return figure
+
+
+def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, others: list[str]) -> None:
+    """A banded line along ``axis`` for each combination of the dimensions ``others``."""
+    single = [name for name in values.dims if name not in (axis, "seed", *others)]
+    for number, point in enumerate(itertools.product(*(values[name].values for name in others))):
+        chosen = dict(zip(others, point, strict=True))
+        label = ", ".join(f"{LABELS.get(name, name)} = {_plain(value)}" for name, value in chosen.items())
+        marker = "" if axis == "step" else "o"
+        line = values.sel(chosen).squeeze(single)
+        draw_band(panel, values[axis].values, line, label=label, linestyle=DASHES[number % 4], marker=marker)
 
 
 def _plain(value: Any) -> str:
@@ -72,12 +81,19 @@ def _is_axis(dataset: xr.Dataset, name: str) -> bool:
     return dataset.sizes[name] > 1 and np.issubdtype(dataset[name].dtype, np.number)
 
 
+def check_figure(path: Path) -> None:
+    """Raise ``InputError`` for a kind of file that ``save_final_state`` does not write."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
+
+
 def save_final_state(dataset: xr.Dataset, path: Path) -> None:
     """Draw ``final_state`` into a file, of the kind its suffix says.
 
     Raises:
         InputError: for an unknown kind of file, or a path that cannot be written.
     """
+    check_figure(path)
     try:
         with matplotlib.style.context(STYLE):
             final_state(dataset).savefig(path)

@@ -133,10 +133,11 @@ def solve_rate(rollouts: Rollouts) -> Float[Array, "P 1"]:
 
 
 def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "1 1"]:
-    """Mean over every rollout present in the batch, whatever its prompt."""
+    """Mean over every rollout present in the batch, whatever its prompt; 0 for a batch without any."""
     xp = array_namespace(values)
-    counts = xp.sum(_weights(rollouts, xp), axis=-1, keepdims=True)
-    return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / xp.sum(counts, axis=0, keepdims=True)
+    count = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True)
+    count = xp.where(count < 1, xp.ones_like(count), count)
+    return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / count
 
 
 def sequence_mean_logp(rollouts: Rollouts) -> Float[Array, "P G"]:

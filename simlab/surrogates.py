@@ -11,7 +11,7 @@ from typing import Any
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
-from simlab.errors import InputError, check_choice, check_range
+from simlab.errors import InputError, build, check_choice, check_range
 from simlab.rollouts import FIELDS, Array, Rollouts, Scalar
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
@@ -121,7 +121,7 @@ def surrogate(name: str, **parameters: Any) -> Surrogate:
     """Build a surrogate by name.
 
     Raises:
-        InputError: for an unknown name, or a parameter outside its range.
+        InputError: for an unknown name or parameter, or a parameter outside its range.
     """
-    check_choice("surrogate", name, sorted(SURROGATES))
-    return SURROGATES[name](**parameters)
+    built: Surrogate = build("surrogate", name, SURROGATES, parameters)
+    return built

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, build
 from simlab.estimators.base import Estimator
 from simlab.rollouts import Array, Rollouts, check_rollouts
 
@@ -44,14 +44,14 @@ def register(tag: str) -> Callable[[Callable[..., Estimator]], Callable[..., Est
         InputError: for a name that is taken, or a parameter without a default.
     """
 
-    def add(build: Callable[..., Estimator]) -> Callable[..., Estimator]:
-        entry = Registered(build.__name__, tag, build)
+    def add(constructor: Callable[..., Estimator]) -> Callable[..., Estimator]:
+        entry = Registered(constructor.__name__, tag, constructor)
         if entry.name in _REGISTRY:
             raise InputError(f"estimator {entry.name!r} is registered already; choose another name")
         if bare := [name for name, default in entry.parameters.items() if default is inspect.Parameter.empty]:
             raise InputError(f"estimator {entry.name!r}: parameters {bare} need a default")
         _REGISTRY[entry.name] = entry
-        return build
+        return constructor
 
     return add
 
@@ -65,13 +65,8 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    check_choice("estimator", name, sorted(REGISTRY))
-    entry = REGISTRY[name]
-    for parameter in parameters:
-        if parameter not in entry.parameters:
-            known = ", ".join(entry.parameters) or "none"
-            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {known}")
-    return entry.build(**parameters)
+    built: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
+    return built
 
 
 def advantages(

@@ -6,6 +6,7 @@ and the simulator alike.
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Shaped
 
-from simlab.errors import InputError, check_choice, check_range
+from simlab.errors import InputError, build, check_range
 from simlab.rollouts import Array
 
 
@@ -97,8 +98,8 @@ def anchored(
 
 def custom(
     logits: Sequence[float] | str = (0.0, 0.0),
-    correct: Sequence[int] | str = (0,),
-    target: Sequence[int] | str = (),
+    correct: Sequence[float] | str = (0,),
+    target: Sequence[float] | str = (),
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
 ) -> Categorical:
@@ -112,40 +113,44 @@ def custom(
     Raises:
         InputError: for an index outside the action set, an unreadable file, and what ``Categorical`` refuses.
     """
-    values = _numbers("logits", logits, float)
+    values = _numbers("logits", logits)
     if values.size == 0:
         raise InputError("logits are empty; at least one action is needed")
-    is_correct = _members("correct", _numbers("correct", correct, int), values.size)
-    chosen = _numbers("target", target, int)
+    is_correct = _members("correct", _numbers("correct", correct), values.size)
+    chosen = _numbers("target", target)
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
     is_target = _members("target", chosen, values.size)
     return Categorical(values, is_correct, is_target, reward_correct, reward_incorrect)
 
 
-def _numbers(name: str, source: Any, kind: type) -> np.ndarray:
-    if not isinstance(source, str):
-        values = np.atleast_1d(np.asarray(source))
-    else:
-        try:
-            path = Path(source)
-            values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, ndmin=1)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{name} file {source!r} cannot be read: {reason}") from None
-    if values.ndim != 1 or values.dtype.kind not in "iufb":
-        raise InputError(f"{name} must be one list of numbers, not {values.dtype} of shape {values.shape}")
-    if kind is int and values.size and not np.array_equal(values, values.astype(np.int64)):
-        raise InputError(f"{name} must be whole numbers: indices of actions")
-    return values.astype(kind)
+def _numbers(name: str, source: Any) -> np.ndarray:
+    values = _read_numbers(name, source) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
+    if values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise InputError(f"{name}: {values.dtype} of shape {values.shape}; allowed: one list of numbers")
+    return values.astype(float)
+
+
+def _read_numbers(name: str, source: str) -> np.ndarray:
+    path = Path(source)
+    try:
+        if path.suffix == ".npy":
+            with path.open("rb") as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
+        with warnings.catch_warnings(action="ignore"):  # of an empty file, which the caller refuses
+            return np.loadtxt(path, ndmin=1)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{name} = {source!r} is neither a list of numbers nor a file of them ({reason})") from None
 
 
 def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
-    if indices.size and (indices.min() < 0 or indices.max() >= actions):
-        bad = int(indices.min() if indices.min() < 0 else indices.max())
-        raise InputError(f"{name} action {bad} is outside the action set; allowed: 0 to {actions - 1}")
+    allowed = (indices >= 0) & (indices < actions) & (indices == np.floor(indices))
+    if not allowed.all():
+        bad = indices[~allowed][0]
+        raise InputError(f"{name} action {bad:.15g} is outside the action set; allowed: 0 to {actions - 1}")
     inside = np.zeros(actions, dtype=bool)
-    inside[indices] = True
+    inside[indices.astype(np.int64)] = True
     return inside
 
 
@@ -156,10 +161,10 @@ def problem(name: str, **parameters: Any) -> Categorical:
     """Build a problem by name.
 
     Raises:
-        InputError: for an unknown name, and what the constructor refuses.
+        InputError: for an unknown name or parameter, and what the constructor refuses.
     """
-    check_choice("problem", name, sorted(PROBLEMS))
-    return PROBLEMS[name](**parameters)
+    built: Categorical = build("problem", name, PROBLEMS, parameters)
+    return built
 
 
 def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped[Array, ""]:

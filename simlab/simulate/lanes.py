@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from simlab.errors import check_range
+from simlab.errors import InputError, check_range
 from simlab.estimators.registry import check_reward_range
 from simlab.problems import Categorical
 from simlab.simulate.dense import Landscape, Numbers, Program, trajectory
@@ -26,6 +26,10 @@ def check(program: Program, problem: Categorical) -> None:
     rewards = np.array([[problem.reward_correct, problem.reward_incorrect]])
     check_reward_range(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
+    largest = np.finfo(program.dtype).max
+    if np.any(np.abs(problem.logits) > largest):
+        place = int(np.argmax(np.abs(problem.logits)))
+        raise InputError(f"logit {place} is {problem.logits[place]:g}; allowed in {program.dtype}: up to {largest:g}")
 
 
 def lanes_together(actions: int, platform: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import optax
 
-from simlab.errors import check_choice, check_range
+from simlab.errors import build, check_range
 from simlab.rollouts import Scalar
 
 
@@ -43,9 +43,9 @@ def optimizer(name: str, **parameters: Any) -> optax.GradientTransformation:
     """Build an optimiser by name.
 
     Raises:
-        InputError: for an unknown name or a parameter outside its range.
+        InputError: for an unknown name or parameter, or one outside its range.
     """
-    check_choice("optimizer", name, sorted(OPTIMIZERS))
     for parameter, value in parameters.items():
-        check_range(parameter, value, *_RANGES[parameter])
-    return OPTIMIZERS[name](**parameters)
+        check_range(parameter, value, *_RANGES.get(parameter, ()))
+    built: optax.GradientTransformation = build("optimizer", name, OPTIMIZERS, parameters)
+    return built

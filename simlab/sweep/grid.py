@@ -13,7 +13,7 @@ import numpy as np
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import REGISTRY
 from simlab.problems import PROBLEMS, Categorical, problem
-from simlab.simulate.dense import Numbers, Program
+from simlab.simulate.dense import DTYPES, Numbers, Program
 from simlab.simulate.labelled import recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
 from simlab.surrogates import SURROGATES, surrogate
@@ -74,15 +74,28 @@ class Sweep:
         check_choice("problem", self.problem, sorted(PROBLEMS))
         check_choice("surrogate", self.surrogate, sorted(SURROGATES))
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
-        check_range("seeds", self.seeds, 1)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_range("seeds", self.seeds, 1, 10**6)
         check_range("steps", self.steps, 1, 2**31 - 1)
         check_range("record_every", self.record_every, 1)
-        for name, values in {"estimator": self.estimators, "group_size": self.group_sizes, **self.parameters}.items():
-            if not values or len(set(values)) < len(values):
-                raise InputError(f"{name} lists {list(values)}; allowed: one or more different values")
-        for name in self.parameters:
+        check_range("steps / record_every", self.steps / self.record_every, 0, 10**6)
+        lists = {"estimator": self.estimators, "group_size": self.group_sizes, **self.parameters}
+        for name, values in lists.items():
+            if not values:
+                raise InputError(f"{name} lists nothing; allowed: one or more values")
+        for name, values in {**lists, "pass_at_k": self.pass_at_k}.items():
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} lists {list(values)}; allowed: different values")
+        for name, values in self.parameters.items():
             if self.resolve(name) != name:
-                raise InputError(f"{name} is not a qualified parameter name")
+                raise InputError(f"{name} is not a qualified parameter name; allowed: {self.resolve(name)}")
+            self._check_finite(name, values)
+
+    def _check_finite(self, name: str, values: tuple[Any, ...]) -> None:
+        largest = float(np.finfo(self.dtype).max)
+        for value in values:
+            if isinstance(value, float) and not abs(value) <= largest:
+                raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
 
     def sections(self, estimator: str) -> dict[str, dict[str, Any]]:
         """Every section's parameters at their defaults, for one estimator."""
@@ -194,6 +207,10 @@ class Sweep:
             dtype=self.dtype,
         )
 
+    def actions(self, cell: Cell) -> int:
+        """How many actions a cell's problem has; where that is a parameter, without building the problem."""
+        return int(cell.parameters["problem"].get("actions") or self.build_problem(cell).actions)
+
     def build_problem(self, cell: Cell) -> Categorical:
         """The problem of a cell."""
         return _problem(self.problem, tuple(cell.parameters["problem"].items()))
@@ -213,7 +230,7 @@ class Sweep:
         )
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Categorical:
     return problem(name, **dict(parameters))
 
@@ -256,4 +273,4 @@ def _parse(name: str, text: str, default: Any) -> Any:
         return int(text) if isinstance(default, int) else float(text)
     except ValueError:
         kind = "whole numbers" if isinstance(default, int) else "numbers"
-        raise InputError(f"{name} = {text!r} is not a number; allowed: {kind}, separated by commas") from None
+        raise InputError(f"{name} = {text!r} cannot be read; allowed: {kind}, separated by commas") from None

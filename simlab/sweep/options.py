@@ -1,6 +1,7 @@
 """From command-line options to a sweep: presets, overrides, lists and sizes."""
 
 import argparse
+import dataclasses
 import math
 import re
 from typing import Any
@@ -35,6 +36,8 @@ THREE_REGIMES: dict[str, Any] = F_GRPO_FIG2 | {
 
 PRESETS = {"f-grpo-fig2": F_GRPO_FIG2, "three-regimes": THREE_REGIMES}
 
+LONGEST = 10**6
+
 _GRID_OPTIONS = (
     "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
     "steps", "record_every", "pass_at_k", "top_n", "dtype",
@@ -67,11 +70,19 @@ def build_sweep(options: argparse.Namespace) -> Sweep:
     known = bare.known_parameters()
     # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
     parameters = {name: values for name, values in inherited.items() if name in known}
+    named: set[str] = set()
     for name, text in _named_lists(given, options.param):
         full = bare.resolve(name)
+        if full in named:
+            raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
+        named.add(full)
         expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
         parameters[full] = parse_values(name, expanded, known[full])
-    return Sweep(**settings, parameters=parameters)
+    sweep = Sweep(**settings, parameters=parameters)
+    if "top_n" in settings:
+        return sweep
+    fewest = min(sweep.actions(cell) for _, cell in sweep.cells())
+    return dataclasses.replace(sweep, top_n=min(sweep.top_n, fewest))
 
 
 def _named_lists(given: dict[str, Any], pairs: list[str]) -> list[tuple[str, str]]:
@@ -79,7 +90,7 @@ def _named_lists(given: dict[str, Any], pairs: list[str]) -> list[tuple[str, str
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name or not text:
-            raise InputError(f"--param {pair!r} is not NAME=LIST, such as gamma=0,1")
+            raise InputError(f"--param {pair!r} is not a list; allowed: NAME=LIST, such as gamma=0,1")
         named.append((name, text))
     return named
 
@@ -98,7 +109,7 @@ def expand(text: str) -> list[str]:
     items = [item.strip() for item in text.split(",")]
     if "..." not in items:
         if "" in items:
-            raise InputError(f"list {text!r} has an empty item")
+            raise InputError(f"list {text!r} has an empty item; allowed: values separated by commas")
         return items
     place = items.index("...")
     try:
@@ -106,18 +117,18 @@ def expand(text: str) -> list[str]:
             raise ValueError
         first, second, last = float(items[place - 2]), float(items[place - 1]), float(items[-1])
         filled = _progression(first, second, last)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"list {text!r} does not read as first,second,...,last") from None
+    except (ValueError, ArithmeticError):
+        raise InputError(f"list {text!r} does not fit; allowed: first,second,...,last, such as 2,4,...,64") from None
     return items[: place - 2] + [f"{value:.12g}" for value in filled]
 
 
 def _progression(first: float, second: float, last: float) -> list[float]:
     if first > 0 and second > 0 and last > 0 and first != second:
         steps = math.log(last / first) / math.log(second / first)
-        if steps >= 1 and abs(steps - round(steps)) < 1e-9:
+        if 1 <= steps <= LONGEST and abs(steps - round(steps)) < 1e-9:
             return [first * (second / first) ** index for index in range(round(steps) + 1)]
     steps = (last - first) / (second - first)
-    if steps < 1 or steps > 1e6 or abs(steps - round(steps)) > 1e-9:
+    if not 1 <= steps <= LONGEST or abs(steps - round(steps)) > 1e-9:
         raise ValueError
     return [first + (second - first) * index for index in range(round(steps) + 1)]
 
@@ -126,7 +137,8 @@ def _whole(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InputError(f"--{option.replace('_', '-')} {text!r} is not a whole number") from None
+        option = option.replace("_", "-")
+        raise InputError(f"--{option} {text!r} cannot be read; allowed: whole numbers, separated by commas") from None
 
 
 def parse_size(text: str) -> int:
@@ -154,5 +166,5 @@ def parse_shard(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count:
-        raise InputError(f"--shard {text!r} is not I/N with 1 <= I <= N")
+        raise InputError(f"--shard {text!r} is not a shard; allowed: I/N with 1 <= I <= N, such as 1/4")
     return number, count

@@ -2,11 +2,10 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ from simlab.errors import InputError
 from simlab.sweep.grid import Cell, Sweep
 
 MANIFEST = "sweep.json"
+MANIFEST_ENTRIES = ("configuration", "code", "platform", "versions", "commit")
+CHECKSUM = hashlib.sha256
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,7 @@ class Parts:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        with _explained(f"cannot write to {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
+        make_folder(folder)
 
     def path(self, unit: Unit) -> Path:
         """Where a unit's part lies, or would."""
@@ -83,7 +81,11 @@ class Parts:
 
     def save(self, unit: Unit, rows: Mapping[str, np.ndarray]) -> None:
         """Write a unit's records, (seeds, records, ...) each."""
-        write_atomically(self.path(unit), lambda file: np.savez(file, **dict[str, Any](rows)))
+        buffer = io.BytesIO()
+        np.savez(buffer, **dict[str, Any](rows))
+        # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
+        content = buffer.getvalue()
+        write_atomically(self.path(unit), lambda file: file.write(content + CHECKSUM(content).digest()))
 
     def load(self, unit: Unit) -> dict[str, np.ndarray]:
         """Read a unit's records.
@@ -92,14 +94,15 @@ class Parts:
             InputError: for a part that is damaged or does not hold the unit's seeds.
         """
         path = self.path(unit)
-        try:
-            with np.load(path, allow_pickle=False) as part:
-                rows = {name: part[name] for name in part.files}
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            raise InputError(
-                _damaged(path, str(error).splitlines()[0] if str(error) else type(error).__name__)
-            ) from None
-        if not rows or any(len(values) != len(unit.seeds) for values in rows.values()):
+        with _explained(f"cannot read {path}"):
+            data = path.read_bytes()
+        size = CHECKSUM().digest_size
+        content, checksum = data[:-size], data[-size:]
+        if CHECKSUM(content).digest() != checksum:
+            raise InputError(_damaged(path, "its checksum differs"))
+        with np.load(io.BytesIO(content), allow_pickle=False) as part:
+            rows = {name: part[name] for name in part.files}
+        if any(len(values) != len(unit.seeds) for values in rows.values()):
             raise InputError(_damaged(path, f"it should hold {len(unit.seeds)} seeds"))
         return rows
 
@@ -115,16 +118,40 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: if there is none, or it is damaged.
     """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{folder} holds no {MANIFEST}; allowed: a folder of parts that simlab sweep wrote")
     try:
-        return dict(json.loads((folder / MANIFEST).read_text()))
-    except FileNotFoundError:
-        raise InputError(f"{folder} holds no {MANIFEST}; allowed: a folder that simlab sweep --shard wrote") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / MANIFEST} is damaged ({error}); run the sweep again to write it anew") from None
+        manifest = dict(json.loads(path.read_text()))
+        Sweep.from_configuration(manifest["configuration"])
+        return {name: manifest[name] for name in MANIFEST_ENTRIES}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error}); run the sweep again to write it anew") from None
 
 
 def _damaged(path: Path, reason: str) -> str:
     return f"part {path} is damaged ({reason}); delete it and run the same command again: only it is recomputed"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if need be, and make sure that files can be written to it.
+
+    Raises:
+        InputError: if it cannot be made or written to.
+    """
+    with _explained(f"cannot write to {folder}"):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"cannot write to {folder}: it is not a folder; allowed: a folder, or a new path")
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise ``InputError`` if something other than a file stands at ``path``, such as a folder or a device."""
+    with _explained(f"cannot write {path}"):
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {path}: it is not a regular file; allowed: a new path, or that of a file")
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
@@ -54,17 +55,27 @@ def read(path: Path) -> xr.Dataset:
     """Read a result into memory.
 
     Raises:
-        InputError: if the file is missing or not a result of a sweep.
+        InputError: if the file is missing, damaged, or not the result of a sweep.
     """
+    configuration(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             return dataset.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is damaged ({str(error).splitlines()[0]})") from None
+
+
+def configuration(path: Path) -> dict[str, Any]:
+    """The configuration of the sweep whose result stands at ``path``.
+
+    Raises:
+        InputError: if no result of a sweep stands there.
+    """
+    try:
+        with h5py.File(path) as file:
+            return dict(json.loads(file.attrs["configuration"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is not a readable NetCDF file ({str(error).splitlines()[0]})") from None
-
-
-def configuration(dataset: xr.Dataset) -> dict[str, Any]:
-    """The configuration that a result carries."""
-    return dict(json.loads(dataset.attrs["configuration"]))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} does not hold the result of a sweep ({reason})") from None

@@ -1,6 +1,7 @@
 """Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
 
 import json
+import math
 import os
 import sys
 import threading
@@ -16,22 +17,27 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.simulate.lanes import compiled, lanes_together, run_lanes
+from simlab.simulate.lanes import check, compiled, lanes_together, run_lanes
 from simlab.sweep.grid import Cell, Sweep
-from simlab.sweep.parts import Parts, Unit, load_manifest, units
+from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.provenance import code_fingerprint, commit, versions
-from simlab.sweep.result import assemble, configuration, read, write
+from simlab.sweep.result import assemble, configuration, write
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
 RESERVED = 512 * 2**20
+# Any simulation takes more: probabilities, logits, their change and the optimiser's state.
+BYTES_AN_ACTION = 32
 SMALLEST_BLOCK = 4
 
 
 class Budget:
-    """Bytes that running simulations may take together; a simulation waits until there is room for it."""
+    """Bytes that running simulations may take together; a simulation waits until there is room for it.
 
-    def __init__(self, total: int):
-        self.total, self.free = total, total
+    ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
+    """
+
+    def __init__(self, memory: int):
+        self.memory, self.free = memory, memory - RESERVED
         self.changed = threading.Condition()
 
     @contextmanager
@@ -41,9 +47,7 @@ class Budget:
         Raises:
             InputError: if the whole budget is smaller than that.
         """
-        if amount > self.total:
-            need, given = (amount + RESERVED) / 2**20, (self.total + RESERVED) / 2**20
-            raise InputError(f"--memory {given:.0f}MB is too small: one simulation here needs {need:.0f}MB")
+        check_memory(self.memory, amount)
         with self.changed:
             self.changed.wait_for(lambda: self.free >= amount)
             self.free -= amount
@@ -53,6 +57,14 @@ class Budget:
             with self.changed:
                 self.free += amount
                 self.changed.notify_all()
+
+
+def check_memory(memory: int, amount: int) -> None:
+    """Raise ``InputError`` if a simulation of ``amount`` bytes does not fit into ``memory``."""
+    if amount + RESERVED > memory:
+        need = math.ceil((amount + RESERVED) / 2**20)
+        given = f"{memory / 2**20:.0f}MB"
+        raise InputError(f"--memory {given} is too small for a simulation of this size; allowed: {need}MB or more")
 
 
 def parts_folder(out: Path) -> Path:
@@ -102,12 +114,14 @@ def run(
     Raises:
         InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
     """
-    described = manifest(sweep)
-    everything = sweep_units(sweep, described)
     for _, cell in sweep.cells():
-        sweep.program(cell)
+        check_memory(memory, sweep.actions(cell) * BYTES_AN_ACTION)
+        check(sweep.program(cell), sweep.build_problem(cell))
+    check_replaceable(out)
     if not overwrite:
         _check_not_another(out, sweep)
+    described = manifest(sweep)
+    everything = sweep_units(sweep, described)
     parts = Parts(parts_folder(out))
     parts.save_manifest(described)
     number, count = shard
@@ -133,14 +147,22 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
     if differing:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
     sweep = Sweep.from_configuration(manifests[0]["configuration"])
+    check_replaceable(out)
     if not overwrite:
         _check_not_another(out, sweep)
     return _join(sweep, sweep_units(sweep, manifests[0]), [Parts(folder) for folder in folders], manifests[0], out)
 
 
 def _check_not_another(out: Path, sweep: Sweep) -> None:
-    if out.exists() and configuration(read(out)) != json.loads(json.dumps(sweep.configuration())):
-        raise InputError(f"{out} holds the result of another sweep; choose another --out, or add --overwrite")
+    if not out.exists():
+        return
+    allowed = "allowed: another --out, or --overwrite"
+    try:
+        found = configuration(out)
+    except InputError as error:
+        raise InputError(f"{error}; {allowed}") from None
+    if found != json.loads(json.dumps(sweep.configuration())):
+        raise InputError(f"{out} holds the result of another sweep; {allowed}")
 
 
 def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int) -> None:
@@ -154,7 +176,7 @@ def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, stranger
         print(f"{strangers} parts in {parts.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
     if not missing:
         return
-    budget, stop = Budget(max(0, memory - RESERVED)), threading.Event()
+    budget, stop = Budget(memory), threading.Event()
     workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
     pool = ThreadPoolExecutor(workers)
     total = sum(len(unit.seeds) for unit in missing) * sweep.steps
