@@ -1,0 +1,11 @@
+"""Check the library's shapes and types while the tests run; the hook must precede the first import of simlab."""
+
+from beartype import BeartypeConf, beartype
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
+install_import_hook("simlab", "conftest.typechecker")
+
+settings.register_profile("seeded", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("seeded")

@@ -1,0 +1,48 @@
+"""Every registered estimator gives the numbers of its paper's formula, in every array library and dtype."""
+
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference_cases import CASES, SEQUENCES, TOLERANCE, assert_close, check_against_reference, record, run
+from references import REFERENCES
+
+from simlab import Rollouts, estimator
+from simlab.estimators import REGISTRY
+
+each_case = pytest.mark.parametrize(("name", "parameters"), CASES)
+each_shape = pytest.mark.parametrize("shape", SEQUENCES)
+each_dtype = pytest.mark.parametrize("dtype", TOLERANCE)
+
+
+def test_no_estimator_is_without_a_reference() -> None:
+    assert {name for name, _ in CASES} == set(REFERENCES) == set(REGISTRY)
+
+
+@each_case
+@each_shape
+@each_dtype
+@pytest.mark.parametrize("xp", [np, array_api_strict], ids=["numpy", "strict"])
+def test_arrays(name: str, parameters: dict[str, Any], shape: str, dtype: str, xp: Any) -> None:
+    check_against_reference(name, parameters, shape, xp, dtype)
+
+
+@each_case
+@each_dtype
+def test_under_jit_and_vmap(name: str, parameters: dict[str, Any], dtype: str) -> None:
+    """Whole sequences of ragged steps, compiled together and batched along a new leading axis.
+
+    The contract holds batches without masks to NumPy's numbers under ``jit``.
+    """
+    chosen, sequences = estimator(name, **parameters), SEQUENCES["ragged"]
+    with jax.enable_x64(dtype == "float64"):
+        records = [[record(step, "ragged", jnp, dtype) for step in sequence] for sequence in sequences]
+        stacked: list[Rollouts] = jax.tree.map(lambda *arrays: jnp.stack(arrays), *records)
+        histories = jax.jit(jax.vmap(lambda batches: run(chosen, batches)))(stacked)
+    assert all(advantages.dtype == dtype for advantages in histories)
+    for index, sequence in enumerate(sequences):
+        history = [advantages[index] for advantages in histories]
+        assert_close(history, REFERENCES[name](sequence, **parameters), dtype)

@@ -1,0 +1,63 @@
+"""The figure a sweep ends with: what is drawn on which axis, with which band."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from simlab.errors import InputError
+from simlab.plotting import final_state, mean_and_band, save_final_state
+
+
+def result(**sizes: int) -> xr.Dataset:
+    """A made-up result with the given dimensions, seeded."""
+    dimensions = {"estimator": 1, "group_size": 1, **sizes, "seed": 5, "step": 3}
+    values = np.random.default_rng(0).uniform(size=tuple(dimensions.values()))
+    coordinates = {name: np.arange(1, size + 1) for name, size in dimensions.items()}
+    coordinates["estimator"] = np.array([f"method{index}" for index in range(dimensions["estimator"])])
+    return xr.Dataset({name: (tuple(dimensions), values) for name in ("q_pos", "retained_mass")}, coordinates)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axis", "lines"),
+    [
+        ({"group_size": 4}, "group size G", 1),
+        ({"group_size": 4, "gamma": 2}, "group size G", 2),
+        ({"gamma": 3}, r"$\gamma$", 1),
+        ({"estimator": 3, "delta": 4}, "delta", 3),
+        ({"estimator": 3}, "step", 3),
+        ({}, "step", 1),
+    ],
+)
+def test_group_size_takes_the_axis_then_a_swept_number_then_the_step(sizes, axis, lines):
+    left, right = final_state(result(**sizes)).axes
+    assert [left.get_xlabel(), right.get_xlabel()] == [axis, axis]
+    assert [len(left.lines), len(right.lines)] == [lines, lines]
+
+
+def test_final_values_are_means_over_seeds_of_the_last_step():
+    dataset = result(group_size=4)
+    (line,) = final_state(dataset).axes[1].lines
+    expected = [dataset.retained_mass.values[0, size, :, 2].mean() for size in range(4)]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+
+
+def test_the_band_is_1_96_standard_errors_of_the_mean():
+    values = xr.DataArray([[1.0, 2.0, 4.0], [1.0, 1.0, 1.0]], dims=("group_size", "seed"))
+    mean, half = mean_and_band(values)
+    np.testing.assert_allclose(mean, [7 / 3, 1])
+    np.testing.assert_allclose(half, [1.96 * np.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2 / 3), 0])
+
+
+@pytest.mark.parametrize("name", ["figure.png", "figure.svg", "figure.pdf"])
+def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path, name):
+    save_final_state(result(group_size=2), tmp_path / name)
+    mark = {".png": b"PNG", ".svg": b"<svg", ".pdf": b"%PDF"}[(tmp_path / name).suffix]
+    assert mark in (tmp_path / name).read_bytes()[:2000]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("figure.unknown", "allowed: .*svg"), ("missing/figure.png", "cannot write")]
+)
+def test_a_figure_that_cannot_be_written_is_explained(tmp_path, name, reason):
+    with pytest.raises(InputError, match=reason):
+        save_final_state(result(group_size=2), tmp_path / name)

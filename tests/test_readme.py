@@ -1,0 +1,43 @@
+"""What the README shows must work: its Python runs, its commands mean what they say."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from simlab import cli
+from simlab.sweep.options import build_sweep
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+COMMANDS = [
+    line.split("#")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("simlab")
+]
+
+
+def test_the_python_examples_run_one_after_the_other():
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) == 2
+    namespace: dict[str, object] = {}
+    for block in blocks:
+        exec(block, namespace)
+
+
+def test_the_estimator_example_is_under_ten_lines():
+    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[1]
+    assert len([line for line in example.splitlines() if line.strip()]) < 10
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab sweep")])
+def test_each_sweep_command_describes_a_sweep(command):
+    sweep = build_sweep(cli._parser().parse_args(shlex.split(command)[1:]))
+    assert all(sweep.program(cell).group_size in sweep.group_sizes for _, cell in sweep.cells())
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab where")])
+def test_each_where_command_finds_something(command, capsys):
+    assert cli.main(shlex.split(command)[1:]) == 0
+    assert "simlab/" in capsys.readouterr().out

@@ -1,0 +1,160 @@
+"""Tail-miss probabilities against every possible group, and against exact arithmetic where groups are large."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from simlab.errors import InputError
+from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
+
+POLICIES = [
+    ([Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)], {0, 1}),
+    ([Fraction(1, 8), Fraction(3, 8), Fraction(1, 16), Fraction(7, 16)], {0, 1, 2}),
+    ([Fraction(63, 64), Fraction(1, 64)], {0}),
+    ([Fraction(3, 4), Fraction(1, 4)], {0, 1}),
+    ([Fraction(3, 4), Fraction(1, 4)], set()),
+]
+
+
+def probability(policy, group_size, event):
+    """Exact probability of an event: the sum over all groups for which it holds."""
+    total = Fraction(0)
+    for group in product(range(len(policy)), repeat=group_size):
+        if event(set(group)):
+            weight = Fraction(1)
+            for action in group:
+                weight *= policy[action]
+            total += weight
+    return total
+
+
+def subsets(actions):
+    actions = sorted(actions)
+    for bits in product([False, True], repeat=len(actions)):
+        yield {action for action, chosen in zip(actions, bits, strict=True) if chosen}
+
+
+@pytest.mark.parametrize("group_size", [1, 2, 3, 4])
+@pytest.mark.parametrize(("policy", "correct"), POLICIES)
+def test_probabilities_equal_the_sum_over_every_group(policy, correct, group_size):
+    """[f-grpo:lemma-3.1], [f-grpo:eq-7]."""
+    correct_mass = float(sum(policy[action] for action in correct))
+    everything = set(range(len(policy)))
+
+    def is_active(group):
+        return group & correct and group & (everything - correct)
+
+    active_probability = probability(policy, group_size, is_active)
+    assert active(group_size, correct_mass) == pytest.approx(float(active_probability), rel=1e-15, abs=0)
+    for target in subsets(correct):
+        target_mass = float(sum(policy[action] for action in target))
+        missed = probability(policy, group_size, lambda group, target=target: is_active(group) and not group & target)
+        arguments = group_size, correct_mass, target_mass
+        assert tail_miss(*arguments) == pytest.approx(float(missed), rel=1e-15, abs=0)
+        if active_probability == 0:
+            assert np.isnan(conditional_tail_miss(*arguments))
+        else:
+            conditional = float(missed / active_probability)
+            assert conditional_tail_miss(*arguments) == pytest.approx(conditional, rel=1e-15, abs=0)
+
+
+CORRECT_MASSES = [1e-12, 1e-9, 1e-3, 0.1, 0.5, 0.6301, 0.9, 1 - 1e-9, 1 - 2.0**-53]
+TARGET_SHARES = [0.0, 1e-12, 1e-6, 0.01, 0.5, 0.9, 1 - 1e-12, 1.0]
+
+
+def exact_tail_miss(group_size, correct_mass, target_mass):
+    """The lemma as written, to 120 digits: its terms cancel in at most 40 of them here."""
+    with localcontext(prec=120, Emin=-(10**9), Emax=10**9):
+        mu, tau = Decimal(correct_mass), Decimal(target_mass)
+        return (1 - tau) ** group_size - (mu - tau) ** group_size - (1 - mu) ** group_size
+
+
+@pytest.mark.parametrize("group_size", [2, 3, 8, 100, 32768, 10**6])
+@pytest.mark.parametrize("correct_mass", CORRECT_MASSES)
+def test_no_digit_is_lost_for_rare_targets_and_large_groups(group_size, correct_mass):
+    """The documented bound on the relative error holds; results below float64's normal range are exempt."""
+    exact_active = exact_tail_miss(group_size, correct_mass, 0.0)
+    for share in TARGET_SHARES:
+        target_mass = correct_mass * share
+        bound = Decimal(1e-15 * (1 - group_size * np.log1p(-target_mass)))
+        exact = exact_tail_miss(group_size, correct_mass, target_mass)
+        computed = Decimal(float(tail_miss(group_size, correct_mass, target_mass)))
+        conditional = Decimal(float(conditional_tail_miss(group_size, correct_mass, target_mass)))
+        if exact < Decimal(float(np.finfo(np.float64).tiny)):
+            assert 0 <= computed <= Decimal(float(np.finfo(np.float64).tiny))
+            continue
+        assert abs(computed - exact) <= bound * exact
+        assert abs(conditional - exact / exact_active) <= bound * exact / exact_active
+
+
+def test_decimal_reference_equals_exact_fractions():
+    mu, tau = Fraction(0.6301), Fraction(1e-12)
+    exact = (1 - tau) ** 50 - (mu - tau) ** 50 - (1 - mu) ** 50
+    assert abs(Fraction(exact_tail_miss(50, 0.6301, 1e-12)) - exact) <= exact / 10**100
+
+
+def test_a_group_of_one_is_never_active():
+    masses = np.array([0.0, 1e-12, 0.3, 0.5, 1.0])
+    assert np.array_equal(active(1, masses), np.zeros(5))
+    assert np.array_equal(tail_miss(1, masses, masses / 3), np.zeros(5))
+    assert np.isnan(conditional_tail_miss(1, masses, masses / 3)).all()
+
+
+def test_a_prompt_always_or_never_solved_is_never_active():
+    sizes = np.array([1, 2, 7, 10**6])
+    assert np.array_equal(active(sizes[:, None], np.array([0.0, 1.0])), np.zeros((4, 2)))
+    assert np.array_equal(tail_miss(sizes, 1.0, 0.25), np.zeros(4))
+    assert np.isnan(conditional_tail_miss(sizes, 1.0, 1.0)).all()
+
+
+def test_an_empty_target_is_always_missed_and_the_whole_correct_set_never():
+    sizes, correct_mass = np.array([2, 16, 4096]), 0.25
+    assert np.array_equal(tail_miss(sizes, correct_mass, 0.0), active(sizes, correct_mass))
+    assert np.array_equal(conditional_tail_miss(sizes, correct_mass, 0.0), np.ones(3))
+    assert np.array_equal(tail_miss(sizes, correct_mass, correct_mass), np.zeros(3))
+
+
+def test_the_risk_rises_and_then_falls_with_the_group_size():
+    """[f-grpo:lemma-3.1]: the paper's reading, for the categorical simulation's mass and typical correct action."""
+    risk = tail_miss(2 ** np.arange(18), 0.6301, 6.297e-5)
+    steps = np.sign(np.diff(risk))
+    peak = int(np.argmax(risk))
+    assert 0 < peak < 17
+    assert (steps[:peak] > 0).all()
+    assert (steps[peak:] < 0).all()
+
+
+def test_arguments_broadcast():
+    sizes, masses, targets = np.array([2, 8]), np.array([[0.5], [0.75], [1.0]]), np.array([[[0.25]], [[0.125]]])
+    table = tail_miss(sizes, masses, targets)
+    assert table.shape == conditional_tail_miss(sizes, masses, targets).shape == (2, 3, 2)
+    for i, j, k in product(range(2), range(3), range(2)):
+        assert table[i, j, k] == tail_miss(sizes[k], masses[j, 0], targets[i, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 0.5, 0.1), "group_size = 0.0 is not allowed; allowed: whole numbers from 1 up"),
+        ((2.5, 0.5, 0.1), "group_size = 2.5 is not allowed; allowed: whole numbers from 1 up"),
+        ((np.inf, 0.5, 0.1), "group_size = inf is not allowed; allowed: whole numbers from 1 up"),
+        ((4, 1.5, 0.1), "correct_mass = 1.5 is outside its range [0, 1]"),
+        ((4, np.array([0.5, np.nan]), 0.1), "correct_mass = nan is outside its range [0, 1]"),
+        ((4, 0.5, 0.75), "target_mass = 0.75 is outside its range [0, correct_mass = 0.5]"),
+        ((4, 0.5, -0.25), "target_mass = -0.25 is outside its range [0, correct_mass = 0.5]"),
+        (
+            (np.array([1, 2]), np.array([0.5, 0.5, 0.5]), 0.1),
+            "group_size, correct_mass, target_mass have shapes (2,), (3,), (), which do not broadcast",
+        ),
+    ],
+)
+@pytest.mark.parametrize("function", [tail_miss, conditional_tail_miss])
+def test_bad_input_is_named(function, arguments, message, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # what a user sees, without the tests' hook
+    with pytest.raises(InputError) as error:
+        function(*arguments)
+    assert str(error.value) == message

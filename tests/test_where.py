@@ -1,0 +1,177 @@
+"""Tags of papers are found where they are written, and nowhere else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import simlab.where
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.where import PAPERS, Place, describe, find, known_tags, places, roots
+
+MODULE = '''"""A module about ``[fade:eq-1]``."""
+
+import functools
+
+TABLE = {1: 2}  # [fade:table-1]
+NOT_A_TAG = "[fade:eq-99]"
+SLICE = [1, 2, 3][low:high]
+
+
+@register("fade:eq-2")
+class Weight:
+    """Two tags: ``[fade:eq-3]`` and
+    ``[f-grpo:lemma-3.1]``; a slice x[low:high] is none.
+    """
+
+    def update(self):
+        # [casp:eq-4], [fade:eq-3] and once more [fade:eq-3]
+
+        async def inner():
+            """Deep ``[a-grae:alg-2]``."""
+
+    @functools.partial(register, tag="brorl:lemma-2")
+    def other(self):
+        """``[fade:eq-3]`` again."""
+'''
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A small checkout: two package modules and one check, all carrying ``fade`` equation 3."""
+    (tmp_path / "simlab" / "deep").mkdir(parents=True)
+    (tmp_path / "paper_checks").mkdir()
+    (tmp_path / "simlab" / "deep" / "module.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "simlab" / "last.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    (tmp_path / "simlab" / "notes.txt").write_text("[fade:eq-50]", encoding="utf-8")
+    (tmp_path / "paper_checks" / "fade.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    return {"code": tmp_path / "simlab", "check": tmp_path / "paper_checks"}
+
+
+def line_of(text):
+    """The first line of the module that holds a text, from 1."""
+    return next(number for number, line in enumerate(MODULE.split("\n"), 1) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("paper", "label", "written", "name"),
+    [
+        ("fade", "eq-1", "eq-1]", ""),
+        ("fade", "table-1", "table-1", ""),
+        ("fade", "eq-2", "eq-2", "Weight"),
+        ("f-grpo", "lemma-3.1", "lemma-3.1", "Weight"),
+        ("casp", "eq-4", "eq-4", "Weight.update"),
+        ("a-grae", "alg-2", "alg-2", "Weight.update.inner"),
+        ("brorl", "lemma-2", "lemma-2", "Weight.other"),
+    ],
+)
+def test_a_tag_is_found_in_a_docstring_a_comment_or_a_decorator(folders, paper, label, written, name):
+    expected = Place(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
+    assert find(paper, label, folders) == [expected]
+
+
+def test_places_come_once_a_line_by_root_path_and_line(folders):
+    assert [(place.kind, place.path, place.name) for place in find("fade", "eq-3", folders)] == [
+        ("code", "simlab/deep/module.py", "Weight"),
+        ("code", "simlab/deep/module.py", "Weight.update"),
+        ("code", "simlab/deep/module.py", "Weight.other"),
+        ("code", "simlab/last.py", ""),
+        ("check", "paper_checks/fade.py", ""),
+    ]
+    backwards = dict(reversed(folders.items()))
+    assert [place.kind for place in find("fade", "eq-3", backwards)] == ["check", "code", "code", "code", "code"]
+
+
+def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
+    assert known_tags(folders) == [
+        "a-grae:alg-2",
+        "brorl:lemma-2",
+        "casp:eq-4",
+        "f-grpo:lemma-3.1",
+        "fade:eq-1",
+        "fade:eq-2",
+        "fade:eq-3",
+        "fade:table-1",
+    ]
+
+
+def test_description_is_one_aligned_line_a_place():
+    found = [
+        Place("fade:eq-3", "code", "simlab/a.py", 7, "Weight.other"),
+        Place("fade:eq-3", "check", "paper_checks/fade.py", 120, "eq_3"),
+        Place("fade:eq-3", "test", "tests/test_a.py", 1, ""),
+    ]
+    assert describe(found).split("\n") == [
+        "code   simlab/a.py:7             Weight.other",
+        "check  paper_checks/fade.py:120  eq_3",
+        "test   tests/test_a.py:1",
+    ]
+    assert describe([]) == ""
+
+
+def test_an_unknown_tag_names_the_closest_known_ones(folders):
+    with pytest.raises(InputError) as error:
+        find("fade", "tabel-1", folders)
+    assert str(error.value) == ("tag = 'tabel-1' of fade is written nowhere; closest known: table-1, eq-1, eq-3, eq-2")
+    with pytest.raises(InputError) as error:
+        find("cw-grpo", "eq-1", folders)
+    assert str(error.value) == (
+        "tag = 'eq-1' of cw-grpo is written nowhere; closest known: none, this paper has no tag yet"
+    )
+
+
+def test_an_unknown_paper_names_the_known_ones(folders):
+    with pytest.raises(InputError) as error:
+        find("dapo", "eq-1", folders)
+    assert str(error.value) == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl"
+
+
+@pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])
+def test_a_file_that_is_not_python_is_named(folders, content):
+    (folders["check"] / "broken.py").write_bytes(content)
+    with pytest.raises(InputError, match=r"paper_checks/broken\.py cannot be read as Python: \S"):
+        known_tags(folders)
+
+
+def test_roots_are_the_package_and_the_folders_of_its_checkout():
+    package = Path(simlab.__file__).resolve().parent
+    found = roots()
+    assert found["code"] == package
+    assert found["test"] == Path(__file__).resolve().parent
+    assert set(found) <= {"code", "check", "figure", "test", "notebook", "benchmark"}
+    assert all(folder.is_dir() and folder.parent == package.parent for folder in found.values())
+
+
+def test_an_installed_package_has_no_checkout(tmp_path, monkeypatch):
+    for name in ("simlab", "tests", "figures"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(simlab.where, "__file__", str(tmp_path / "simlab" / "where.py"))
+    assert roots() == {"code": tmp_path / "simlab"}
+    (tmp_path / "pyproject.toml").touch()
+    assert roots() == {
+        name: tmp_path / folder for name, folder in [("code", "simlab"), ("figure", "figures"), ("test", "tests")]
+    }
+
+
+def test_every_tag_of_the_project_belongs_to_a_known_paper():
+    assert [tag for tag in known_tags(roots()) if tag.split(":")[0] not in PAPERS] == []
+
+
+def test_every_tag_written_in_the_package_leads_back_to_its_line():
+    """Each bracketed paper id in the package, however it is written, is a tag with a place."""
+    package = roots()["code"]
+    written = re.compile(r"\[((?:" + "|".join(PAPERS) + r"):[^\]\n]*)\]?")
+    occurrences = {
+        (tag, path.relative_to(package.parent).as_posix(), number)
+        for path in package.rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+        for tag in written.findall(line)
+    }
+    assert len(occurrences) > 20
+    assert occurrences - {(place.tag, place.path, place.line) for place in places({"code": package})} == set()
+
+
+def test_every_registered_estimator_is_found_by_its_tag():
+    found = {(place.tag, place.name) for place in places({"code": roots()["code"]})}
+    assert {(entry.tag, name) for name, entry in REGISTRY.items()} - found == set()
