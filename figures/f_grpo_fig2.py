@@ -1,8 +1,9 @@
 """F-GRPO Figure 2 ``[f-grpo:fig-2]``: correct and retained mass against group size, with and without focal weight.
 
-    simlab sweep --preset f-grpo-fig2 --seeds 200 --out fig2.nc     (hours on two cores; --seeds 4 takes two minutes)
-    python figures/f_grpo_fig2.py fig2.nc                           (condenses the result, then draws)
-    python figures/f_grpo_fig2.py                                   (draws from the condensed numbers kept here)
+    simlab sweep --preset f-grpo-fig2 --group-size 2,4,...,32768 --seeds 200 --out fig2.nc       (an hour on two cores)
+    simlab sweep --preset f-grpo-fig2 --group-size 65536,131072 --seeds 64 --out fig2-large.nc
+    python figures/f_grpo_fig2.py fig2.nc fig2-large.nc      (condenses the results, then draws)
+    python figures/f_grpo_fig2.py                            (draws from the condensed numbers kept here)
 
 What differs from the paper's figure: bands (95 % of the mean over seeds) where the paper shows four seeds' mean, and
 panel (c) shades where retained mass ends below one half.
@@ -16,6 +17,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -30,28 +32,37 @@ SHOWN_GROUP_SIZES = (2, 8, 32, 256, 4096, 32768, 131072)
 COLLAPSED = 0.5
 
 
-def condense(path: Path) -> dict[str, Any]:
-    """Mean, standard deviation over seeds and final quantiles of the metrics, with the result's provenance."""
-    dataset = read(path)
-    plain = dataset[list(METRICS)].squeeze("estimator").transpose("gamma", "group_size", "step", "seed")
+def condense(paths: list[Path]) -> dict[str, Any]:
+    """Mean, standard deviation over seeds and final quantiles of the metrics, with the results' provenance.
+
+    The results share gammas and steps; each brings its own group sizes and number of seeds.
+    """
+    datasets = [read(path) for path in paths]
+    sizes = np.concatenate([dataset["group_size"].values for dataset in datasets])
+    seeds = np.concatenate([np.full(dataset.sizes["group_size"], dataset.sizes["seed"]) for dataset in datasets])
+    order = np.argsort(sizes)
     return {
-        "provenance": {name: _decoded(value) for name, value in dataset.attrs.items()},
-        "seeds": dataset.sizes["seed"],
-        "gamma": dataset["gamma"].values.tolist(),
-        "group_size": dataset["group_size"].values.tolist(),
-        "step": dataset["step"].values.tolist(),
+        "provenance": [{name: _decoded(value) for name, value in dataset.attrs.items()} for dataset in datasets],
+        "gamma": datasets[0]["gamma"].values.tolist(),
+        "step": datasets[0]["step"].values.tolist(),
+        "group_size": sizes[order].tolist(),
+        "seeds": seeds[order].tolist(),
         "quantiles": QUANTILES,
-        "metrics": {
-            name: {
-                "mean": _rounded(values.mean("seed").values),
-                "std": _rounded(values.std("seed", ddof=1).values),
-                "final_quantiles": _rounded(
-                    np.moveaxis(np.quantile(values[:, :, -1].values, QUANTILES, axis=-1), 0, -1)
-                ),
-            }
-            for name, values in plain.items()
-        },
+        "metrics": {name: _statistics([dataset[name] for dataset in datasets], order) for name in METRICS},
     }
+
+
+def _statistics(parts: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
+    """Mean and standard deviation (gamma, group size, step), final quantiles (gamma, group size, quantile)."""
+    ordered = [part.squeeze("estimator").transpose("gamma", "group_size", "step", "seed").values for part in parts]
+    statistics = {
+        "mean": [values.mean(axis=-1) for values in ordered],
+        "std": [values.std(axis=-1, ddof=1) for values in ordered],
+        "final_quantiles": [
+            np.moveaxis(np.quantile(values[:, :, -1], QUANTILES, axis=-1), 0, -1) for values in ordered
+        ],
+    }
+    return {name: _rounded(np.concatenate(values, axis=1)[:, order]) for name, values in statistics.items()}
 
 
 def _decoded(value: str) -> Any:
@@ -68,21 +79,25 @@ def _rounded(values: np.ndarray) -> Any:
 def draw(data: dict[str, Any]) -> Figure:
     """The three panels of the figure."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 2.7), layout="constrained")
+        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
         left, middle, right = figure.subplots(1, 3)
         for axes, metric, letter in ((left, "q_pos", "a"), (middle, "retained_mass", "b")):
             _draw_training(axes, data, metric)
             axes.set_title(f"({letter}) {LABELS[metric]}", loc="left")
         _draw_final(right, data)
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(SHOWN_GROUP_SIZES), title=None)
+        sizes, finals = left.get_legend_handles_labels(), right.get_legend_handles_labels()
+        title = (
+            f"(a), (b): group size G; solid $\\gamma = {data['gamma'][0]:g}$, dashed $\\gamma = {data['gamma'][1]:g}$"
+        )
+        figure.legend(*sizes, loc="outside lower left", ncols=len(SHOWN_GROUP_SIZES), title=title, columnspacing=1.2)
+        figure.legend(*finals, loc="outside lower right", ncols=2)
     return figure
 
 
 def _mean_and_half(data: dict[str, Any], metric: str, gamma: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean and half-width of its 95 % band, (group sizes, steps) each."""
     mean, std = (np.array(data["metrics"][metric][name][gamma], dtype=float) for name in ("mean", "std"))
-    return mean, 1.96 * std / np.sqrt(data["seeds"])
+    return mean, 1.96 * std / np.sqrt(data["seeds"])[:, None]
 
 
 def _draw_training(axes: Axes, data: dict[str, Any], metric: str) -> None:
@@ -111,15 +126,14 @@ def _draw_final(axes: Axes, data: dict[str, Any]) -> None:
     axes.axvspan(collapsed.min(), collapsed.max(), color="0.92", zorder=0)
     axes.set_xscale("log", base=2)
     axes.set(xlabel=LABELS["group_size"], ylim=(-0.03, 1.03))
-    axes.set_title(f"(c) step {data['step'][-1]}, {data['seeds']} seeds", loc="left")
-    axes.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.2, 0.42))
+    axes.set_title(f"(c) at step {data['step'][-1]}", loc="left")
 
 
 def main(arguments: list[str]) -> None:
-    """Condense a result if one is given, then draw."""
+    """Condense results if some are given, then draw."""
     if arguments:
         DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), indent=None, separators=(",", ":")) + "\n")
+        DATA.write_text(json.dumps(condense([Path(name) for name in arguments]), separators=(",", ":")) + "\n")
     save_everywhere(draw(json.loads(DATA.read_text())), HERE / "f_grpo_fig2")
 
 
