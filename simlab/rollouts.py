@@ -70,10 +70,13 @@ def _mask_fits(rollouts: Rollouts) -> bool:
 
 
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
-    """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards."""
-    if rollouts.mask is None:
-        return xp.ones_like(rollouts.rewards)
-    return xp.astype(rollouts.mask, rollouts.rewards.dtype)
+    """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards.
+
+    Without a mask the ones are computed, for a count that XLA knows while compiling turns each division by it into a
+    multiplication by a rounded 1 / G, fused with what follows: 1 - (a mean of ones) is then below 0 for G = 3.
+    """
+    present = rollouts.rewards == rollouts.rewards if rollouts.mask is None else rollouts.mask
+    return xp.astype(present, rollouts.rewards.dtype)
 
 
 def group_count(rollouts: Rollouts) -> Float[Array, "P 1"]:

@@ -43,6 +43,9 @@ class Categorical:
     reward_incorrect: float = 0.0
 
     def __post_init__(self) -> None:
+        lengths = {name: len(getattr(self, name)) for name in ("logits", "correct", "target")}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"arrays have different lengths {lengths}; allowed: one length, the number of actions")
         if not np.all(np.isfinite(self.logits)):
             place = int(np.flatnonzero(~np.isfinite(self.logits))[0])
             raise InputError(f"logit {place} is {self.logits[place]}; allowed: finite numbers")
@@ -178,7 +181,7 @@ def retained_mass(
 ) -> Shaped[Array, ""]:
     """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``."""
     xp = array_namespace(p)
-    lost = xp.where(correct & (initial > p), initial - p, xp.zeros_like(p))
+    lost = xp.where(correct, xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
     return 1 - xp.sum(lost) / correct_mass(initial, correct)
 
 

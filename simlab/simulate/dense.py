@@ -81,14 +81,15 @@ class Program:
 class Numbers(NamedTuple):
     """The float parameters of a run, which may differ between the lanes of one compiled program.
 
-    ``estimator``, ``surrogate`` and ``optimizer`` map parameter names to values; the others are scalars.
+    ``estimator``, ``surrogate`` and ``optimizer`` map parameter names to values; the others are scalars. ``run_lanes``
+    takes the problem's rewards where none are given.
     """
 
     estimator: dict[str, Any]
     surrogate: dict[str, Any]
     optimizer: dict[str, Any]
-    reward_correct: Any = 1.0
-    reward_incorrect: Any = 0.0
+    reward_correct: Any = None
+    reward_incorrect: Any = None
     temperature: Any = 1.0
     kl: Any = 0.0
     entropy_bonus: Any = 0.0

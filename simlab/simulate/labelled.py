@@ -37,9 +37,7 @@ def simulate(
     >>> bool((result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all())
     True
     """
-    if numbers is None:
-        rewards = {"reward_correct": problem.reward_correct, "reward_incorrect": problem.reward_incorrect}
-        numbers = Numbers({}, {}, {}, **rewards)
+    numbers = numbers or Numbers({}, {}, {})
     recorded = recorded_steps(steps, record_every)
     rows = run_lanes(program, problem, recorded, [(seed, numbers) for seed in range(seeds)])
     return labelled(rows, {"seed": np.arange(seeds)}, recorded, program.pass_at_k)

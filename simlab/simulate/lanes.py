@@ -5,6 +5,7 @@ keeps a CPU core busy by itself.
 """
 
 import collections
+import dataclasses
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -27,9 +28,21 @@ def check(program: Program, problem: Categorical) -> None:
     check_reward_range(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
     largest = np.finfo(program.dtype).max
-    if np.any(np.abs(problem.logits) > largest):
-        place = int(np.argmax(np.abs(problem.logits)))
-        raise InputError(f"logit {place} is {problem.logits[place]:g}; allowed in {program.dtype}: up to {largest:g}")
+    for logit in (problem.logits.min(), problem.logits.max()):
+        if abs(logit) > largest:
+            raise InputError(f"a logit is {logit:g}; allowed in {program.dtype}: up to {largest:g}")
+
+
+def with_rewards(program: Program, problem: Categorical, numbers: Numbers) -> Numbers:
+    """The numbers, with the problem's rewards where they give none.
+
+    Raises:
+        InputError: for rewards that the problem or the program's estimator does not allow.
+    """
+    given = {"reward_correct": numbers.reward_correct, "reward_incorrect": numbers.reward_incorrect}
+    rewards = {name: getattr(problem, name) if value is None else value for name, value in given.items()}
+    check(program, dataclasses.replace(problem, **rewards))
+    return numbers._replace(**rewards)
 
 
 def lanes_together(actions: int, platform: str) -> int:
@@ -52,6 +65,11 @@ class Compiled(NamedTuple):
     memory: int
 
 
+# Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
+KEPT_PROGRAMS = 8
+# The problem's arrays on the host, and their copies on the way to the device.
+HOST_BYTES_AN_ACTION = 48
+
 _compiled: dict[Any, Compiled] = {}
 _locks: collections.defaultdict[Any, threading.Lock] = collections.defaultdict(threading.Lock)
 
@@ -65,9 +83,11 @@ def compiled(program: Program, problem: Categorical, records: int, numbers: Numb
     check(program, problem)
     key = (program, problem.actions, records, jax.tree.structure(numbers))
     with _locks[key]:
-        if key not in _compiled:
-            _compiled[key] = _compile(program, problem, records, numbers)
-        return _compiled[key]
+        code = _compiled.pop(key, None) or _compile(program, problem, records, numbers)
+        _compiled[key] = code  # the latest used comes last
+    for oldest in list(_compiled)[:-KEPT_PROGRAMS]:
+        _compiled.pop(oldest, None)
+    return code
 
 
 def _compile(program: Program, problem: Categorical, records: int, numbers: Numbers) -> Compiled:
@@ -87,7 +107,7 @@ def _compile(program: Program, problem: Categorical, records: int, numbers: Numb
         call = jax.jit(batch).lower(*arguments).compile()
     usage: Any = call.memory_analysis()
     taken = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
-    return Compiled(call, together, taken)
+    return Compiled(call, together, taken + HOST_BYTES_AN_ACTION * problem.actions)
 
 
 def _arguments(
@@ -115,6 +135,7 @@ def run_lanes(
     Raises:
         InputError: if the program cannot run on the problem.
     """
+    lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
     code = compiled(program, problem, len(steps), lanes[0][1])
     parts = []
     with jax.enable_x64(program.dtype == "float64"):

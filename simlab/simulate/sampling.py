@@ -3,7 +3,8 @@
 A block of actions is drawn by its mass, then a member of the block by its own: two random numbers a draw. With 10^5
 actions most probabilities are near 1e-7 and a likely neighbour may be 10^8 times likelier, which float32 sums cannot
 resolve: in float32 the masses are counted in whole grains of 2^-31 of their sum, and a random number has 32 bits.
-Small groups add up only the blocks they drew; large ones add up every block once and search it.
+Small groups add up only the blocks they drew; large ones add up every block once and search it. Of B blocks, block b
+holds the actions b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit.
 """
 
 import jax
@@ -11,9 +12,9 @@ import jax.numpy as jnp
 from jax.extend.random import threefry_2x32
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-BLOCK = 128
+ROWS = 128
 GRAINS = 2.0**31
-Sums = Shaped[Array, "R M"]  # float64, or uint32 grains
+Sums = Shaped[Array, "M B"]  # float64, or uint32 grains
 Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a fraction of 2^32
 
 
@@ -25,18 +26,18 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int
     """
     blocks = _in_blocks(weights)
     first, second = _random_pairs(key, group_size, weights.dtype)
-    totals = jnp.sum(blocks, axis=1)[None, :]
-    block = _search(_cumulative(totals), jnp.zeros(group_size, dtype=jnp.int32), first)
-    if group_size < blocks.shape[0]:
-        member = _search(_cumulative(blocks[block]), jnp.arange(group_size, dtype=jnp.int32), second)
+    totals = _in_grains(jnp.sum(blocks, axis=0)[:, None])
+    block = _search(jnp.cumsum(totals, axis=0), jnp.zeros(group_size, dtype=jnp.int32), first)
+    if 4 * group_size < blocks.shape[1]:
+        sums, column = _running_sums(_in_grains(blocks[:, block])), jnp.arange(group_size, dtype=jnp.int32)
     else:
-        member = _search(_cumulative(blocks), block, second)
-    return block * BLOCK + member
+        sums, column = _running_sums(_in_grains(blocks)), block
+    return _search(sums, column, second) * blocks.shape[1] + block
 
 
-def _in_blocks(weights: Float[Array, " N"]) -> Float[Array, "B M"]:
-    padding = -weights.shape[0] % BLOCK
-    return jnp.pad(weights, (0, padding)).reshape(-1, BLOCK)
+def _in_blocks(weights: Float[Array, " N"]) -> Float[Array, "M B"]:
+    padding = -weights.shape[0] % ROWS
+    return jnp.pad(weights, (0, padding)).reshape(ROWS, -1)
 
 
 def _random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
@@ -48,35 +49,46 @@ def _random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Rand
     return words[:count], words[count:]
 
 
-def _cumulative(masses: Float[Array, "R M"]) -> Sums:
-    """Cumulative sums along each row, of whole grains unless in float64."""
+def _in_grains(masses: Float[Array, "M B"]) -> Sums:
+    """The masses of each column in whole grains, or unchanged in float64."""
     if masses.dtype == jnp.float64:
-        return jnp.cumsum(masses, axis=1)
-    total = jnp.sum(masses, axis=1, keepdims=True)
+        return masses
+    total = jnp.sum(masses, axis=0)
     shares = masses / jnp.where(total > 0, total, jnp.ones_like(total))
-    return jnp.cumsum(jnp.round(shares * GRAINS).astype(jnp.uint32), axis=1)
+    return jnp.round(shares * GRAINS).astype(jnp.uint32)
 
 
-def _search(cumulative: Sums, row: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """First column of ``cumulative[row]`` that exceeds the random fraction of the row's total.
+def _running_sums(masses: Sums) -> Sums:
+    """Cumulative sums down each column; on a CPU a row at a time, eight times as fast as ``jnp.cumsum``."""
+    if jax.default_backend() != "cpu":
+        return jnp.cumsum(masses, axis=0)
+
+    def add(above: Array, row: Array) -> tuple[Array, Array]:
+        return above + row, above + row
+
+    sums: Sums = jax.lax.scan(add, jnp.zeros_like(masses[0]), masses)[1]
+    return sums
+
+
+def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
+    """First row of each ``column`` of ``cumulative`` that exceeds the random fraction of the column's total.
 
     A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
     a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.
     """
     rows, columns = cumulative.shape
-    width = 1 << (columns - 1).bit_length()
-    # Never-reached padding, so that every probe of the search stays inside the row.
-    padded = jnp.pad(cumulative, ((0, 0), (0, width - columns)), mode="edge")
-    flat, start = padded.reshape(-1), row * width
-    total = cumulative[:, -1][row] if rows > 1 else cumulative[0, -1]
+    height = 1 << (rows - 1).bit_length()
+    # Never-reached padding, so that every probe of the search stays inside the column.
+    flat = jnp.pad(cumulative, ((0, height - rows), (0, 0)), mode="edge").reshape(-1)
+    total = cumulative[-1][column] if columns > 1 else cumulative[-1, 0]
     threshold = _fraction(total, randoms)
 
     def probe(level: Int[Array, ""], position: Int[Array, " G"]) -> Int[Array, " G"]:
-        step = (width // 2) >> level
-        return jnp.where(flat[position + step - 1] <= threshold, position + step, position)
+        step = ((height // 2) >> level) * columns
+        return jnp.where(flat[position + step - columns] <= threshold, position + step, position)
 
-    found: Int[Array, " G"] = jax.lax.fori_loop(0, width.bit_length() - 1, probe, start)
-    return found - start
+    found: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
+    return found // columns
 
 
 def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:

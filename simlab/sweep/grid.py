@@ -209,7 +209,8 @@ class Sweep:
 
     def actions(self, cell: Cell) -> int:
         """How many actions a cell's problem has; where that is a parameter, without building the problem."""
-        return int(cell.parameters["problem"].get("actions") or self.build_problem(cell).actions)
+        actions = int(cell.parameters["problem"].get("actions", 0))
+        return actions if actions > 0 else self.build_problem(cell).actions
 
     def build_problem(self, cell: Cell) -> Categorical:
         """The problem of a cell."""

@@ -126,7 +126,8 @@ def load_manifest(folder: Path) -> dict[str, Any]:
         Sweep.from_configuration(manifest["configuration"])
         return {name: manifest[name] for name in MANIFEST_ENTRIES}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} is damaged ({error}); run the sweep again to write it anew") from None
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path} is damaged ({reason}); run the sweep again to write it anew") from None
 
 
 def _damaged(path: Path, reason: str) -> str:

@@ -17,16 +17,14 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.simulate.lanes import check, compiled, lanes_together, run_lanes
+from simlab.simulate.lanes import HOST_BYTES_AN_ACTION, check, compiled, lanes_together, run_lanes
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.provenance import code_fingerprint, commit, versions
 from simlab.sweep.result import assemble, configuration, write
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
-RESERVED = 512 * 2**20
-# Any simulation takes more: probabilities, logits, their change and the optimiser's state.
-BYTES_AN_ACTION = 32
+RESERVED = 640 * 2**20
 SMALLEST_BLOCK = 4
 
 
@@ -115,7 +113,7 @@ def run(
         InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
     """
     for _, cell in sweep.cells():
-        check_memory(memory, sweep.actions(cell) * BYTES_AN_ACTION)
+        check_memory(memory, sweep.actions(cell) * HOST_BYTES_AN_ACTION)
         check(sweep.program(cell), sweep.build_problem(cell))
     check_replaceable(out)
     if not overwrite:
@@ -192,17 +190,21 @@ def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, stranger
 
 
 def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
-    """Units to run in one call: cells of one program share the lanes of a vmapped call that one would not fill."""
-    waiting: dict[Any, list[Unit]] = {}
+    """Units to run in one call: cells of one program share the lanes of a vmapped call that one would not fill.
+
+    All batches of a program come one after the other, so that it is compiled once and then forgotten.
+    """
+    alike: dict[Any, list[Unit]] = {}
     for unit in missing:
-        place = sweep.build_problem(unit.cell)
-        together = lanes_together(place.actions, jax.default_backend())
-        batch = waiting.setdefault((sweep.program(unit.cell), place.fingerprint), [])
-        if batch and sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
-            yield batch.copy()
-            batch.clear()
-        batch.append(unit)
-    yield from (batch for batch in waiting.values() if batch)
+        alike.setdefault((sweep.program(unit.cell), sweep.build_problem(unit.cell).fingerprint), []).append(unit)
+    for some in alike.values():
+        together, batch = lanes_together(sweep.actions(some[0].cell), jax.default_backend()), [some[0]]
+        for unit in some[1:]:
+            if sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
+                yield batch
+                batch = []
+            batch.append(unit)
+        yield batch
 
 
 def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, stop: threading.Event) -> int:

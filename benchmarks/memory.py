@@ -1,0 +1,95 @@
+"""Peak memory of ``simlab sweep`` under several budgets.
+
+    python -m benchmarks.memory            # a quarter of an hour
+    python -m benchmarks.memory --quick    # fewer seeds; prints, writes nothing
+
+Each sweep is a process of its own; its peak is the ``ru_maxrss`` that the system reports when it ends, of it and of
+what it ran. All must stay within the budget given.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.machine import RESULTS, describe, in_words, table
+
+BUDGETS = ("700MB", "1GB", "2GB")
+APP_J = ["--preset", "f-grpo-fig2", "--gamma", "0", "--steps", "20"]
+SMALL = [*APP_J, "--param", "actions=1000", "--param", "correct=100"]
+TINY = ["--param", "actions=100", "--param", "correct=10", "--steps", "200", "--record-every", "1"]
+# Options of the sweep, and its seeds: the paper's problem at both ends of the grid, many lanes of a small problem, few
+# of a large one, and a result that is large itself.
+SWEEPS = {
+    "128,000 actions, G = 32": ([*APP_J, "--group-size", "32"], 1000),
+    "128,000 actions, G = 131,072": ([*APP_J, "--group-size", "131072"], 1000),
+    "1,000 actions, G = 32": ([*SMALL, "--group-size", "32"], 50_000),
+    "1,000 actions, G = 131,072": ([*SMALL, "--group-size", "131072"], 400),
+    "3,000,000 actions, G = 32": ([*APP_J, "--group-size", "32", "--param", "actions=3000000"], 16),
+    "100 actions, G = 2, every step recorded": ([*APP_J, "--group-size", "2", *TINY], 20_000),
+}
+
+
+def peak_bytes(arguments: list[str]) -> tuple[int, int, str]:
+    """Peak memory of one ``simlab`` command, its exit code and the last line it wrote to stderr."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        command = [sys.executable, "-m", "simlab.cli", *arguments, "--out", str(Path(folder) / "sweep.nc")]
+        # Not subprocess.run: only wait4 gives the peak of this one child.
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        lines = errors.read().decode().strip().splitlines()
+    return usage.ru_maxrss * 1024, process.returncode, lines[-1] if lines else ""
+
+
+def measure(name: str, budget: str, scale: float) -> dict[str, object]:
+    """One sweep under one budget.
+
+    Raises:
+        SystemExit: if the sweep fails other than by saying that the budget is too small.
+    """
+    options, seeds = SWEEPS[name]
+    seeds = max(4, round(seeds * scale))
+    peak, code, message = peak_bytes(["sweep", *options, "--seeds", str(seeds), "--memory", budget])
+    refused = code == 2 and "too small" in message
+    if code and not refused:
+        raise SystemExit(f"the sweep {name} failed: {message}")
+    allowed = float(budget[:-2]) * (2**30 if budget.endswith("GB") else 2**20)
+    return {
+        "sweep": name,
+        "seeds": seeds,
+        "budget": budget,
+        "peak_mib": round(peak / 2**20),
+        "share_of_budget": round(peak / allowed, 3),
+        "outcome": "refused: " + message.partition(": ")[2] if refused else "over" if peak > allowed else "within",
+    }
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a fiftieth of the seeds; write nothing")
+    options = parser.parse_args()
+    machine, found = describe("jax", "jaxlib", "numpy"), []
+    for name in SWEEPS:
+        for budget in BUDGETS:
+            found.append(measure(name, budget, 0.02 if options.quick else 1.0))
+            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    header = ["sweep", "seeds", "--memory", "peak MiB", "share", "outcome"]
+    text = f"{table(header, [[str(value) for value in row.values()] for row in found])}\n\n{in_words(machine)}.\n"
+    print(text)
+    if not options.quick:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "memory.json").write_text(json.dumps({"machine": machine, "sweeps": found}, indent=1) + "\n")
+        (options.out / "memory.md").write_text(text)
+    if any(row["outcome"] == "over" for row in found):
+        raise SystemExit("a sweep took more than its budget")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The categorical simulator once more, loop by loop in float64: what the engine must agree with.
+
+It shares nothing with the library. Estimators come from references.py, a group being a step of one prompt whose
+rollouts have one token; gradients of the policy come from the softmax Jacobian, one sampled action at a time.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from references import REFERENCES, Step
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A problem and a way to learn on it; parameters that are not given have the library's documented defaults."""
+
+    logits: tuple[float, ...]
+    correct: frozenset[int]
+    target: frozenset[int]
+    group_size: int
+    estimator: str = "dr_grpo"
+    estimator_parameters: dict[str, Any] = field(default_factory=dict)
+    surrogate: str = "ppo_clip"
+    surrogate_parameters: dict[str, float] = field(default_factory=dict)
+    optimizer: str = "sgd"
+    optimizer_parameters: dict[str, float] = field(default_factory=dict)
+    update_rule: str = "simulator"
+    gradient_steps: int = 1
+    rewards: tuple[float, float] = (1.0, 0.0)
+    temperature: float = 1.0
+    kl: float = 0.0
+    entropy_bonus: float = 0.0
+    pass_at_k: tuple[int, ...] = (1, 3)
+    top_n: int = 2
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one step leaves to the next: logits, Adam's two moments and step count, and the batches seen so far."""
+
+    logits: np.ndarray
+    first_moment: np.ndarray
+    second_moment: np.ndarray
+    gradient_steps: int = 0
+    batches: tuple[Step, ...] = ()
+
+
+def start(setting: Setting) -> Memory:
+    zeros = np.zeros(len(setting.logits))
+    return Memory(np.array(setting.logits), zeros, zeros)
+
+
+def probabilities(logits: np.ndarray, temperature: float) -> np.ndarray:
+    highest = max(logits)
+    weights = np.array([math.exp((logit - highest) / temperature) for logit in logits])
+    return weights / weights.sum()
+
+
+def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
+    """One group of sampled actions, weighed and learned from."""
+    sampler = probabilities(memory.logits, setting.temperature)
+    rewards = [setting.rewards[0] if action in setting.correct else setting.rewards[1] for action in actions]
+    batch = Step([rewards], [[[math.log(sampler[action])] for action in actions]])
+    batches = (*memory.batches, batch)
+    advantages = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
+    for _ in range(setting.gradient_steps):
+        gradient = objective_gradient(setting, memory.logits, sampler, actions, advantages)
+        memory = optimize(setting, memory, gradient)
+    return Memory(memory.logits, memory.first_moment, memory.second_moment, memory.gradient_steps, batches)
+
+
+def objective_gradient(
+    setting: Setting, logits: np.ndarray, sampler: np.ndarray, actions: list[int], advantages: list[float]
+) -> np.ndarray:
+    """Gradient of the objective that is ascended, with respect to the logits."""
+    p = probabilities(logits, setting.temperature)
+    jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
+    gradient = np.zeros(len(p))
+    for action, advantage in zip(actions, advantages, strict=True):
+        coefficient = surrogate_coefficient(setting, p[action] / sampler[action], advantage) / len(actions)
+        if setting.update_rule == "simulator":
+            coefficient /= p[action]  # grad log pi
+        elif setting.update_rule == "theorem":
+            coefficient /= actions.count(action)  # each distinct action counts once
+        gradient += coefficient * jacobian[action]
+    if setting.entropy_bonus:
+        gradient += setting.entropy_bonus * -(np.log(p) + 1) @ jacobian
+    if setting.kl:
+        initial = probabilities(np.array(setting.logits), setting.temperature)
+        gradient -= setting.kl * (np.log(p / initial) + 1) @ jacobian
+    return gradient
+
+
+def surrogate_coefficient(setting: Setting, ratio: float, advantage: float) -> float:
+    """d J / d log pi of one rollout."""
+    parameters = setting.surrogate_parameters
+    if setting.surrogate == "reinforce":
+        return advantage
+    if setting.surrogate == "cispo":
+        low, high = 1 - parameters.get("eps_low", 1.0), 1 + parameters.get("eps_high", 5.0)
+        return min(max(ratio, low), high) * advantage
+    low, high = 1 - parameters.get("eps_low", 0.2), 1 + parameters.get("eps_high", 0.2)
+    clipped = min(max(ratio, low), high) * advantage
+    return ratio * advantage if ratio * advantage <= clipped else 0.0  # the minimum is the clipped term: no gradient
+
+
+def optimize(setting: Setting, memory: Memory, gradient: np.ndarray) -> Memory:
+    """Ascend the gradient: plainly, with Adam (Kingma and Ba), or with AdamW (Loshchilov and Hutter)."""
+    defaults = {"learning_rate": 0.01, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+    parameters = defaults | setting.optimizer_parameters
+    rate, b1, b2 = parameters["learning_rate"], parameters["b1"], parameters["b2"]
+    count = memory.gradient_steps + 1
+    if setting.optimizer == "sgd":
+        logits = memory.logits + rate * gradient
+        return Memory(logits, memory.first_moment, memory.second_moment, count, memory.batches)
+    first = b1 * memory.first_moment + (1 - b1) * gradient
+    second = b2 * memory.second_moment + (1 - b2) * gradient**2
+    direction = (first / (1 - b1**count)) / (np.sqrt(second / (1 - b2**count)) + parameters["eps"])
+    if setting.optimizer == "adamw":
+        direction = direction - parameters["weight_decay"] * memory.logits
+    return Memory(memory.logits + rate * direction, first, second, count, memory.batches)
+
+
+def policy_record(setting: Setting, logits: np.ndarray) -> dict[str, Any]:
+    """What is recorded of a policy."""
+    p = probabilities(logits, setting.temperature)
+    initial = probabilities(np.array(setting.logits), setting.temperature)
+    q_pos = sum(p[i] for i in setting.correct)
+    lost = sum(max(0.0, initial[i] - p[i]) for i in setting.correct)
+    return {
+        "q_pos": q_pos,
+        "retained_mass": 1 - lost / sum(initial[i] for i in setting.correct),
+        "share_correct_kept": sum(1 for i in setting.correct if p[i] >= initial[i]) / len(setting.correct),
+        "entropy": -sum(x * math.log(x) for x in p),
+        "pass_at_k": np.array([1 - (1 - q_pos) ** k for k in setting.pass_at_k]),
+        "top_logp": np.array([math.log(x) for x in sorted(p, reverse=True)[: setting.top_n]]),
+    }
+
+
+def update_record(setting: Setting, before: np.ndarray, after: np.ndarray, actions: list[int]) -> dict[str, float]:
+    """What is recorded of one update and of the group that made it."""
+    old, new = probabilities(before, setting.temperature), probabilities(after, setting.temperature)
+    missed = [i for i in setting.correct if i not in actions]
+    moved = (after - before) / setting.temperature
+    drift = sum(p * dz for p, dz in zip(old, moved, strict=True))
+    predicted = [p * (dz - drift) for p, dz in zip(old, moved, strict=True)]
+    active = any(a in setting.correct for a in actions) and any(a not in setting.correct for a in actions)
+    return {
+        "unsampled_correct_mass": sum(old[i] for i in missed),
+        "distinct_correct": len(setting.correct) - len(missed),
+        "d_q_pos": sum(new[i] - old[i] for i in setting.correct),
+        "d_q_pos_predicted": sum(predicted[i] for i in setting.correct),
+        "d_q_upos": sum(new[i] - old[i] for i in missed),
+        "d_q_upos_predicted": sum(predicted[i] for i in missed),
+        "active_rate": float(active),
+        "tail_miss_rate": float(active and not any(a in setting.target for a in actions)),
+    }

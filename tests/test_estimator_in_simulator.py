@@ -1,0 +1,145 @@
+"""Every estimator, registered or the user's own, inside the simulator; and what the simulator refuses to run."""
+
+import dataclasses
+
+import engine
+import numpy as np
+import pytest
+from naive_simulator import Setting
+from references import REFERENCES, each_group, mean
+
+from simlab import chain, estimator
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY, Link, center
+from simlab.problems import anchored
+from simlab.simulate import Numbers, Program, lanes, simulate
+from simlab.simulate.dense import SUPPLIED
+
+STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
+PLACE = anchored(40, 8, anchor_logit=2.0, correct_logit=1.0, target=3)
+SETTING = Setting(
+    tuple(PLACE.logits.tolist()),
+    frozenset(range(8)),
+    frozenset({5, 6, 7}),
+    group_size=6,
+    optimizer="adam",
+    optimizer_parameters={"learning_rate": 0.05},
+    pass_at_k=(),
+    top_n=0,
+)
+
+
+def simulated(place, program, numbers, seeds=1):
+    """The records of ``simulate`` as (seed, step, ...) arrays by name."""
+    result = simulate(place, program, numbers=numbers, seeds=seeds, steps=STEPS, record_every=RECORD_EVERY)
+    assert result.step.values.tolist() == [0, *RECORDED]
+    return {name: variable.values for name, variable in result.data_vars.items()}
+
+
+def assert_naive(rows, setting, seed=0):
+    for place, expected in enumerate(engine.expected_records(setting, seed, RECORDED), start=1):
+        engine.assert_records(rows, seed, place, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if estimator(name).needs <= SUPPLIED])
+def test_registered_estimators_run(name):
+    """On the anchored problem with rewards 1 and 0: records are finite, the policy learns, as the naive loops do."""
+    setting = dataclasses.replace(SETTING, estimator=name)
+    rows = simulated(PLACE, engine.program(setting), engine.numbers(setting))
+    assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
+    assert abs(rows["q_pos"][0, -1] - rows["q_pos"][0, 0]) > 0.01
+    assert_naive(rows, setting)
+
+
+def double(advantages, rollouts):
+    return 2 * advantages
+
+
+def follow(advantages, rollouts, state):
+    """A running mean of the rewards, 0.5 at first, as the baseline."""
+    (baseline,) = state
+    return advantages - baseline, (0.9 * baseline + 0.1 * rollouts.rewards.mean(),)
+
+
+def naive_double(group):
+    return [2 * (reward - mean(group)) for reward in group]
+
+
+def naive_follow(steps):
+    baseline, history = 0.5, []
+    for step in steps:
+        [group] = step.rewards
+        history.append([[reward - baseline for reward in group]])
+        baseline = 0.9 * baseline + 0.1 * mean(group)
+    return history
+
+
+OWN = {
+    "plain function": (chain(center("mean"), double), each_group(naive_double)),
+    "link with state": (chain(Link(follow, init=lambda: (0.5,))), naive_follow),
+}
+
+
+@pytest.mark.parametrize(("name", "rewards_from"), [("plain function", "numbers"), ("link with state", "problem")])
+def test_a_users_own_estimator_runs_unregistered(name, rewards_from, monkeypatch):
+    """With rewards that the numbers of the run give, or else the problem's own."""
+    own, reference = OWN[name]
+    monkeypatch.setitem(REFERENCES, name, reference)
+    setting = dataclasses.replace(SETTING, estimator=name, optimizer="sgd", rewards=(2.0, -0.5))
+    program = dataclasses.replace(engine.program(dataclasses.replace(setting, estimator="dr_grpo")), estimator=own)
+    place, numbers = PLACE, engine.numbers(setting)
+    if rewards_from == "problem":
+        place = dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-0.5)
+        numbers = numbers._replace(reward_correct=None, reward_incorrect=None)
+    rows = simulated(place, program, numbers, seeds=2)
+    for seed in range(2):
+        assert_naive(rows, setting, seed)
+
+
+def never(advantages, rollouts, state):
+    raise AssertionError("refused estimators are not run")
+
+
+def test_what_the_simulator_cannot_supply_is_refused():
+    """By the program itself, before there is any problem."""
+    needy = chain(center("mean"), Link(never, needs=frozenset({"rewards", "topn_logp"})))
+    with pytest.raises(InputError, match=r"needs \['topn_logp'\]") as refusal:
+        Program(4, needy)
+    assert "\n" not in str(refusal.value)
+
+
+UNIT_REWARDS = [name for name in REGISTRY if estimator(name).unit_rewards]
+ANY_REWARDS = [name for name in REGISTRY if not estimator(name).unit_rewards]
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """A refusal comes before any compilation."""
+    monkeypatch.setattr(lanes, "_compile", never)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("name", UNIT_REWARDS)
+@pytest.mark.parametrize("rewards", [(1.0, -1.0), (1.5, 0.0)])
+def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name, rewards):
+    """Whether the problem or the numbers of the run give them."""
+    correct, incorrect = rewards
+    for place, numbers in [
+        (dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect), None),
+        (PLACE, Numbers({}, {}, {}, correct, incorrect)),
+    ]:
+        with pytest.raises(InputError, match=r"rewards span .* defined for rewards in \[0, 1\]") as refusal:
+            simulate(place, Program(4, name), numbers=numbers, steps=10)
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ANY_REWARDS)
+def test_other_estimators_take_any_rewards(name):
+    lanes.check(Program(4, name), dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0))
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("rewards", [(0.0, -1.0), (1.0, 0.5), (float("nan"), 0.0)])
+def test_numbers_cannot_give_rewards_that_no_problem_may_have(rewards):
+    with pytest.raises(InputError, match="reward_"):
+        simulate(PLACE, Program(4, "dr_grpo"), numbers=Numbers({}, {}, {}, *rewards), steps=10)

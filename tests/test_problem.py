@@ -1,0 +1,216 @@
+"""Problems: the paper's anchored policy, any policy by hand or from files, their exact quantities, and what is refused."""
+
+import math
+
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simlab.errors import InputError
+from simlab.problems import Categorical, anchored, custom, problem
+from simlab.problems.categorical import correct_mass, pass_at_k, retained_mass, share_kept
+
+
+def softmax(logits):
+    top = max(logits)
+    weights = [math.exp(logit - top) for logit in logits]
+    total = math.fsum(weights)
+    return np.array([weight / total for weight in weights])
+
+
+def test_the_anchored_policy_is_the_papers():
+    """The four numbers of [f-grpo:app-j], to the digits it gives."""
+    place = anchored()
+    p = softmax(place.logits.tolist())
+    assert (place.actions, place.correct.sum(), place.correct[:10_000].all()) == (128_000, 10_000, True)
+    assert float(correct_mass(p, place.correct)) == pytest.approx(0.6301, abs=5e-5)
+    assert p[0] == pytest.approx(4.653e-4, abs=5e-8)
+    assert p[1:10_000].tolist() == pytest.approx([6.297e-5] * 9_999, abs=5e-9)
+    assert -math.fsum(p * np.log(p)) == pytest.approx(10.782, abs=5e-4)
+    assert (place.reward_correct, place.reward_incorrect) == (1.0, 0.0)
+
+
+def test_anchored_arguments_say_which_actions_are_which():
+    place = anchored(
+        6, 4, anchor_logit=2.0, correct_logit=1.0, incorrect_logit=-1.0, target=2, reward_correct=3, reward_incorrect=-2
+    )
+    assert place.logits.tolist() == [2, 1, 1, 1, -1, -1]
+    assert place.correct.tolist() == [True, True, True, True, False, False]
+    assert place.target.tolist() == [False, False, True, True, False, False]
+    assert (place.reward_correct, place.reward_incorrect) == (3, -2)
+
+
+def test_custom_takes_lists():
+    place = custom([0.5, -1.0, 2.0, 0.0], [2, 0], [2], reward_correct=2.0, reward_incorrect=-0.5)
+    assert place.logits.tolist() == [0.5, -1.0, 2.0, 0.0]
+    assert place.correct.tolist() == [True, False, True, False]
+    assert place.target.tolist() == [False, False, True, False]
+    assert (place.reward_correct, place.reward_incorrect) == (2.0, -0.5)
+
+
+def test_the_target_is_by_default_the_least_likely_correct_action():
+    assert custom([-3.0, 0.5, 2.0, -1.0], [1, 2, 3]).target.tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize("suffix", ["npy", "txt"])
+def test_custom_reads_files(tmp_path, suffix):
+    """A .npy file, or text of numbers separated by blanks or lines, equals the lists that it holds."""
+    paths = {}
+    for name, numbers in {"logits": [0.5, -1.0, 2.0, 0.25], "correct": [2, 0], "target": [2]}.items():
+        path = tmp_path / f"{name}.{suffix}"
+        if suffix == "npy":
+            np.save(path, np.array(numbers))
+        else:
+            path.write_text("\n".join(str(number) for number in numbers))
+        paths[name] = str(path)
+    by_file, by_list = problem("custom", **paths), custom([0.5, -1.0, 2.0, 0.25], [2, 0], [2])
+    assert by_file.fingerprint == by_list.fingerprint
+    assert by_file.logits.tolist() == [0.5, -1.0, 2.0, 0.25]
+    assert by_file.correct.tolist() == [True, False, True, False]
+    assert by_file.target.tolist() == [False, False, True, False]
+
+
+def test_a_text_file_may_hold_its_numbers_on_one_line(tmp_path):
+    (tmp_path / "logits.txt").write_text("0.5 -1.0 2.0\n")
+    assert custom(str(tmp_path / "logits.txt")).logits.tolist() == [0.5, -1.0, 2.0]
+
+
+DIFFERENT = {
+    "logits": ([0.0, 1.5], [1], [1], 1.0, 0.0),
+    "correct": ([0.0, 1.0], [0, 1], [1], 1.0, 0.0),
+    "target": ([0.0, 1.0], [0, 1], [0], 1.0, 0.0),
+    "reward_correct": ([0.0, 1.0], [1], [1], 2.0, 0.0),
+    "reward_incorrect": ([0.0, 1.0], [1], [1], 1.0, -1.0),
+}
+
+
+def test_the_fingerprint_tells_every_part_of_a_problem():
+    """Equal for equal problems, different wherever any part differs."""
+    base = ([0.0, 1.0], [1], [1], 1.0, 0.0)
+    assert custom(*base).fingerprint == custom(*base).fingerprint
+    assert len({custom(*arguments).fingerprint for arguments in [base, *DIFFERENT.values()]}) == 1 + len(DIFFERENT)
+
+
+@st.composite
+def two_policies(draw):
+    """Two policies over the same 1 to 8 actions, and a correct set that is not empty."""
+    count = draw(st.integers(1, 8))
+    logits = st.lists(st.floats(-20, 20), min_size=count, max_size=count)
+    correct = draw(st.sets(st.integers(0, count - 1), min_size=1))
+    return softmax(draw(logits)), softmax(draw(logits)), correct
+
+
+@given(two_policies())
+def test_exact_quantities_equal_naive_loops(policies):
+    """Q_pos, retained mass [f-grpo:eq-26], share of correct actions kept, and pass@k."""
+    now, initial, correct = policies
+    is_correct = np.array([i in correct for i in range(len(now))])
+    mass = kept = start = lost = 0.0
+    for i in correct:
+        mass += now[i]
+        start += initial[i]
+        lost += initial[i] - now[i] if initial[i] > now[i] else 0.0
+        kept += 1 if now[i] >= initial[i] else 0
+    assert float(correct_mass(now, is_correct)) == pytest.approx(mass, abs=1e-14)
+    assert float(retained_mass(now, initial, is_correct)) == pytest.approx(1 - lost / start, abs=1e-14)
+    assert float(share_kept(now, initial, is_correct)) == pytest.approx(kept / len(correct), abs=1e-14)
+    for k in (1, 2, 7):
+        fails = 1.0
+        for _ in range(k):
+            fails *= 1 - mass
+        assert float(pass_at_k(correct_mass(now, is_correct), k)) == pytest.approx(1 - fails, abs=1e-14)
+
+
+def test_an_unmoved_policy_keeps_everything():
+    p, correct = softmax([0.3, -1.2, 2.0]), np.array([True, True, False])
+    assert float(retained_mass(p, p, correct)) == 1
+    assert float(share_kept(p, p, correct)) == 1
+
+
+def test_pass_at_k_survives_a_mass_rounded_above_1():
+    assert float(pass_at_k(np.nextafter(1.0, 2.0), 3)) == 1
+
+
+def npy(path, array):
+    np.save(path, array, allow_pickle=True)
+
+
+BAD_FILES = {
+    "missing": (lambda path: None, "no such file"),
+    "a folder": (lambda path: path.mkdir(), "directory"),
+    "pickled": (lambda path: npy(path, np.array([0, "a", None], dtype=object)), "allow_pickle"),
+    "no array": (lambda path: path.write_bytes(b"not an array at all"), "magic"),
+    "empty": (lambda path: path.write_bytes(b""), "EOF"),
+    "two-dimensional": (lambda path: npy(path, np.zeros((2, 2))), "shape (2, 2)"),
+    "booleans": (lambda path: npy(path, np.array([True, False])), "bool"),
+    "text": (lambda path: npy(path, np.array(["0", "1"])), "<U1"),
+    "complex": (lambda path: npy(path, np.array([0j, 1j])), "complex"),
+}
+
+
+@pytest.mark.parametrize("argument", ["logits", "correct", "target"])
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_unreadable_files_are_refused(tmp_path, name, argument):
+    write, reason = BAD_FILES[name]
+    path = tmp_path / "numbers.npy"
+    write(path)
+    with pytest.raises(InputError, match="(?i)" + reason.replace("(", r"\(").replace(")", r"\)")) as refusal:
+        custom(**({"logits": [0.0, 1.0], "correct": [0]} | {argument: str(path)}))
+    assert_one_line(refusal, argument)
+
+
+@pytest.mark.parametrize(("content", "reason"), [("0.5 apple", "apple"), ("", "empty"), ("1 2\n3 4", "shape")])
+def test_text_that_is_no_list_of_numbers_is_refused(tmp_path, content, reason):
+    path = tmp_path / "logits.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match=reason) as refusal:
+        custom(str(path))
+    assert_one_line(refusal, "logits")
+
+
+REFUSED = {
+    "correct outside": (lambda: custom([0.0, 1.0], [2]), "correct action 2 .* 0 to 1"),
+    "correct below 0": (lambda: custom([0.0, 1.0], [-1]), "correct action -1 .* 0 to 1"),
+    "correct between": (lambda: custom([0.0, 1.0], [0.5]), "correct action 0.5 .* 0 to 1"),
+    "correct NaN": (lambda: custom([0.0, 1.0], [math.nan]), "correct action nan .* 0 to 1"),
+    "correct a mask": (lambda: custom([0.0, 1.0], [True, False]), "correct: bool"),
+    "no correct": (lambda: custom([0.0, 1.0], []), "correct set is empty"),
+    "target outside": (lambda: custom([0.0, 1.0], [0], [7]), "target action 7 .* 0 to 1"),
+    "target incorrect": (lambda: custom([0.0, 1.0], [0], [1]), "target set must be .* subset"),
+    "no logits": (lambda: custom([], [0]), "logits are empty"),
+    "NaN logit": (lambda: custom([0.0, math.nan], [0]), "logit 1 is nan"),
+    "infinite logit": (lambda: custom([0.0, 0.0, -math.inf], [0]), "logit 2 is -inf"),
+    "correct reward 0": (lambda: custom([0.0, 1.0], [0], reward_correct=0.0), "reward_correct = 0"),
+    "incorrect reward above 0": (lambda: custom([0.0, 1.0], [0], reward_incorrect=0.5), "reward_incorrect = 0.5"),
+    "more correct than actions": (lambda: anchored(10, 11), "correct = 11"),
+    "none correct": (lambda: anchored(10, 0), "correct = 0"),
+    "target above correct": (lambda: anchored(10, 5, target=6), "target = 6"),
+    "no target": (lambda: anchored(10, 5, target=0), "target = 0"),
+    "unknown problem": (lambda: problem("maze"), "'maze' is unknown; allowed: anchored, custom"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_problem_is_refused(name):
+    build, reason = REFUSED[name]
+    with pytest.raises(InputError, match=reason) as refusal:
+        build()
+    assert_one_line(refusal)
+
+
+@pytest.mark.parametrize("lengths", [(3, 2, 3), (3, 3, 1), (1, 3, 3)])
+def test_arrays_of_different_lengths_are_refused(lengths, monkeypatch):
+    """Even those that NumPy would broadcast."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # what a user sees, without the tests' hook
+    logits, correct, target = lengths
+    with pytest.raises(InputError, match="different lengths") as refusal:
+        Categorical(np.zeros(logits), np.ones(correct, bool), np.ones(target, bool))
+    assert_one_line(refusal, "logits", "correct", "target")
+
+
+def assert_one_line(refusal, *mentions):
+    message = str(refusal.value)
+    assert "\n" not in message
+    assert all(mention in message for mention in mentions)

@@ -1,0 +1,145 @@
+"""Sampling against exact probabilities: every action, however rare, on the small-group and the large-group path.
+
+Statistics are compared with their own mean under the hypothesis that the sampler is exact, within 4 of their own
+standard deviations; seeds are fixed.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simlab.simulate.sampling import draw
+
+DTYPES = ["float32", "float64"]
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def group(lane, weights, group_size, index):
+    return draw(jax.random.fold_in(lane, index), weights, group_size)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def counted(lane, weights, group_size, indices):
+    """How often each action is drawn; groups are counted one after the other, to draw 10^7 and more."""
+
+    def add(counts, index):
+        return counts.at[group(lane, weights, group_size, index)].add(1), None
+
+    return jax.lax.scan(add, jnp.zeros(weights.shape[0], jnp.int32), indices)[0]
+
+
+group_by_group = jax.jit(jax.vmap(group, in_axes=(None, None, None, 0)), static_argnums=2)
+
+
+def sample(function, weights, group_size, groups, dtype, seed=0):
+    """The groups of a lane, (groups, group_size) actions, or how often they hold each action, (N,) counts."""
+    with jax.enable_x64(dtype == "float64"):
+        lane, indices = jax.random.key(seed, impl="threefry2x32"), jnp.arange(groups, dtype=jnp.uint32)
+        return np.asarray(function(lane, jnp.asarray(weights, dtype), group_size, indices)).astype(np.int64)
+
+
+def exact_probabilities(weights, dtype):
+    """Of the weights as the dtype holds them."""
+    held = np.asarray(weights, dtype).astype(np.float64)
+    return held / held.sum()
+
+
+def assert_drawn_from(counts, probabilities):
+    """Pearson's chi-square over the cells that can occur, and no count in those that cannot.
+
+    Under multinomial counts its mean is K - 1, its variance 2 (K - 1) + (sum of 1/p - K^2 - 2 K + 2) / n.
+    """
+    possible = probabilities > 0
+    assert counts[~possible].sum() == 0
+    counts, probabilities = counts[possible], probabilities[possible]
+    cells, draws = len(counts), counts.sum()
+    statistic = np.sum((counts - draws * probabilities) ** 2 / (draws * probabilities))
+    variance = 2 * (cells - 1) + (np.sum(1 / probabilities) - cells**2 - 2 * cells + 2) / draws
+    assert abs(statistic - (cells - 1)) <= 4 * np.sqrt(variance)
+
+
+def uneven_weights(actions):
+    """Weights over five orders of magnitude, a fifth of them 0, first and last above 0."""
+    rng = np.random.default_rng(actions)
+    weights = 10 ** rng.uniform(-4, 1, actions)
+    weights[1 : actions - 1 : 5] = 0
+    return weights
+
+
+# A block is 128 actions; a group smaller than the number of blocks takes the small-group path.
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("actions", "group_size", "groups"),
+    [(5, 4, 50_000), (128, 1000, 400), (300, 2, 50_000), (300, 64, 4000), (1025, 8, 12_500), (1025, 9, 12_500)],
+)
+def test_actions_are_drawn_with_their_probabilities(actions, group_size, groups, dtype):
+    weights = uneven_weights(actions)
+    drawn = sample(group_by_group, weights, group_size, groups, dtype)
+    assert_drawn_from(np.bincount(drawn.reshape(-1), minlength=actions), exact_probabilities(weights, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("group_size", [2, 5])
+def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype):
+    """Pairs of draws, cell by cell: the first two of a group, and the first of one group and of the next."""
+    weights = np.zeros(400)
+    weights[[0, 1, 130, 399]] = [0.5, 1.0, 2.0, 1.5]
+    places = np.flatnonzero(weights)
+    drawn = np.searchsorted(places, sample(group_by_group, weights, group_size, 40_000, dtype, seed=1))
+    p = exact_probabilities(weights, dtype)[places]
+    for first, second in [(drawn[:, 0], drawn[:, 1]), (drawn[0::2, 0], drawn[1::2, 0])]:
+        pairs = np.bincount(first * len(places) + second, minlength=len(places) ** 2)
+        assert_drawn_from(pairs, np.outer(p, p).reshape(-1))
+
+
+RARE = {
+    # Every block's first action is likely, the 127 after it have 1e-8 each.
+    "beside a likely action": np.where(np.arange(4 * 128 - 5) % 128 == 0, 0.25, 1e-8),
+    "before a likely action": np.where(np.arange(128) == 127, 1.0, 1e-8),
+    # One likely block; elsewhere no action is above 1e-7, and half are 1e-9.
+    "in rare blocks": np.concatenate([np.full(128, 1 / 128), np.full(2_000, 1e-7), np.full(40_000, 1e-9)]),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", RARE)
+def test_rare_actions_are_drawn_as_often_as_they_should(name, dtype):
+    """Each rare action's count, and their sum: binomial with standard error sqrt(n q (1 - q))."""
+    weights, group_size, groups = RARE[name], 2**17, 128
+    counts, p = sample(counted, weights, group_size, groups, dtype), exact_probabilities(weights, dtype)
+    assert_drawn_from(counts, p)
+    for level in np.unique(weights[weights < 1e-6]):
+        n, q = group_size * groups, p[weights == level].sum()
+        assert abs(counts[weights == level].sum() - n * q) <= 4 * np.sqrt(n * q * (1 - q))
+
+
+def test_rare_actions_are_drawn_by_small_groups_too():
+    """Half of 160 blocks hold actions of 1e-8 and groups are of 100: their sum, as above."""
+    weights = np.where(np.arange(160 * 128) % 256 < 128, 1e-8, 1 / 80 / 128)
+    counts, p = sample(counted, weights, 100, 20_000, "float32"), exact_probabilities(weights, "float32")
+    n, q = 100 * 20_000, p[weights == 1e-8].sum()
+    assert abs(counts[weights == 1e-8].sum() - n * q) <= 4 * np.sqrt(n * q * (1 - q))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("group_size", [2, 64])
+@pytest.mark.parametrize("only", [0, 127, 128, 299])
+def test_an_action_of_weight_0_is_never_drawn(only, group_size, dtype):
+    """The one action that has weight is always drawn, at the edges of blocks and before the padding too."""
+    weights = np.zeros(300)
+    weights[only] = 0.7
+    assert np.all(sample(group_by_group, weights, group_size, 1000, dtype) == only)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("group_size", [2, 64])
+def test_the_key_alone_decides(group_size, dtype):
+    """The same key gives the same group, however many are drawn beside it; another key gives another."""
+    weights = np.ones(300)
+    few = sample(group_by_group, weights, group_size, 8, dtype)
+    np.testing.assert_array_equal(few, sample(group_by_group, weights, group_size, 1000, dtype)[:8])
+    assert len({tuple(group) for group in few.tolist()}) == 8
+    assert not np.array_equal(few, sample(group_by_group, weights, group_size, 8, dtype, seed=1))

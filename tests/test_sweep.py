@@ -1,0 +1,533 @@
+"""A sweep: what its result holds, what its units depend on, and what is reused, shared out and refused."""
+
+import dataclasses
+import functools
+import importlib
+import json
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as some
+from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
+
+import simlab
+from simlab.simulate import simulate
+from simlab.simulate.lanes import compiled
+from simlab.simulate.metrics import DESCRIPTIONS
+from simlab.sweep import grid, provenance
+from simlab.sweep.parts import Parts, Unit, write_atomically
+from simlab.sweep.result import read
+from simlab.sweep.run import RESERVED, Budget, merge, parts_folder, run, sweep_units
+
+SWEEP = asked(*SMALL)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The path of the small sweep's result, made in one go."""
+    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
+    run(SWEEP, out)
+    return out
+
+
+@pytest.fixture
+def resumed(unbroken, tmp_path):
+    """A path whose parts are finished but whose result is not there."""
+    out = tmp_path / "sweep.nc"
+    shutil.copytree(parts_folder(unbroken), parts_folder(out))
+    return out
+
+
+# The result
+
+
+def test_the_result_is_labelled_by_estimator_group_size_swept_parameters_seed_and_step(unbroken):
+    dataset = read(unbroken)
+    assert dataset["q_pos"].dims == ("estimator", "group_size", "gamma", "seed", "step")
+    labels = {name: values.values.tolist() for name, values in dataset.coords.items()}
+    assert labels == {
+        "estimator": ["f_grpo", "dr_grpo"],
+        "group_size": [2, 4],
+        "gamma": [0.0, 1.0],
+        "seed": list(range(12)),
+        "step": [0, 10, 20],
+        "k": [1, 8, 64, 512],
+        "rank": [1, 2, 3, 4, 5],
+    }
+
+
+def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
+    dataset = read(unbroken)
+    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == DESCRIPTIONS
+    trailing = {name: values.dims[5:] for name, values in dataset.data_vars.items() if len(values.dims) > 5}
+    assert trailing == {"pass_at_k": ("k",), "top_logp": ("rank",)}
+
+
+def test_no_value_is_missing_but_those_of_an_update_before_the_first(unbroken):
+    missing = read(unbroken).isnull().any([name for name in read(unbroken).coords if name != "step"])
+    of_an_update = {"unsampled_correct_mass", "distinct_correct", "active_rate", "tail_miss_rate"} | {
+        f"d_q_{kind}{end}" for kind in ("pos", "upos") for end in ("", "_predicted")
+    }
+    assert {name for name in missing if missing[name][0]} == of_an_update
+    assert not any(missing[name][1:].any() for name in missing)
+
+
+def test_a_cell_is_the_simulation_of_its_program_and_numbers(unbroken):
+    (cell,) = (cell for index, cell in SWEEP.cells() if index == (0, 1, 1))
+    place = SWEEP.build_problem(cell)
+    alone = simulate(
+        place, SWEEP.program(cell), numbers=SWEEP.numbers(cell, place), seeds=12, steps=20, record_every=10
+    )
+    within = read(unbroken).sel(estimator="f_grpo", group_size=4, gamma=1.0)
+    for name in DESCRIPTIONS:
+        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
+
+
+def test_the_result_carries_configuration_versions_commit_code_and_dtype(unbroken):
+    attributes = read(unbroken).attrs
+    assert set(attributes) == {"configuration", "versions", "commit", "code", "platform", "dtype"}
+    assert SWEEP.from_configuration(json.loads(attributes["configuration"])) == SWEEP
+    assert json.loads(attributes["versions"])["jax"] == jax.__version__
+    assert attributes["commit"] == provenance.commit()
+    assert attributes["code"] == provenance.code_fingerprint()
+    assert attributes["platform"] == jax.default_backend()
+    assert attributes["dtype"] == "float32"
+
+
+def test_what_is_returned_is_what_the_file_holds_for_any_reader_of_netcdf(resumed):
+    returned = run(SWEEP, resumed)
+    assert read(resumed).identical(returned)
+    with xr.open_dataset(resumed) as opened:
+        assert opened["q_pos"].dtype == np.float32
+        assert opened.identical(returned)
+
+
+def test_a_float64_sweep_says_so_and_agrees_with_float32_to_rounding(tmp_path):
+    half, full = (
+        run(asked(*TINY, "--group-size", 2, "--gamma", 1, "--dtype", dtype), tmp_path / f"{dtype}.nc")
+        for dtype in ("float32", "float64")
+    )
+    assert full.attrs["dtype"] == "float64"
+    assert all(full[name].dtype == np.float64 for name in full.data_vars)
+    difference = np.abs(full["q_pos"].isel(step=0) - half["q_pos"].isel(step=0))
+    assert 0 < difference.max() < 1e-6
+
+
+def test_an_estimator_without_the_swept_parameter_is_one_unit_all_along_it(unbroken):
+    units = sweep_units(SWEEP, {"code": "", "platform": "cpu"})
+    along = {unit.index: unit.name for unit in units if unit.seeds.start == 0}
+    assert along[1, 0, 0] == along[1, 0, 1]
+    assert along[0, 0, 0] != along[0, 0, 1]
+    assert len(parts_of(unbroken)) == len({unit.name for unit in units}) == SMALL_UNITS
+    dr_grpo = read(unbroken).sel(estimator="dr_grpo")
+    assert dr_grpo.sel(gamma=0.0, drop=True).identical(dr_grpo.sel(gamma=1.0, drop=True))
+
+
+# What a unit depends on
+
+
+def unit_names(sweep, code="code", platform="cpu"):
+    """Names of all units of a sweep, made by some code on some platform."""
+    return {unit.name for unit in sweep_units(sweep, {"code": code, "platform": platform})}
+
+
+def with_parameter(name, *values):
+    """The small sweep with another parameter."""
+    return dataclasses.replace(SWEEP, parameters={**SWEEP.parameters, name: values})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"steps": 21},
+        {"record_every": 5},
+        {"pass_at_k": (1,)},
+        {"top_n": 4},
+        {"dtype": "float64"},
+        {"surrogate": "cispo"},
+        {"optimizer": "sgd"},
+        {"group_sizes": (3, 5)},
+    ],
+    ids=str,
+)
+def test_a_unit_made_with_another_setting_is_another_unit(changes):
+    assert not unit_names(SWEEP) & unit_names(dataclasses.replace(SWEEP, **changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("optimizer.learning_rate", 0.02),
+        ("surrogate.eps_high", 0.3),
+        ("problem.correct", 7),
+        ("problem.target", 2),
+        ("problem.reward_incorrect", -1.0),
+        ("run.temperature", 2.0),
+        ("run.update_rule", "theorem"),
+    ],
+)
+def test_a_unit_made_with_another_parameter_is_another_unit(name, value):
+    assert not unit_names(SWEEP) & unit_names(with_parameter(name, value))
+
+
+@pytest.mark.parametrize("maker", [{"code": "changed"}, {"platform": "gpu"}], ids=str)
+def test_a_unit_made_by_other_code_or_on_another_platform_is_another_unit(maker):
+    assert not unit_names(SWEEP) & unit_names(SWEEP, **maker)
+
+
+def test_a_unit_made_from_another_content_of_a_file_is_another_unit(tmp_path):
+    path = tmp_path / "logits.txt"
+
+    def names(text):
+        path.write_text(text)
+        grid._problem.cache_clear()  # a run of the command starts with none
+        return unit_names(asked("--problem", "custom", "--param", f"logits={path}"))
+
+    assert names("0 1 2") == names("0.0 1.0 2.0")
+    assert not names("0 1 2") & names("0 1 3")
+
+
+@pytest.mark.parametrize(
+    "wider",
+    [
+        dataclasses.replace(SWEEP, group_sizes=(8, 2, 4)),
+        dataclasses.replace(SWEEP, estimators=("grpo", "dr_grpo", "f_grpo")),
+        with_parameter("estimator.gamma", 0.5, 1.0, 0.0),
+        dataclasses.replace(SWEEP, parameters={**SWEEP.parameters, "optimizer.learning_rate": (0.5, 0.01)}),
+    ],
+    ids=["group size", "estimator", "gamma", "learning rate"],
+)
+def test_a_unit_does_not_depend_on_the_cells_beside_it(wider):
+    assert unit_names(SWEEP) < unit_names(wider)
+
+
+def test_a_unit_of_a_full_block_does_not_depend_on_the_number_of_seeds():
+    eight, sixteen = (unit_names(dataclasses.replace(SWEEP, seeds=seeds)) for seeds in (8, 16))
+    assert eight < sixteen
+
+
+@pytest.fixture
+def copied_package(tmp_path, monkeypatch):
+    """A copy of the package, whose code is what ``code_fingerprint`` reads."""
+    copy = tmp_path / "simlab"
+    shutil.copytree(Path(simlab.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "_PACKAGE", copy)
+    return copy
+
+
+def fingerprint():
+    """The code's fingerprint as it is now, not as it was when first asked."""
+    return provenance.code_fingerprint.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("estimators/difficulty.py", True),
+        ("simulate/sampling.py", True),
+        ("problems/categorical.py", True),
+        ("surrogates.py", True),
+        ("rollouts.py", True),
+        ("cli.py", False),
+        ("plotting.py", False),
+        ("sweep/table.py", False),
+    ],
+)
+def test_the_fingerprint_changes_with_the_code_that_numbers_depend_on(copied_package, name, counts):
+    before = fingerprint()
+    assert before == provenance.code_fingerprint()
+    with (copied_package / name).open("a") as file:
+        file.write("# changed\n")
+    assert (fingerprint() != before) == counts
+
+
+@pytest.mark.parametrize("library", ["jax", "jaxlib", "optax"])
+def test_the_fingerprint_changes_with_the_versions_that_numbers_depend_on(monkeypatch, library):
+    changed = {**provenance.versions(), library: "0.0"}
+    monkeypatch.setattr(provenance, "versions", lambda: changed)
+    assert fingerprint() != provenance.code_fingerprint()
+
+
+# Reuse
+
+
+def test_only_what_is_missing_is_computed_and_the_numbers_are_those_of_an_unbroken_run(unbroken, resumed, capsys):
+    everything = sorted(parts_folder(resumed).glob("*.npz"))
+    kept, lost = everything[::2], everything[1::2]
+    for path in lost:
+        path.unlink()
+    written = [path.stat().st_mtime_ns for path in kept]
+    assert run(SWEEP, resumed).identical(read(unbroken))
+    assert f"{len(kept)} of {SMALL_UNITS} units are finished already" in capsys.readouterr().err
+    assert [path.stat().st_mtime_ns for path in kept] == written
+    assert parts_of(resumed) == parts_of(unbroken)
+
+
+def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
+    out = tmp_path / "sweep.nc"
+    eight = run(dataclasses.replace(SWEEP, seeds=8), out)
+    sixteen = run(dataclasses.replace(SWEEP, seeds=16), out, overwrite=True)
+    assert "6 of 12 units are finished already" in capsys.readouterr().err
+    assert sixteen.isel(seed=slice(8)).drop_attrs().equals(eight.drop_attrs())
+
+
+def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("simlab.sweep.run"), "code_fingerprint", lambda: "other code")
+    result = run(SWEEP, resumed)
+    assert capsys.readouterr().err == (
+        f"{SMALL_UNITS} parts in {parts_folder(resumed)} are of other sweeps or code versions: left alone\n"
+    )
+    assert parts_of(unbroken).items() < parts_of(resumed).items()
+    assert len(parts_of(resumed)) == 2 * SMALL_UNITS
+    assert result.attrs["code"] == "other code"
+
+
+def test_parts_of_another_configuration_are_left_alone_and_said_to_be(unbroken, resumed, capsys):
+    run(
+        dataclasses.replace(
+            SWEEP, estimators=("dr_grpo",), parameters=asked(*TINY).parameters, steps=18, record_every=9
+        ),
+        resumed,
+    )
+    assert capsys.readouterr().err == (
+        f"{SMALL_UNITS} parts in {parts_folder(resumed)} are of other sweeps or code versions: left alone\n"
+    )
+    assert parts_of(unbroken).items() < parts_of(resumed).items()
+
+
+def test_what_a_killed_write_left_behind_is_ignored(unbroken, resumed, capsys):
+    for folder in (resumed.parent, parts_folder(resumed)):
+        (folder / ".unfinished-abc").write_bytes(b"half a par")
+    assert run(SWEEP, resumed).identical(read(unbroken))
+    assert capsys.readouterr().err == f"{SMALL_UNITS} of {SMALL_UNITS} units are finished already\n"
+
+
+def test_a_finished_sweep_run_again_stays_as_it_is(resumed):
+    first = run(SWEEP, resumed)
+    content = resumed.read_bytes()
+    assert run(SWEEP, resumed).identical(first)
+    assert resumed.read_bytes() == content
+
+
+def test_the_result_of_another_sweep_is_replaced_only_on_request(unbroken, resumed):
+    run(SWEEP, resumed)
+    content = resumed.read_bytes()
+    fewer, other = dataclasses.replace(SWEEP, group_sizes=(2,)), resumed.with_name("other.nc")
+    run(fewer, other)
+    for replace in (functools.partial(run, fewer, resumed), functools.partial(merge, resumed, [parts_folder(other)])):
+        message = f"{resumed} holds the result of another sweep; allowed: another --out, or --overwrite"
+        assert refusal(replace) == message
+        assert resumed.read_bytes() == content
+        assert replace(overwrite=True).sizes["group_size"] == read(resumed).sizes["group_size"] == 1
+        resumed.write_bytes(content)
+
+
+# Shards
+
+
+@pytest.mark.parametrize("count", [2, 3, 20])
+def test_shards_of_one_folder_join_to_the_unbroken_result(unbroken, tmp_path, count):
+    out = tmp_path / "sweep.nc"
+    for number in range(1, count + 1):
+        assert run(SWEEP, out, shard=(number, count)) is None
+        assert not out.exists()
+    assert merge(out, [parts_folder(out)]).identical(read(unbroken))
+    assert read(out).identical(read(unbroken))
+
+
+def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_path):
+    outs = [tmp_path / machine / "sweep.nc" for machine in ("one", "two", "three")]
+    for number, out in enumerate(outs, 1):
+        run(SWEEP, out, shard=(number, 3))
+    shared = [parts_of(out) for out in outs]
+    assert all(parts.items() < parts_of(unbroken).items() for parts in shared)
+    joined = merge(tmp_path / "joined.nc", [parts_folder(out) for out in reversed(outs)])
+    assert joined.identical(read(unbroken))
+
+
+# Memory and workers
+
+
+def needs(sweep):
+    """Bytes of each of a sweep's simulations."""
+    for _, cell in sweep.cells():
+        place = sweep.build_problem(cell)
+        numbers = sweep.numbers(cell, place)
+        yield compiled(sweep.program(cell), place, len(sweep.recorded_steps()), numbers).memory
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("plenty", [False, True], ids=["just enough memory", "plenty"])
+def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, monkeypatch, workers, plenty):
+    monkeypatch.setattr("os.cpu_count", lambda: workers)
+    memory = 2**32 if plenty else RESERVED + max(needs(SWEEP))
+    assert run(SWEEP, tmp_path / "sweep.nc", memory=memory).identical(read(unbroken))
+
+
+@pytest.mark.parametrize(
+    ("sweep", "memory"),
+    [
+        (SWEEP, lambda: 2**20),
+        (SWEEP, lambda: RESERVED + min(needs(SWEEP)) - 1),
+        (asked("--param", "actions=2000000000"), lambda: 2**31),
+    ],
+    ids=["none for simulations", "one byte short", "too many actions"],
+)
+def test_too_little_memory_is_refused_with_what_is_enough(tmp_path, sweep, memory):
+    message = refusal(run, sweep, tmp_path / "sweep.nc", memory=memory())
+    given, _, enough = message.partition(" is too small for a simulation of this size; allowed: ")
+    assert given == f"--memory {memory() / 2**20:.0f}MB"
+    assert int(enough.removesuffix("MB or more")) * 2**20 > memory()
+    assert parts_of(tmp_path / "sweep.nc") == {}
+
+
+MEMORY = """
+import os, re, sys
+from simlab.cli import main
+os.cpu_count = lambda: 6
+assert main(sys.argv[1:]) == 0
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process's memory is read from /proc")
+def test_a_process_of_six_workers_stays_within_its_memory(tmp_path):
+    """Without a budget it takes 1030 MB even on two cores."""
+    options = ("--param", "actions=3000000", "--steps", 5, "--group-size", 2, "--gamma", "0,1,...,5", "--seeds", 1)
+    program = {"program": ("-c", MEMORY)}
+    code, output, _ = command("sweep", "--out", tmp_path / "sweep.nc", "--memory", "940MB", *options, **program)
+    assert code == 0
+    assert int(output.splitlines()[-1]) < 940 * 2**10
+
+
+def test_a_simulation_waits_until_there_is_room():
+    budget, entered = Budget(RESERVED + 10), threading.Event()
+
+    def other():
+        with budget.take(5):
+            entered.set()
+
+    with ThreadPoolExecutor() as pool:
+        with budget.take(6):
+            waiting = pool.submit(other)
+            assert not entered.wait(0.2)
+        assert entered.wait(10)
+        waiting.result()
+
+
+def test_simulations_that_fit_run_at_once():
+    budget, together = Budget(RESERVED + 10), threading.Barrier(2, timeout=10)
+
+    def hold(amount):
+        with budget.take(amount):
+            together.wait()
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(hold, [4, 6])) == [None, None]
+
+
+@given(some.lists(some.integers(1, 10), min_size=1, max_size=30))
+def test_never_is_more_held_than_there_is(amounts):
+    budget, lock = Budget(RESERVED + 10), threading.Lock()
+    held, most = 0, 0
+
+    def hold(amount):
+        nonlocal held, most
+        with budget.take(amount):
+            with lock:
+                held += amount
+                most = max(most, held)
+            with lock:
+                held -= amount
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(list(pool.map(hold, amounts))) == len(amounts)
+    assert max(amounts) <= most <= 10
+    assert budget.free == 10
+
+
+def test_room_is_given_back_after_an_error():
+    budget = Budget(RESERVED + 10)
+    with pytest.raises(ZeroDivisionError), budget.take(10):
+        raise ZeroDivisionError
+    assert budget.free == 10
+    assert "allowed: 641MB or more" in refusal(budget.take(11).__enter__)
+    assert budget.free == 10
+
+
+# Parts
+
+
+UNIT = Unit((0,), next(SWEEP.cells())[1], range(4), "unit")
+ROWS = {name: np.arange(12.0).reshape(4, 3) for name in ("q_pos", "entropy")}
+
+
+@pytest.fixture(scope="module")
+def part(tmp_path_factory):
+    """A folder of parts with one part, and that part's content."""
+    parts = Parts(tmp_path_factory.mktemp("parts"))
+    parts.save(UNIT, ROWS)
+    return parts, parts.path(UNIT).read_bytes()
+
+
+def check_damage_is_noticed(parts, content):
+    """A content other than the one written is refused, with the part's path and what to do."""
+    parts.path(UNIT).write_bytes(content)
+    message = refusal(parts.load, UNIT)
+    assert message.startswith(f"part {parts.path(UNIT)} is damaged (")
+    assert "delete it and run the same command again" in message
+
+
+def test_a_part_reads_back_as_written(part):
+    parts, content = part
+    parts.path(UNIT).write_bytes(content)
+    rows = parts.load(UNIT)
+    assert {name: values.tolist() for name, values in rows.items()} == {
+        name: values.tolist() for name, values in ROWS.items()
+    }
+
+
+@given(data=some.data())
+def test_a_flipped_bit_is_noticed_wherever_it_is(part, data):
+    parts, content = part
+    damaged = bytearray(content)
+    damaged[data.draw(some.integers(0, len(content) - 1))] ^= 1 << data.draw(some.integers(0, 7))
+    check_damage_is_noticed(parts, damaged)
+
+
+@given(data=some.data())
+def test_a_cut_is_noticed_wherever_it_is(part, data):
+    parts, content = part
+    check_damage_is_noticed(parts, content[: data.draw(some.integers(0, len(content) - 1))])
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"PK\x05\x06" + b"\0" * 18, b"hello"])
+def test_what_is_no_part_is_noticed(part, content):
+    check_damage_is_noticed(part[0], content)
+
+
+def test_a_part_of_too_few_seeds_is_noticed(tmp_path):
+    parts = Parts(tmp_path)
+    parts.save(UNIT, {name: values[:3] for name, values in ROWS.items()})
+    assert "is damaged (it should hold 4 seeds)" in refusal(parts.load, UNIT)
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, lambda file: file.write(b"whole"))
+
+    def fail(file):
+        file.write(b"half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_atomically(path, fail)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+    assert path.read_bytes() == b"whole"

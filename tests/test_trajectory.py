@@ -1,0 +1,237 @@
+"""Single lanes step by step: every record against a naive loop fed the engine's own samples, and what must not move."""
+
+from dataclasses import replace
+
+import engine
+import jax
+import jax.numpy as jnp
+import naive_simulator
+import numpy as np
+import pytest
+from naive_simulator import Setting
+
+from simlab.simulate import run_lanes
+from simlab.simulate.dense import Lane
+from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
+from simlab.theory.tail_miss import active, tail_miss
+
+RECORDED = (1, 2, 5, 6, 12, 24)
+LOGITS = tuple(np.random.default_rng(0).normal(scale=1.5, size=50).round(2).tolist())
+BASE = Setting(LOGITS, frozenset(range(0, 50, 3)), frozenset(range(0, 21, 3)), group_size=8)
+
+THEOREM = {
+    "estimator": "reinforce",
+    "optimizer_parameters": {"learning_rate": 0.5},
+    "update_rule": "theorem",
+    "rewards": (1.0, -0.5),
+}
+ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
+REGULARISED = {
+    "estimator": "grpo",
+    "estimator_parameters": {"ddof": 1, "eps": 0.05},
+    "optimizer": "adam",
+    "optimizer_parameters": ADAM,
+}
+CLIPPED = {
+    "estimator": "f_grpo",
+    "estimator_parameters": {"gamma": 0.5, "base": "rloo"},
+    "surrogate": "ppo_clip",
+    "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15},
+    "optimizer": "adam",
+    "optimizer_parameters": {"learning_rate": 0.05},
+    "gradient_steps": 4,
+}
+BOUNDED = {
+    "estimator": "w_reinforce",
+    "surrogate": "cispo",
+    "surrogate_parameters": {"eps_low": 0.05, "eps_high": 0.1},
+    "optimizer_parameters": {"learning_rate": 3.0},
+    "update_rule": "simulator_literal",
+    "gradient_steps": 4,
+}
+SETTINGS = {
+    "theorem": THEOREM,
+    "theorem, hot": THEOREM | {"temperature": 1.7},
+    "kl": REGULARISED | {"kl": 0.4},
+    "entropy bonus": REGULARISED | {"entropy_bonus": 0.1},
+    "kl and entropy bonus, cold": REGULARISED | {"kl": 0.2, "entropy_bonus": 0.05, "temperature": 0.6},
+    "ppo_clip": CLIPPED,
+    "ppo_clip, hot": CLIPPED | {"temperature": 1.3},
+    "cispo": BOUNDED,
+    "cispo, cold": BOUNDED | {"temperature": 0.5},
+    "fade": {
+        "estimator": "fade",
+        "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5},
+        "optimizer": "adamw",
+        "optimizer_parameters": ADAM | {"weight_decay": 0.2},
+        "gradient_steps": 2,
+    },
+}
+
+
+def engine_records(setting, seeds, recorded, dtype="float64"):
+    lanes = [(seed, engine.numbers(setting)) for seed in seeds]
+    return run_lanes(engine.program(setting, dtype), engine.problem(setting), np.array(recorded), lanes)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_record_equals_the_naive_loops(name):
+    setting = replace(BASE, **SETTINGS[name])
+    rows = engine_records(setting, [3], RECORDED)
+    for place, expected in enumerate(engine.expected_records(setting, 3, RECORDED), start=1):
+        engine.assert_records(rows, 0, place, expected)
+
+
+@pytest.mark.parametrize("name", ["theorem", "kl and entropy bonus, cold"])
+def test_step_0_records_the_initial_policy_and_no_update(name):
+    setting = replace(BASE, **SETTINGS[name])
+    rows = engine_records(setting, [3], RECORDED)
+    initial = naive_simulator.policy_record(setting, np.array(LOGITS))
+    engine.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
+    assert all(np.isnan(rows[metric][0, 0]) for metric in rows.keys() - initial.keys())
+    assert (initial["retained_mass"], initial["share_correct_kept"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("name", "unclipped"), [("ppo_clip", {"eps_low": 1.0, "eps_high": 99.0}), ("cispo", {})])
+def test_clipping_bites_when_a_group_is_used_more_than_once(name, unclipped):
+    """So that the cases above test clipping: without it, or with the default bounds, the naive lane ends elsewhere."""
+    clipped = replace(BASE, **SETTINGS[name])
+    free = replace(clipped, surrogate_parameters=unclipped)
+    ends = [engine.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
+    assert np.abs(ends[0] - ends[1]).max() > 1e-3
+
+
+def test_the_theorem_rule_is_the_theorem():
+    """dQ_pos [f-grpo:eq-17] and dQ_upos [f-grpo:prop-3.2] of the group that was drawn, to float64."""
+    setting = replace(BASE, **THEOREM)
+    rows = engine_records(setting, [3], RECORDED)
+    history = engine.replay(setting, 3, RECORDED[-1])
+    correct = np.isin(np.arange(50), list(setting.correct))
+    for place, step in enumerate(RECORDED, start=1):
+        before, group, _ = history[step - 1]
+        arguments = {"correct_reward": 1.0, "incorrect_reward": -0.5, "learning_rate": 0.5, "group_size": 8}
+        arguments |= {"correct": correct, "sampled": np.isin(np.arange(50), group)}
+        policy = naive_simulator.probabilities(before, 1.0)
+        gained, shifted = rows["d_q_pos_predicted"][0, place], rows["d_q_upos_predicted"][0, place]
+        assert gained == pytest.approx(correct_mass_change(policy, **arguments), rel=0, abs=1e-12)
+        assert shifted == pytest.approx(unsampled_correct_mass_change(policy, **arguments), rel=0, abs=1e-12)
+        assert abs(gained) > 1e-6 < abs(shifted)
+
+
+def rarely_drawn(actions, group_size, estimator, optimizer):
+    """One action in five is correct, Q_pos .99; the second half of all actions is too rare to be drawn.
+
+    Adam's eps is so small that it moves a logit by about the learning rate whatever the size of the gradient.
+    """
+    index = np.arange(actions)
+    logits = np.where(index % 5 == 0, 7.0, 1.0) + np.sin(index)
+    logits[actions // 2 :] -= 14
+    places = tuple(logits.tolist()), frozenset(index[index % 5 == 0].tolist()), frozenset({0})
+    return Setting(*places, group_size, estimator, optimizer=optimizer, optimizer_parameters={"eps": 1e-20})
+
+
+def train(setting, dtype, steps=300):
+    """Initial and final logits, and which actions were ever drawn."""
+    program = engine.program(setting, dtype)
+
+    def run(place, key, numbers):
+        lane = Lane(program, place, key, numbers)
+
+        def step(index, carry):
+            state = lane.step(index, carry[0])
+            return state, carry[1].at[state.actions].set(True)
+
+        state, touched = jax.lax.fori_loop(0, steps, step, (lane.start(), jnp.zeros_like(place.correct)))
+        return place.logits, state.logits, touched
+
+    with jax.enable_x64(dtype == "float64"):
+        place, numbers = engine.arrays(setting, dtype)
+        initial, final, touched = jax.jit(run)(place, engine.lane_key(0), numbers)
+        return np.asarray(initial), np.asarray(final), np.asarray(touched)
+
+
+ZERO_SUM = ["dr_grpo", "grpo", "rloo", "f_grpo", "maxrl", "power_alpha"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "actions", "group_size", "dtype"),
+    [(estimator, 100, 12, "float32") for estimator in ZERO_SUM]
+    + [("grpo", 100, 12, "float64"), ("f_grpo", 20_000, 1000, "float32"), ("rloo", 20_000, 1000, "float64")],
+)
+def test_zero_sum_weights_leave_untouched_logits_as_they_were(estimator, actions, group_size, dtype):
+    """The trap: rounding noise in the gradient, which Adam enlarges. Bit by bit, after 300 steps of Adam.
+
+    Groups are nearly uniform and no power of two, where a rounded mean would leave the most noise.
+    """
+    initial, final, touched = train(rarely_drawn(actions, group_size, estimator, "adam"), dtype)
+    assert (~touched).sum() >= actions // 2
+    np.testing.assert_array_equal(final[~touched], initial[~touched])
+    assert np.any(np.abs(final - initial)[touched] > 0.1)
+
+
+@pytest.mark.parametrize(("estimator", "optimizer"), [("psr", "adam"), ("dr_grpo", "adamw")])
+def test_other_weights_and_weight_decay_move_every_logit(estimator, optimizer):
+    initial, final, touched = train(rarely_drawn(100, 12, estimator, optimizer), "float32")
+    assert np.all(final[~touched] != initial[~touched])
+
+
+LARGE = Setting(tuple(np.sin(np.arange(16_384)).tolist()), frozenset(range(0, 16_384, 7)), frozenset({0}), 40)
+
+
+@pytest.mark.parametrize(
+    ("setting", "dtype"), [(replace(BASE, **CLIPPED), "float64"), (replace(LARGE, optimizer="adam"), "float32")]
+)
+def test_recording_more_often_changes_no_bit(setting, dtype):
+    """Actions below 16384 run eight lanes at a time, from there on one by one."""
+    seeds = range(3)
+    often = engine_records(setting, seeds, RECORDED, dtype)
+    once = engine_records(setting, seeds, RECORDED[-1:], dtype)
+    for metric in often.keys() - {"active_rate", "tail_miss_rate"}:
+        np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
+    windows = np.diff((0, *RECORDED))
+    for rate in ("active_rate", "tail_miss_rate"):
+        np.testing.assert_allclose(often[rate][:, 1:] @ windows / 24, once[rate][:, 1], rtol=1e-6, err_msg=rate)
+
+
+def test_lanes_do_not_influence_each_other():
+    """Eleven lanes of different seeds and numbers, in two calls of eight; reversed; and some of them alone."""
+    base = replace(BASE, **CLIPPED)
+    lanes = [(seed, engine.numbers(replace(base, temperature=0.5 + seed / 10))) for seed in range(11)]
+    code, place = engine.program(base), engine.problem(base)
+    together = run_lanes(code, place, np.array(RECORDED), lanes)
+    reverse = run_lanes(code, place, np.array(RECORDED), lanes[::-1])
+    assert len(np.unique(together["q_pos"][:, -1])) == 11
+    for metric, rows in together.items():
+        np.testing.assert_array_equal(rows, reverse[metric][::-1], err_msg=metric)
+    for index in (0, 7, 10):
+        alone = run_lanes(code, place, np.array(RECORDED), lanes[index : index + 1])
+        for metric, rows in together.items():
+            np.testing.assert_array_equal(rows[index], alone[metric][0], err_msg=metric)
+
+
+FROZEN_STEPS, FROZEN_LANES = 400, 64
+
+
+@pytest.mark.parametrize("group_size", [3, 63])
+@pytest.mark.parametrize(("correct", "target"), [(10, 3), (10, 10), (1, 1), (19, 2)])
+def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct, target):
+    """Both rates [f-grpo:lemma-3.1] at learning rate 0; standard error sqrt(q (1 - q) / groups)."""
+    logits = tuple(np.linspace(-2, 1, 20).tolist())
+    frozen = Setting(
+        logits,
+        frozenset(range(correct)),
+        frozenset(range(target)),
+        group_size,
+        "psr",
+        optimizer_parameters={"learning_rate": 0.0},
+    )
+    rows = engine_records(frozen, range(FROZEN_LANES), (FROZEN_STEPS,), "float32")
+    p = naive_simulator.probabilities(np.array(logits), 1.0)
+    mu, tau = p[:correct].sum(), p[:target].sum()
+    expected = {"active_rate": active(group_size, mu), "tail_miss_rate": tail_miss(group_size, mu, tau)}
+    for rate, q in expected.items():
+        standard_error = np.sqrt(q * (1 - q) / (FROZEN_STEPS * FROZEN_LANES))
+        assert abs(rows[rate][:, 1].mean(dtype=np.float64) - q) <= 4 * standard_error, rate
+    for metric in ("q_pos", "entropy", "retained_mass", "share_correct_kept"):
+        np.testing.assert_array_equal(rows[metric][:, 1], rows[metric][:, 0], err_msg=metric)
+    assert np.all(rows["share_correct_kept"] == 1)

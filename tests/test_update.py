@@ -1,0 +1,141 @@
+"""Gradients against automatic differentiation of the objectives as written, and the sum that is exactly 0."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simlab import Rollouts, estimator
+from simlab.simulate.policy import softmax
+from simlab.simulate.update import UPDATE_RULES, entropy_gradient, exact_sum, kl_gradient, logit_gradient, rule_factor
+
+ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
+WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def policy_arguments(temperature):
+    logits = jnp.asarray(np.random.default_rng(7).normal(scale=2, size=7))
+    return logits, jnp.asarray(temperature)
+
+
+def ratio_form(p, a, group):
+    """(1/G) sum A_i p_i / sg(p_i)."""
+    return sum(a_i * p[i] / jax.lax.stop_gradient(p[i]) for i, a_i in zip(group, a, strict=True)) / len(group)
+
+
+def literal_form(p, a, group):
+    """(1/G) sum A_i p_i."""
+    return sum(a_i * p[i] for i, a_i in zip(group, a, strict=True)) / len(group)
+
+
+def distinct_form(p, a, group):
+    """(1/G) times the sum of A_i p_i over the distinct sampled actions."""
+    return sum(a_i * p[i] for i, a_i in dict(zip(group, a, strict=True)).items()) / len(group)
+
+
+OBJECTIVES = {"simulator": ratio_form, "simulator_literal": literal_form, "theorem": distinct_form}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("temperature", [1.0, 0.4, 2.5])
+@pytest.mark.parametrize("rule", UPDATE_RULES)
+def test_the_logit_gradient_is_that_of_the_written_objective(rule, temperature):
+    """[f-grpo:app-j] in both readings, and [f-grpo:eq-5] on distinct sets."""
+    logits, temperature = policy_arguments(temperature)
+    advantages = [WEIGHTS[action] for action in ACTIONS]
+    autodiff = jax.grad(lambda z: OBJECTIVES[rule](jax.nn.softmax(z / temperature), advantages, ACTIONS))(logits)
+    policy, actions = softmax(logits, temperature), jnp.asarray(ACTIONS)
+    coefficients = jnp.asarray(advantages) / len(ACTIONS) * rule_factor(rule, policy, actions)
+    gradient = logit_gradient(coefficients, actions, policy, temperature)
+    np.testing.assert_allclose(gradient, autodiff, rtol=0, atol=1e-15)
+
+
+def entropy(p, initial):
+    return -jnp.sum(p * jnp.log(p))
+
+
+def kl_to_initial(p, initial):
+    return jnp.sum(p * jnp.log(p / initial))
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("temperature", [1.0, 0.4, 2.5])
+@pytest.mark.parametrize("objective", [entropy, kl_to_initial])
+def test_regularisers_have_the_gradient_of_their_definition(objective, temperature):
+    logits, temperature = policy_arguments(temperature)
+    initial = jax.nn.softmax(jnp.linspace(-1.0, 1.0, 7) / temperature)
+    autodiff = jax.grad(lambda z: objective(jax.nn.softmax(z / temperature), initial))(logits)
+    policy = softmax(logits, temperature)
+    gradients = {
+        entropy: lambda: entropy_gradient(policy, temperature),
+        kl_to_initial: lambda: kl_gradient(policy, jnp.log(initial), temperature),
+    }
+    np.testing.assert_allclose(gradients[objective](), autodiff, rtol=0, atol=1e-15)
+
+
+# The estimators whose weights sum to 0 over every group, in all of their parametrisations.
+ZERO_SUM = [
+    ("dr_grpo", {}),
+    ("grpo", {}),
+    ("grpo", {"ddof": 1, "eps": 0.0}),
+    ("rloo", {}),
+    ("f_grpo", {"gamma": 1.0}),
+    ("f_grpo", {"gamma": 0.5, "base": "dr_grpo"}),
+    ("maxrl", {}),
+    ("power_alpha", {"alpha": 2.5}),
+]
+SIZES = [(size, "float32") for size in (1, 2, 3, 7, 64, 1000, 131072)] + [(7, "float64"), (1000, "float64")]
+
+
+def reward_rows(size):
+    """(rows, size): binary groups from all wrong to all right, nearly uniform ones included, and random rewards."""
+    rng = np.random.default_rng(size)
+    counts = {0, 1, 2, size // 3, size // 2, size - 2, size - 1, size} & set(range(size + 1))
+    binary = [rng.permutation(np.arange(size) < count) for count in sorted(counts)]
+    graded = [rng.random(size), rng.random(size) ** 8, np.round(rng.random(size), 1), 1 - 1e-3 * rng.random(size)]
+    return np.stack([*binary, *graded])
+
+
+@pytest.mark.parametrize(("size", "dtype"), SIZES)
+def test_zero_sum_weights_sum_to_exactly_0(size, dtype):
+    """As the engine computes them: reward, advantage, times 1/G, added up in one compiled function."""
+
+    def sums(rewards):
+        rollouts = Rollouts(rewards[None])
+        for name, parameters in ZERO_SUM:
+            chosen = estimator(name, **parameters)
+            advantages, _ = chosen.update(rollouts, chosen.init())
+            yield exact_sum(advantages[0] * (1 / size)), jnp.max(jnp.abs(advantages))
+
+    rows = reward_rows(size)
+    with jax.enable_x64(dtype == "float64"):
+        totals, largest = jax.jit(jax.vmap(lambda row: tuple(map(jnp.stack, zip(*sums(row), strict=True)))))(
+            jnp.asarray(rows, dtype)
+        )
+    np.testing.assert_array_equal(totals, 0)
+    mixed = (rows.max(axis=1) == 1) & (rows.min(axis=1) == 0)  # groups with right and wrong rollouts, weights not all 0
+    assert np.all(np.asarray(largest)[mixed] > 0)
+
+
+@pytest.mark.parametrize(("size", "dtype"), SIZES)
+def test_a_sum_that_is_not_rounding_is_kept(size, dtype):
+    """Sums down to 1e-4 of the sum of magnitudes, against exact addition of the same numbers."""
+    rng = np.random.default_rng(size)
+    centred = rng.normal(size=size)
+    centred -= centred.mean()
+    with jax.enable_x64(dtype == "float64"):
+        for relative in (1.0, 1e-2, 1e-4, -1e-4):
+            shift = relative * (np.abs(centred).mean() or 1.0)
+            values = np.asarray(centred + shift, dtype)
+            exact = math.fsum(values.tolist())
+            bound = 20 * np.finfo(dtype).eps * math.fsum(np.abs(values).tolist())
+            assert abs(exact) > bound
+            assert abs(float(jax.jit(exact_sum)(jnp.asarray(values))) - exact) <= bound
