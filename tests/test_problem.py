@@ -1,4 +1,4 @@
-"""Problems: the paper's anchored policy, any policy by hand or from files, their exact quantities, and what is refused."""
+"""Problems: the anchored policy of the paper, any policy by hand or from files, exact quantities, what is refused."""
 
 import math
 

@@ -34,7 +34,7 @@ def counted(lane, weights, group_size, indices):
 group_by_group = jax.jit(jax.vmap(group, in_axes=(None, None, None, 0)), static_argnums=2)
 
 
-def sample(function, weights, group_size, groups, dtype, seed=0):
+def sample(function, weights, group_size, groups, dtype, *, seed=0):
     """The groups of a lane, (groups, group_size) actions, or how often they hold each action, (N,) counts."""
     with jax.enable_x64(dtype == "float64"):
         lane, indices = jax.random.key(seed, impl="threefry2x32"), jnp.arange(groups, dtype=jnp.uint32)

@@ -382,7 +382,7 @@ def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, mon
 )
 def test_too_little_memory_is_refused_with_what_is_enough(tmp_path, sweep, memory):
     message = refusal(run, sweep, tmp_path / "sweep.nc", memory=memory())
-    given, _, enough = message.partition(" is too small for a simulation of this size; allowed: ")
+    given, _, enough = message.partition(" is too small for a sweep of this size; allowed: ")
     assert given == f"--memory {memory() / 2**20:.0f}MB"
     assert int(enough.removesuffix("MB or more")) * 2**20 > memory()
     assert parts_of(tmp_path / "sweep.nc") == {}

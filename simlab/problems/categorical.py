@@ -196,5 +196,4 @@ def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, "
     """1 - (1 - Q_pos)^k, exact for i.i.d. samples."""
     xp = array_namespace(correct_probability)
     one = xp.ones_like(correct_probability)
-    miss = xp.where(correct_probability < one, one - correct_probability, one - one)
-    return one - miss**k
+    return one - xp.maximum(one - correct_probability, one - one) ** k

@@ -1,6 +1,7 @@
 """The result: one labelled dataset from many parts, and its NetCDF file."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.simulate.labelled import labelled
+from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep.grid import Sweep
 from simlab.sweep.parts import Unit, write_atomically
 
@@ -34,6 +36,13 @@ def assemble(
     leading = {labels[name]: _coordinate(values) for name, values in dimensions.items()}
     leading["seed"] = list(range(sweep.seeds))
     return labelled(filled, leading, sweep.recorded_steps(), sweep.pass_at_k, attributes)
+
+
+def joining_bytes(sweep: Sweep) -> int:
+    """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
+    lanes = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
+    values = len(DESCRIPTIONS) + len(sweep.pass_at_k) + sweep.top_n
+    return 2 * lanes * (len(sweep.recorded_steps()) + 1) * values * np.dtype(sweep.dtype).itemsize
 
 
 def _coordinate(values: tuple[Any, ...]) -> list[Any]:

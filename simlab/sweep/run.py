@@ -21,7 +21,7 @@ from simlab.simulate.lanes import HOST_BYTES_AN_ACTION, check, compiled, lanes_t
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.provenance import code_fingerprint, commit, versions
-from simlab.sweep.result import assemble, configuration, write
+from simlab.sweep.result import assemble, configuration, joining_bytes, write
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
 RESERVED = 640 * 2**20
@@ -58,11 +58,11 @@ class Budget:
 
 
 def check_memory(memory: int, amount: int) -> None:
-    """Raise ``InputError`` if a simulation of ``amount`` bytes does not fit into ``memory``."""
+    """Raise ``InputError`` if ``amount`` bytes do not fit into ``memory`` beside what is set aside."""
     if amount + RESERVED > memory:
         need = math.ceil((amount + RESERVED) / 2**20)
         given = f"{memory / 2**20:.0f}MB"
-        raise InputError(f"--memory {given} is too small for a simulation of this size; allowed: {need}MB or more")
+        raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
 
 
 def parts_folder(out: Path) -> Path:
@@ -115,6 +115,9 @@ def run(
     for _, cell in sweep.cells():
         check_memory(memory, sweep.actions(cell) * HOST_BYTES_AN_ACTION)
         check(sweep.program(cell), sweep.build_problem(cell))
+    number, count = shard
+    if count == 1:
+        check_memory(memory, joining_bytes(sweep))
     check_replaceable(out)
     if not overwrite:
         _check_not_another(out, sweep)
@@ -122,7 +125,6 @@ def run(
     everything = sweep_units(sweep, described)
     parts = Parts(parts_folder(out))
     parts.save_manifest(described)
-    number, count = shard
     _execute(sweep, everything[number - 1 :: count], parts, memory, parts.strangers(everything))
     if count > 1:
         return None

@@ -1,0 +1,557 @@
+"""The command: what it prints and writes, and how it refuses bad input: one line, exit code 2, nothing lost."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import termios
+
+import numpy as np
+import pytest
+import xarray as xr
+from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, start
+
+from simlab.cli import main
+from simlab.estimators import REGISTRY
+from simlab.sweep import options as sweep_options
+from simlab.sweep.result import read
+from simlab.sweep.run import parts_folder, run
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The path of the small sweep's result, made by the command in this process."""
+    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
+    assert main(["sweep", "--out", str(out), *SMALL]) == 0
+    return out
+
+
+@pytest.fixture
+def finished(unbroken, tmp_path):
+    """A path whose parts are all finished but whose result is not there."""
+    out = tmp_path / "sweep.nc"
+    shutil.copytree(parts_folder(unbroken), parts_folder(out))
+    return out
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs the command, and returns the one line with which it ends with exit code 2."""
+
+    def run_refused(*arguments):
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        name, _, message = printed.err.partition(": ")
+        assert name == "simlab"
+        assert message.endswith("\n")
+        assert message.count("\n") == 1
+        return message.rstrip("\n")
+
+    return run_refused
+
+
+# What a sweep prints and writes
+
+
+def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
+    assert main(["sweep", "--out", str(finished), *SMALL]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [
+        "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
+    ]  # fmt: skip
+    assert lines[-4] == "mean over 12 seeds at step 20; (standard error of the last digits)"
+    assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
+    assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    rows = [line.split() for line in lines[1:-4]]
+    assert [row[:3] for row in rows] == [
+        [estimator, size, gamma] for estimator in ("f_grpo", "dr_grpo") for size in "24" for gamma in "01"
+    ]
+    last = read(finished)["entropy"].isel(step=-1)
+    for row in rows:
+        values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=float(row[2])).values
+        mean, _, error = row[5].rstrip(")").partition("(")
+        assert float(mean) == pytest.approx(values.mean(), abs=6e-6)
+        assert int(error) == round(values.std(ddof=1) / np.sqrt(12) * 1e5)
+
+
+def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = asked(*TINY, "--group-size", 2).configuration()
+    monkeypatch.setitem(sweep_options.PRESETS, "three-regimes", small)
+    assert main(["sweep"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["result  sweep.nc", "figure  sweep.png"]
+    assert {path.name for path in tmp_path.iterdir()} == {"sweep.nc", "sweep.png", "sweep.nc.parts"}
+
+
+@pytest.mark.parametrize(("suffix", "mark"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
+def test_the_figure_goes_where_it_is_asked_for(finished, suffix, mark):
+    figure = finished.parent / "new folder" / f"figure{suffix}"
+    assert main(["sweep", "--out", str(finished), "--figure", str(figure), *SMALL]) == 0
+    assert figure.read_bytes().startswith(mark)
+    assert not finished.with_suffix(".png").exists()
+
+
+def test_a_folder_that_is_not_there_is_made(tmp_path):
+    out = tmp_path / "new" / "folder" / "sweep.nc"
+    assert main(["sweep", "--out", str(out), *TINY, "--group-size", "2"]) == 0
+    assert read(out).sizes["group_size"] == 1
+
+
+def test_a_diverged_run_is_shown_as_such(tmp_path, capsys):
+    diverging = ("--optimizer", "sgd", "--learning-rate", "10", "--param", "entropy_bonus=1e38", "--group-size", "2")
+    assert main(["sweep", "--out", str(tmp_path / "sweep.nc"), *TINY, *diverging]) == 0
+    header, row, *_ = capsys.readouterr().out.splitlines()
+    shown = dict(zip(header.split(), row.split(), strict=True))
+    assert [shown[name] for name in ("q_pos", "retained_mass", "entropy")] == ["nan", "nan", "nan"]
+
+
+def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
+    out = tmp_path / "sweep.nc"
+    for shard in ("1/2", "2/2"):
+        assert main(["sweep", "--out", str(out), "--shard", shard, *SMALL]) == 0
+        assert capsys.readouterr().out == f"shard {shard} is finished; when all are: simlab merge {out}\n"
+    assert main(["merge", str(out)]) == 0
+    assert capsys.readouterr().out.endswith(f"\nresult  {out}\n")
+    assert read(out).identical(read(unbroken))
+
+
+# Terminal and log
+
+
+ONE_CELL = (*TINY, "--group-size", 2)
+
+
+def test_a_log_holds_no_progress_bar(tmp_path):
+    code, output, complaints = command("sweep", "--out", tmp_path / "sweep.nc", *ONE_CELL)
+    assert (code, complaints) == (0, "")
+    assert "\r" not in output
+    assert "estimator" in output
+
+
+def test_a_terminal_shows_a_progress_bar(tmp_path):
+    terminal, end = os.openpty()
+    termios.tcsetwinsize(end, (24, 80))
+    process = start("sweep", "--out", tmp_path / "sweep.nc", *ONE_CELL, stderr=end)
+    os.close(end)
+    shown = b""
+    while chunk := read_terminal(terminal):
+        shown += chunk
+    os.close(terminal)
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    assert b"\rsimulating: 100%|" in shown
+    assert "simulating" not in output
+
+
+def read_terminal(terminal):
+    """What came next on a terminal, empty when its other end is closed."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how Linux says that it is closed
+        return b""
+
+
+def test_a_reader_that_stops_early_ends_the_command_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    code, _, complaints = command("estimators", stdout=writing)
+    os.close(writing)
+    assert (code, complaints) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's")
+def test_an_output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:
+        code, _, complaints = command("estimators", stdout=full)
+    assert code == 2
+    assert complaints == "simlab: [Errno 28] No space left on device; finished parts are kept\n"
+
+
+# Other commands
+
+
+@pytest.mark.parametrize("name", ["", "sweep", "merge", "estimators", "where"])
+def test_help_is_shown_without_loading_jax(name):
+    program = (
+        "import atexit, sys; from simlab.cli import main; "
+        "atexit.register(lambda: print({'jax', 'matplotlib', 'xarray'} & set(sys.modules))); main()"
+    )
+    code, output, complaints = command(*name.split(), "--help", program=("-c", program))
+    assert (code, complaints) == (0, "")
+    assert output.startswith("usage: ")
+    assert output.endswith("\nset()\n")
+
+
+def test_estimators_are_listed_with_parameters_and_needs(capsys):
+    assert main(["estimators"]) == 0
+    listed = capsys.readouterr().out
+    assert main(["estimators", "--json"]) == 0
+    entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert list(entries) == list(REGISTRY)
+    for name, entry in REGISTRY.items():
+        assert entries[name]["parameters"] == entry.parameters
+        assert entries[name]["tag"] == entry.tag
+        assert set(entries[name]["needs"]) == entry.build().needs
+        assert f"[{entry.tag}]" in listed
+        assert entry.summary in listed
+
+
+def test_where_finds_the_code_of_an_equation(capsys):
+    assert main(["where", "fade", "eq-11"]) == 0
+    found = {tuple(line.split()) for line in capsys.readouterr().out.splitlines()}
+    assert {(kind, place.partition(":")[0], name) for kind, place, *names in found for name in names} >= {
+        ("code", "simlab/estimators/named.py", "fade"),
+        ("code", "simlab/estimators/schedule.py", "fade_schedule"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value", "allowed"),
+    [
+        ((), "COMMAND", "see simlab --help"),
+        (("sweeep",), "'sweeep'", "sweep"),
+        (("where", "fad", "eq-11"), "'fad'", "fade"),
+        (("where", "fade", "eq-1100"), "'eq-1100'", "eq-11"),
+        (("where", "fade"), "TAG", "see simlab where --help"),
+        (("estimators", "--jason"), "--jason", "see simlab --help"),
+    ],
+)
+def test_a_bad_command_is_refused(refused, arguments, value, allowed):
+    message = refused(*arguments)
+    assert value in message
+    assert allowed in message
+
+
+# Bad input to a sweep
+
+
+LARGE_LIST = "1,2,...,1e9"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value", "allowed"),
+    [
+        (["--estimator", "f_grp"], "'f_grp'", "dr_grpo, f_grpo, fade"),
+        (["--param", "gama=1"], "'gama'", "did you mean 'gamma'?"),
+        (["--param", "gamma"], "'gamma'", "NAME=LIST"),
+        (["--gamma", ""], "''", "values separated by commas"),
+        (["--gamma", LARGE_LIST], LARGE_LIST, "first,second,...,last"),
+        (["--gamma", "-1"], "gamma = -1", "[0, inf]"),
+        (["--gamma", "-1,0"], "gamma = -1", "[0, inf]"),
+        (["--gamma=-.5"], "gamma = -0.5", "[0, inf]"),
+        (["--param", "gamma=-1"], "gamma = -1", "[0, inf]"),
+        (["--param", "gamma=nan"], "gamma = nan", "finite"),
+        (["--learning-rate", "inf"], "learning_rate = inf", "finite"),
+        (["--learning-rate", "-1"], "learning_rate = -1", "[0.0, inf]"),
+        (["--group-size", "0"], "group_size = 0", "[1, 16777216]"),
+        (["--group-size", "-2,2"], "group_size = -2", "[1, 16777216]"),
+        (["--group-size", "16777217"], "group_size = 16777217", "[1, 16777216]"),
+        (["--seeds", "0"], "seeds = 0", "[1, 1000000]"),
+        (["--top-n", "61"], "top_n = 61", "[0, 60]"),
+        (["--top-n", "-1"], "top_n = -1", "[0, inf]"),
+        (["--pass-at-k", "0"], "pass_at_k = 0", "[1, inf]"),
+        (["--dtype", "float16"], "'float16'", "float32, float64"),
+        (["--param", "temperature=0"], "temperature = 0", "(0, inf]"),
+        (["--param", "update_rule=sgd"], "'sgd'", "simulator, simulator_literal, theorem"),
+        (["--param", "gradient_steps=0"], "gradient_steps = 0", "[1, inf]"),
+        (["--param", "eps_low=2"], "eps_low = 2", "[0, 1]"),
+        (["--param", "base=ppo"], "'ppo'", "grpo"),
+        (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),
+        (["--param", "reward_correct=-1"], "reward_correct = -1", "(0, inf]"),
+        (["--param", "anchor_logit=1e300"], "anchor_logit = 1e+300", "up to 3.4"),
+        (["--param", "target=7"], "target = 7", "[1, 6]"),
+        (["--memory", "much"], "'much'", "2GB"),
+        (["--memory", "100MB"], "--memory 100MB", "MB or more"),
+        (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
+        (["--shard", "-1/2"], "'-1/2'", "1 <= I <= N"),
+    ],
+    ids=str,
+)
+def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, arguments, value, allowed):
+    out = tmp_path / "sweep.nc"
+    message = refused("sweep", "--out", out, *TINY, "--group-size", 2, *arguments)
+    assert value in message
+    assert allowed in message
+    assert parts_of(out) == {}
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "value", "allowed"),
+    [
+        (["actions=0"], "actions = 0", "[1, 2147483647]"),
+        (["actions=-5"], "actions = -5", "[1, 2147483647]"),
+        (["actions=4", "correct=5"], "correct = 5", "[1, 4]"),
+        (["actions=60", "correct=5,61"], "correct = 61", "[1, 60]"),
+        (["actions=60", "correct=0"], "correct = 0", "[1, 60]"),
+        (["actions=1.5"], "'1.5'", "whole numbers"),
+        (["actions=2000000000"], "--memory 2048MB", "MB or more"),
+    ],
+    ids=str,
+)
+def test_a_problem_that_cannot_be_is_refused(refused, tmp_path, parameters, value, allowed):
+    pairs = [argument for pair in parameters for argument in ("--param", pair)]
+    message = refused("sweep", "--out", tmp_path / "sweep.nc", *pairs)
+    assert value in message
+    assert allowed in message
+
+
+FILES = {
+    "nan.npy": lambda path: np.save(path, np.array([0.0, np.nan, 1.0])),
+    "inf.txt": lambda path: path.write_text("0 1 inf"),
+    "large.txt": lambda path: path.write_text("0 1e300"),
+    "words.txt": lambda path: path.write_text("zero one"),
+    "empty.txt": lambda path: path.write_text(""),
+    "folder": lambda path: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        (["logits={}/nan.npy"], "logit 1 is nan; allowed: finite numbers"),
+        (["logits={}/inf.txt"], "logit 2 is inf; allowed: finite numbers"),
+        (["logits=0,nan"], "logit 1 is nan; allowed: finite numbers"),
+        (["logits={}/large.txt"], "a logit is 1e+300; allowed in float32: up to 3.4"),
+        (["logits={}/words.txt"], "neither a list of numbers nor a file of them"),
+        (["logits={}/empty.txt"], "logits are empty; at least one action is needed"),
+        (["logits={}/folder"], "neither a list of numbers nor a file of them"),
+        (["logits={}/missing.npy"], "neither a list of numbers nor a file of them"),
+        (["logits=0,,1"], "neither a list of numbers nor a file of them"),
+        (["correct=2"], "correct action 2 is outside the action set; allowed: 0 to 1"),
+        (["correct=0,-1"], "correct action -1 is outside the action set; allowed: 0 to 1"),
+        (["correct=0.5"], "correct action 0.5 is outside the action set; allowed: 0 to 1"),
+        (["correct=nan"], "correct action nan is outside the action set; allowed: 0 to 1"),
+        (["target=1"], "the target set must be a non-empty subset of the correct actions"),
+        (["actions=60"], "unknown parameter 'actions'; allowed: b1,"),
+    ],
+    ids=str,
+)
+def test_logits_and_sets_that_make_no_problem_are_refused(refused, tmp_path, parameters, reason):
+    for name, write in FILES.items():
+        write(tmp_path / name)
+    pairs = [argument for pair in parameters for argument in ("--param", pair.format(tmp_path))]
+    assert reason in refused("sweep", "--out", tmp_path / "sweep.nc", "--problem", "custom", *pairs)
+
+
+# Paths
+
+
+PLACES = {
+    "below a file": ("--out", "file/sweep.nc", "cannot write to file: it is not a folder; allowed: a folder"),
+    "deep below a file": ("--out", "file/deep/sweep.nc", "cannot write to file/deep: Not a directory"),
+    "a folder": (
+        "--out",
+        "folder",
+        "cannot write folder: it is not a regular file; allowed: a new path, or that of a file",
+    ),
+    "a device": (
+        "--out",
+        "/dev/null",
+        "cannot write /dev/null: it is not a regular file; allowed: a new path, or that of a file",
+    ),
+    "the current folder": (
+        "--out",
+        "",
+        "cannot write .: it is not a regular file; allowed: a new path, or that of a file",
+    ),
+    "too long": ("--out", 300 * "a", "File name too long"),
+    "parts that are a file": ("--out", "taken.nc", "taken.nc.parts: it is not a folder; allowed: a folder"),
+    "no result": ("--out", "file", "file does not hold the result of a sweep"),
+    "a NetCDF file of others": ("--out", "foreign.nc", "foreign.nc does not hold the result of a sweep"),
+    "the figure's path": ("--out", "sweep.png", "--out sweep.png is the figure's path too; allowed: a path of its own"),
+    "a figure of an unknown kind": (
+        "--figure",
+        "figure.xyz",
+        "figure figure.xyz has the suffix '.xyz'; allowed: .pdf, .png, .svg",
+    ),
+    "a figure of no kind": ("--figure", "figure", "figure figure has the suffix ''; allowed: .pdf, .png, .svg"),
+    "a figure below a file": (
+        "--figure",
+        "file/figure.png",
+        "cannot write to file: it is not a folder; allowed: a folder",
+    ),
+    "a figure that is a folder": (
+        "--figure",
+        "folder.png",
+        "cannot write folder.png: it is not a regular file; allowed: a new path",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_simulated(refused, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for file in ("file", "taken.nc.parts"):
+        (tmp_path / file).write_text("precious")
+    for folder in ("folder", "folder.png"):
+        (tmp_path / folder).mkdir()
+    xr.Dataset({"x": 1}).to_netcdf("foreign.nc", engine="h5netcdf")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+
+    option, place, reason = PLACES[name]
+    message = refused("sweep", *ONE_CELL, option, place)
+    assert reason in message
+    assert not list(tmp_path.rglob("*.npz"))
+    assert {path: path.read_bytes() for path in before} == before
+    assert os.path.exists("/dev/null")
+
+
+def test_what_is_no_result_is_replaced_on_request(finished):
+    finished.write_text("something else")
+    assert main(["sweep", "--out", str(finished), *SMALL, "--overwrite"]) == 0
+    assert read(finished).sizes["seed"] == 12
+
+
+# A full disk
+
+
+def full_from(write):
+    """An ``os.fsync`` after which the disk is full from some write on."""
+    writes = iter(range(1, 1000))
+
+    def fsync(descriptor):
+        if next(writes) >= write:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return fsync
+
+
+@pytest.mark.parametrize("write", [1, 2, 5, SMALL_UNITS + 1, SMALL_UNITS + 2])
+def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, monkeypatch, write):
+    """The manifest is written first, then the parts, then the result."""
+    out = tmp_path / "sweep.nc"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_from(write))
+        message = refused("sweep", "--out", out, *SMALL)
+    assert message.startswith(f"cannot write {out}")
+    assert message.endswith(": No space left on device; finished parts are kept")
+    assert len(parts_of(out)) == max(0, write - 2)
+    assert parts_of(out).items() <= parts_of(unbroken).items()
+    assert not out.exists()
+    assert not list(tmp_path.rglob(".unfinished-*"))
+
+    assert main(["sweep", "--out", str(out), *SMALL]) == 0
+    assert parts_of(out) == parts_of(unbroken)
+    assert read(out).identical(read(unbroken))
+
+
+LIMITED = """
+import resource, sys
+from simlab.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def test_a_limit_of_the_system_on_what_can_be_written_is_one_line_and_keeps_the_parts(finished):
+    """Parts and manifest fit below the limit, the result does not."""
+    parts = parts_of(finished)
+    limit = max(path.stat().st_size for path in parts_folder(finished).iterdir())
+    code, output, complaints = command(limit, "sweep", "--out", finished, *SMALL, program=("-c", LIMITED))
+    assert (code, output) == (2, "")
+    assert complaints.splitlines()[1:] == [
+        f"simlab: cannot write {finished}: File too large; finished parts are kept",
+    ]
+    assert parts_of(finished) == parts
+    assert not finished.exists()
+
+
+# Damaged parts
+
+
+def flip_a_bit(content):
+    place = random.Random(0).randrange(len(content))
+    return content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        flip_a_bit,
+        lambda content: b"\0" * len(content),
+    ],
+    ids=["emptied", "cut in half", "cut by a byte", "a bit flipped", "zeroed"],
+)
+def test_a_damaged_part_is_named_and_once_deleted_made_anew(unbroken, finished, refused, capsys, damage):
+    victim = sorted(parts_folder(finished).glob("*.npz"))[3]
+    victim.write_bytes(damage(victim.read_bytes()))
+    others = {name: content for name, content in parts_of(finished).items() if name != victim.name}
+    assert main(["sweep", "--out", str(finished), *SMALL]) == 2
+    *_, message = capsys.readouterr().err.splitlines()
+    assert message == (
+        f"simlab: part {victim} is damaged (its checksum differs); "
+        "delete it and run the same command again: only it is recomputed"
+    )
+    assert message.removeprefix("simlab: ") == refused("merge", finished)
+    assert others.items() < parts_of(finished).items()
+    assert not finished.exists()
+
+    victim.unlink()
+    assert main(["sweep", "--out", str(finished), *SMALL]) == 0
+    assert f"{SMALL_UNITS - 1} of {SMALL_UNITS} units are finished already" in capsys.readouterr().err
+    assert read(finished).identical(read(unbroken))
+
+
+# Merging
+
+
+def test_a_missing_shard_is_said_to_be_missing(refused, tmp_path):
+    out = tmp_path / "sweep.nc"
+    run(asked(*SMALL), out, shard=(1, 2))
+    before = parts_of(out)
+    message = refused("merge", out)
+    assert message == "8 of 16 units are missing; run the shards that hold them, then merge"
+    assert parts_of(out) == before
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [("code", "other"), ("platform", "gpu"), ("configuration", asked(*TINY).configuration())],
+)
+def test_parts_of_different_sweeps_are_not_joined(refused, finished, tmp_path, entry, value):
+    other = tmp_path / "other.parts"
+    shutil.copytree(parts_folder(finished), other)
+    manifest = json.loads((other / "sweep.json").read_text())
+    (other / "sweep.json").write_text(json.dumps(manifest | {entry: value}))
+    message = refused("merge", finished, parts_folder(finished), other)
+    assert message == f"the folders hold different sweeps (they differ in {entry})"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "[1]", "{}", "null", '{"configuration": 1}', '{"configuration": {"seeds": 0}}', "\0\xff"]
+)
+def test_a_damaged_manifest_is_said_to_be_damaged(refused, finished, content):
+    path = parts_folder(finished) / "sweep.json"
+    path.write_bytes(content.encode("latin1"))
+    before = parts_of(finished)
+    message = refused("merge", finished)
+    assert message.startswith(f"{path} is damaged (")
+    assert message.endswith("run the sweep again to write it anew")
+    assert parts_of(finished) == before
+
+    assert main(["sweep", "--out", str(finished), *SMALL]) == 0
+    assert main(["merge", str(finished)]) == 0
+
+
+@pytest.mark.parametrize("place", ["missing", "file", "folder"])
+def test_a_folder_without_a_sweep_is_refused(refused, tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    message = refused("merge", tmp_path / "sweep.nc", tmp_path / place)
+    assert message == f"{tmp_path / place} holds no sweep.json; allowed: a folder of parts that simlab sweep wrote"
+
+
+@pytest.mark.parametrize(("place", "reason"), [("folder", "not a regular file"), ("file", "not hold the result")])
+def test_a_merge_replaces_nothing_else(refused, finished, tmp_path, place, reason):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("precious")
+    assert reason in refused("merge", tmp_path / place, parts_folder(finished))
+    assert (tmp_path / "file").read_text() == "precious"

@@ -1,0 +1,38 @@
+"""The committed figures are drawn from the committed numbers, and drawn the same way every time."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+FIGURES = Path(__file__).parent.parent / "figures"
+NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings"]
+
+
+def script(name: str):
+    specification = importlib.util.spec_from_file_location(name, FIGURES / f"{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_runs_give_identical_bytes(name, tmp_path, monkeypatch):
+    module = script(name)
+    images = []
+    for run in ("first", "second"):
+        (tmp_path / run).mkdir()
+        monkeypatch.setattr(module, "HERE", tmp_path / run)
+        module.main([])
+        images.append({path.name: path.read_bytes() for path in (tmp_path / run).glob("*.[sp][vd][gf]")})
+    assert sorted(images[0]) == [f"{name}.pdf", f"{name}.svg"]
+    assert images[0] == images[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_numbers_carry_their_provenance(name):
+    kept = json.loads((FIGURES / "data" / f"{name}.json").read_text())["provenance"]
+    for provenance in kept if isinstance(kept, list) else [kept]:
+        assert {"commit", "code", "versions", "dtype", "platform"} <= set(provenance)
+        assert "+changes" not in provenance["commit"]

@@ -1,0 +1,102 @@
+"""A sweep that is killed, at any moment, goes on where it was and ends as if it had never been."""
+
+import random
+import signal
+import time
+
+import pytest
+from sweep_cases import TINY, command, parts_of, start
+
+from simlab.sweep.result import read
+from simlab.sweep.run import parts_folder
+
+# 48 units of one program, a tenth of a second each.
+OPTIONS = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 192, "--steps", 3000, "--record-every", 1000)
+UNITS = 48
+
+KILLED_IN_A_WRITE = """
+import itertools, os, signal, sys
+from simlab.cli import main
+
+moment, last, replace, calls = sys.argv[1], int(sys.argv[2]), os.replace, itertools.count(1)
+
+def counted(source, target):
+    die = next(calls) == last
+    if die and moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+    if die:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+os.replace = counted
+main(sys.argv[3:])
+"""
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """The path of the result of a run that nobody disturbed."""
+    out = tmp_path_factory.mktemp("unbroken") / "sweep.nc"
+    code, _, complaints = command("sweep", "--out", out, *OPTIONS)
+    assert (code, complaints) == (0, "")
+    assert len(parts_of(out)) == UNITS
+    return out
+
+
+def start_and_stop(out, parts, stop, delay):
+    """Run until there are so many parts, and a moment longer; then send the signal."""
+    process = start("sweep", "--out", out, *OPTIONS)
+    while len(list(parts_folder(out).glob("*.npz"))) < parts:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.send_signal(stop)
+    return process.communicate()[1], process.returncode
+
+
+def killed_at_some_moment(out, more, delay):
+    """Kill a run from outside when it has made some more parts."""
+    return start_and_stop(out, len(parts_of(out)) + more, signal.SIGKILL, delay)[1]
+
+
+def killed_in_a_write(out, moment, write):
+    """Let a run kill itself just before or after it puts a file in its place."""
+    return command(moment, write, "sweep", "--out", out, *OPTIONS, program=("-c", KILLED_IN_A_WRITE))[0]
+
+
+def test_a_run_killed_again_and_again_ends_with_the_numbers_of_an_unbroken_one(unbroken, tmp_path):
+    out, moments = tmp_path / "sweep.nc", random.Random(0)
+    manifest, result = 1, 1
+    finished = [0]
+    for kill in (
+        lambda: killed_in_a_write(out, "before", manifest),
+        lambda: killed_at_some_moment(out, 1, moments.uniform(0, 0.02)),
+        lambda: killed_in_a_write(out, "before", manifest + 3),
+        lambda: killed_at_some_moment(out, 6, moments.uniform(0, 0.02)),
+        lambda: killed_in_a_write(out, "after", manifest + 2),
+        lambda: killed_in_a_write(out, "before", manifest + UNITS - finished[-1] + result),
+    ):
+        assert kill() == -signal.SIGKILL
+        assert not out.exists()
+        assert parts_of(out).items() <= parts_of(unbroken).items()
+        finished.append(len(parts_of(out)))
+    assert finished == sorted(finished)
+    assert [finished[1], finished[-1]] == [0, UNITS]
+    assert finished[2] < finished[-2] < UNITS
+    assert list(parts_folder(out).glob(".unfinished-*")), "what a killed write leaves behind is there, and ignored"
+
+    code, _, complaints = command("sweep", "--out", out, *OPTIONS)
+    assert (code, complaints) == (0, f"{UNITS} of {UNITS} units are finished already\n")
+    assert parts_of(out) == parts_of(unbroken)
+    assert read(out).identical(read(unbroken))
+
+
+def test_an_interrupt_ends_with_one_line_and_keeps_the_parts(unbroken, tmp_path):
+    out = tmp_path / "sweep.nc"
+    message, code = start_and_stop(out, 3, signal.SIGINT, 0)
+    assert code == 130
+    assert message == "simlab: interrupted; finished parts are kept, the same command goes on from them\n"
+    assert 3 <= len(parts_of(out)) < UNITS
+    assert parts_of(out).items() < parts_of(unbroken).items()
+    assert not list(parts_folder(out).glob(".unfinished-*"))
+    assert not out.exists()
