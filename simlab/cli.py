@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # What is left in the buffer cannot be written either, when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0 if isinstance(error, BrokenPipeError) else _complain(f"{error}; finished parts are kept", 2)
+        return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
 
 
 def _complain(message: str, code: int) -> int:

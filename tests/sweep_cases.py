@@ -1,5 +1,6 @@
 """A small sweep, as options of the command and as Python, and ways to run the command and to read what it leaves."""
 
+import os
 import subprocess
 import sys
 
@@ -37,7 +38,9 @@ def parts_of(out):
 def start(*arguments, program=("-m", "simlab.cli"), **options):
     """Start the command in a process of its own."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([sys.executable, *program, *map(str, arguments)], **pipes)
+    # JAX would say on stderr that it leaves a GPU alone; output is buffered unless someone asked for the contrary.
+    environment = {"JAX_PLATFORMS": "cpu"} | os.environ | {"PYTHONUNBUFFERED": ""}
+    return subprocess.Popen([sys.executable, *program, *map(str, arguments)], env=environment, **pipes)
 
 
 def command(*arguments, **options):

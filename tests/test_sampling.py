@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from simlab.simulate import sampling
 from simlab.simulate.sampling import draw
 
 DTYPES = ["float32", "float64"]
@@ -69,11 +70,19 @@ def uneven_weights(actions):
     return weights
 
 
-# A block is 128 actions; a group smaller than the number of blocks takes the small-group path.
-@pytest.mark.parametrize("dtype", DTYPES)
+# Up to 128 actions make a block; a group smaller than a quarter of the number of blocks takes the small-group path.
 @pytest.mark.parametrize(
-    ("actions", "group_size", "groups"),
-    [(5, 4, 50_000), (128, 1000, 400), (300, 2, 50_000), (300, 64, 4000), (1025, 8, 12_500), (1025, 9, 12_500)],
+    ("actions", "group_size", "groups", "dtype"),
+    [
+        (5, 4, 50_000, "float32"),
+        (128, 1000, 400, "float32"),
+        (1100, 2, 50_000, "float32"),
+        (1100, 2, 50_000, "float64"),
+        (1100, 64, 4000, "float32"),
+        (1100, 64, 4000, "float64"),
+        (5000, 9, 12_500, "float32"),
+        (5000, 10, 12_500, "float32"),
+    ],
 )
 def test_actions_are_drawn_with_their_probabilities(actions, group_size, groups, dtype):
     weights = uneven_weights(actions)
@@ -81,12 +90,11 @@ def test_actions_are_drawn_with_their_probabilities(actions, group_size, groups,
     assert_drawn_from(np.bincount(drawn.reshape(-1), minlength=actions), exact_probabilities(weights, dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("group_size", [2, 5])
+@pytest.mark.parametrize(("group_size", "dtype"), [(2, "float32"), (2, "float64"), (5, "float32")])
 def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype):
     """Pairs of draws, cell by cell: the first two of a group, and the first of one group and of the next."""
-    weights = np.zeros(400)
-    weights[[0, 1, 130, 399]] = [0.5, 1.0, 2.0, 1.5]
+    weights = np.zeros(1400)
+    weights[[0, 1, 130, 1399]] = [0.5, 1.0, 2.0, 1.5]
     places = np.flatnonzero(weights)
     drawn = np.searchsorted(places, sample(group_by_group, weights, group_size, 40_000, dtype, seed=1))
     p = exact_probabilities(weights, dtype)[places]
@@ -95,17 +103,24 @@ def test_draws_are_independent_within_a_group_and_between_keys(group_size, dtype
         assert_drawn_from(pairs, np.outer(p, p).reshape(-1))
 
 
+def rare_but_for(likely, actions, rare):
+    """Likely actions share almost all of the mass; the others have the probabilities ``rare``, in turn."""
+    weights = np.resize(rare, actions)
+    weights[likely] = 1 / len(likely)
+    return weights
+
+
 RARE = {
-    # Every block's first action is likely, the 127 after it have 1e-8 each.
-    "beside a likely action": np.where(np.arange(4 * 128 - 5) % 128 == 0, 0.25, 1e-8),
-    "before a likely action": np.where(np.arange(128) == 127, 1.0, 1e-8),
-    # One likely block; elsewhere no action is above 1e-7, and half are 1e-9.
-    "in rare blocks": np.concatenate([np.full(128, 1 / 128), np.full(2_000, 1e-7), np.full(40_000, 1e-9)]),
+    "beside a likely action": rare_but_for([0], 128, [1e-8]),
+    "before a likely action": rare_but_for([127], 128, [1e-8]),
+    "among likely actions": rare_but_for([0, 101, 202, 303, 404], 507, [1e-8]),
+    "among rarer actions": rare_but_for([0], 42_000, [1e-9] * 24 + [1e-7]),
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", RARE)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "float32") for name in RARE), ("among likely actions", "float64")]
+)
 def test_rare_actions_are_drawn_as_often_as_they_should(name, dtype):
     """Each rare action's count, and their sum: binomial with standard error sqrt(n q (1 - q))."""
     weights, group_size, groups = RARE[name], 2**17, 128
@@ -117,29 +132,44 @@ def test_rare_actions_are_drawn_as_often_as_they_should(name, dtype):
 
 
 def test_rare_actions_are_drawn_by_small_groups_too():
-    """Half of 160 blocks hold actions of 1e-8 and groups are of 100: their sum, as above."""
-    weights = np.where(np.arange(160 * 128) % 256 < 128, 1e-8, 1 / 80 / 128)
-    counts, p = sample(counted, weights, 100, 20_000, "float32"), exact_probabilities(weights, "float32")
-    n, q = 100 * 20_000, p[weights == 1e-8].sum()
+    """50,000 groups of 39 from 160 blocks: the sum of 20,000 actions of 1e-8, as above."""
+    weights = rare_but_for(range(0, 160 * 128, 50), 160 * 128, [1e-8])
+    counts, p = sample(counted, weights, 39, 50_000, "float32"), exact_probabilities(weights, "float32")
+    n, q = 39 * 50_000, p[weights == 1e-8].sum()
     assert abs(counts[weights == 1e-8].sum() - n * q) <= 4 * np.sqrt(n * q * (1 - q))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("group_size", [2, 64])
-@pytest.mark.parametrize("only", [0, 127, 128, 299])
+@pytest.mark.parametrize("only", [0, 127, 128, 1099])
 def test_an_action_of_weight_0_is_never_drawn(only, group_size, dtype):
     """The one action that has weight is always drawn, at the edges of blocks and before the padding too."""
-    weights = np.zeros(300)
+    weights = np.zeros(1100)
     weights[only] = 0.7
     assert np.all(sample(group_by_group, weights, group_size, 1000, dtype) == only)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "extremes"),
+    [("float32", np.array([0, 2**32 - 1], np.uint32)), ("float64", np.array([0, 1 - 2.0**-53]))],
+)
 @pytest.mark.parametrize("group_size", [2, 64])
-def test_the_key_alone_decides(group_size, dtype):
+def test_the_least_and_the_largest_random_number_draw_no_action_of_weight_0(group_size, dtype, extremes, monkeypatch):
+    """Random numbers that no seed of a test would meet: they draw the first and the last action of a likely block."""
+    monkeypatch.setattr(sampling, "_random_pairs", lambda key, count, dtype: (jnp.resize(extremes, count),) * 2)
+    weights = np.zeros(1100)
+    weights[[7, 400, 1090]] = [0.3, 0.1, 0.7]
+    with jax.enable_x64(dtype == "float64"):
+        actions = draw(jax.random.key(0), jnp.asarray(weights, dtype), group_size)
+    assert set(actions.tolist()) <= {7, 400, 1090}
+    assert len(set(actions.tolist())) == 2
+
+
+@pytest.mark.parametrize("group_size", [2, 64])
+def test_the_key_alone_decides(group_size):
     """The same key gives the same group, however many are drawn beside it; another key gives another."""
-    weights = np.ones(300)
-    few = sample(group_by_group, weights, group_size, 8, dtype)
-    np.testing.assert_array_equal(few, sample(group_by_group, weights, group_size, 1000, dtype)[:8])
+    weights = np.ones(1100)
+    few = sample(group_by_group, weights, group_size, 8, "float32")
+    np.testing.assert_array_equal(few, sample(group_by_group, weights, group_size, 1000, "float32")[:8])
     assert len({tuple(group) for group in few.tolist()}) == 8
-    assert not np.array_equal(few, sample(group_by_group, weights, group_size, 8, dtype, seed=1))
+    assert not np.array_equal(few, sample(group_by_group, weights, group_size, 8, "float32", seed=1))

@@ -23,10 +23,11 @@ from simlab.simulate.lanes import compiled
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep import grid, provenance
 from simlab.sweep.parts import Parts, Unit, write_atomically
-from simlab.sweep.result import read
+from simlab.sweep.result import joining_bytes, read
 from simlab.sweep.run import RESERVED, Budget, merge, parts_folder, run, sweep_units
 
 SWEEP = asked(*SMALL)
+ONE_CELL = asked(*TINY, "--group-size", 2)
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +368,7 @@ def needs(sweep):
 @pytest.mark.parametrize("plenty", [False, True], ids=["just enough memory", "plenty"])
 def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, monkeypatch, workers, plenty):
     monkeypatch.setattr("os.cpu_count", lambda: workers)
-    memory = 2**32 if plenty else RESERVED + max(needs(SWEEP))
+    memory = 2**32 if plenty else RESERVED + max(joining_bytes(SWEEP), *needs(SWEEP))
     assert run(SWEEP, tmp_path / "sweep.nc", memory=memory).identical(read(unbroken))
 
 
@@ -375,10 +376,11 @@ def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, mon
     ("sweep", "memory"),
     [
         (SWEEP, lambda: 2**20),
-        (SWEEP, lambda: RESERVED + min(needs(SWEEP)) - 1),
+        (SWEEP, lambda: RESERVED + joining_bytes(SWEEP) - 1),
+        (ONE_CELL, lambda: RESERVED + min(needs(ONE_CELL)) - 1),
         (asked("--param", "actions=2000000000"), lambda: 2**31),
     ],
-    ids=["none for simulations", "one byte short", "too many actions"],
+    ids=["none is left", "a byte too little to join", "a byte too little to simulate", "too many actions"],
 )
 def test_too_little_memory_is_refused_with_what_is_enough(tmp_path, sweep, memory):
     message = refusal(run, sweep, tmp_path / "sweep.nc", memory=memory())
