@@ -74,9 +74,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a fiftieth of the seeds; write nothing")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the sweeps whose name holds TEXT")
     options = parser.parse_args()
     machine, found = describe("jax", "jaxlib", "numpy"), []
-    for name in SWEEPS:
+    for name in (name for name in SWEEPS if options.only in name):
         for budget in BUDGETS:
             found.append(measure(name, budget, 0.02 if options.quick else 1.0))
             print(json.dumps(found[-1]), file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """Problems: the anchored policy of the paper, any policy by hand or from files, exact quantities, what is refused."""
 
 import math
+from fractions import Fraction
 
 import jaxtyping
 import numpy as np
@@ -129,8 +130,14 @@ def test_an_unmoved_policy_keeps_everything():
     assert float(share_kept(p, p, correct)) == 1
 
 
-def test_pass_at_k_survives_a_mass_rounded_above_1():
-    assert float(pass_at_k(np.nextafter(1.0, 2.0), 3)) == 1
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 8, 512])
+def test_pass_at_k_keeps_its_digits(k, dtype):
+    """Against rational arithmetic, from masses that 1 - q would round away up to 1, and for one rounded above 1."""
+    for q in np.array([1e-30, 1e-12, 1e-9, 1e-4, 0.3, 0.999, 1.0], dtype):
+        exact = float(1 - (1 - Fraction(float(q))) ** k)
+        assert float(pass_at_k(q, k)) == pytest.approx(exact, rel=4 * float(np.finfo(dtype).eps), abs=0)
+    assert float(pass_at_k(np.nextafter(dtype(1), dtype(2)), k)) == 1
 
 
 def npy(path, array):

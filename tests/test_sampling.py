@@ -14,8 +14,6 @@ import pytest
 from simlab.simulate import sampling
 from simlab.simulate.sampling import draw
 
-DTYPES = ["float32", "float64"]
-
 
 @functools.partial(jax.jit, static_argnums=2)
 def group(lane, weights, group_size, index):
@@ -75,11 +73,9 @@ def uneven_weights(actions):
     ("actions", "group_size", "groups", "dtype"),
     [
         (5, 4, 50_000, "float32"),
-        (128, 1000, 400, "float32"),
         (1100, 2, 50_000, "float32"),
         (1100, 2, 50_000, "float64"),
         (1100, 64, 4000, "float32"),
-        (1100, 64, 4000, "float64"),
         (5000, 9, 12_500, "float32"),
         (5000, 10, 12_500, "float32"),
     ],
@@ -139,14 +135,13 @@ def test_rare_actions_are_drawn_by_small_groups_too():
     assert abs(counts[weights == 1e-8].sum() - n * q) <= 4 * np.sqrt(n * q * (1 - q))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("group_size", [2, 64])
 @pytest.mark.parametrize("only", [0, 127, 128, 1099])
-def test_an_action_of_weight_0_is_never_drawn(only, group_size, dtype):
+def test_an_action_of_weight_0_is_never_drawn(only, group_size):
     """The one action that has weight is always drawn, at the edges of blocks and before the padding too."""
     weights = np.zeros(1100)
     weights[only] = 0.7
-    assert np.all(sample(group_by_group, weights, group_size, 1000, dtype) == only)
+    assert np.all(sample(group_by_group, weights, group_size, 1000, "float32") == only)
 
 
 @pytest.mark.parametrize(

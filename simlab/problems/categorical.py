@@ -193,7 +193,8 @@ def share_kept(p: Shaped[Array, " N"], initial: Shaped[Array, " N"], correct: Sh
 
 
 def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, ""]:
-    """1 - (1 - Q_pos)^k, exact for i.i.d. samples."""
+    """1 - (1 - Q_pos)^k, exact for i.i.d. samples, with all its digits where Q_pos is small."""
     xp = array_namespace(correct_probability)
-    one = xp.ones_like(correct_probability)
-    return one - xp.maximum(one - correct_probability, one - one) ** k
+    certain = correct_probability >= 1  # rounding can lift a sum of probabilities above 1
+    miss = xp.where(certain, xp.zeros_like(correct_probability), -correct_probability)
+    return xp.where(certain, xp.ones_like(correct_probability), -xp.expm1(k * xp.log1p(miss)))
