@@ -96,7 +96,11 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument("--problem", metavar="NAME", help="anchored (F-GRPO App. J) or custom (logits=, correct=)")
-    setting.add_argument("--surrogate", metavar="NAME", help="ppo_clip, cispo or reinforce")
+    setting.add_argument(
+        "--surrogate",
+        metavar="NAME",
+        help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all)",
+    )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
     setting.add_argument("--record-every", type=_whole, metavar="N", help="steps between two records")
@@ -162,29 +166,18 @@ def _merge(options: argparse.Namespace) -> int:
 
 def _add_estimators(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_estimators)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as JSON")
+    form.add_argument("--markdown", action="store_true", help="as a table with formulas, masses, signs and peaks")
 
 
 def _estimators(options: argparse.Namespace) -> int:
-    from simlab.estimators import REGISTRY
+    from simlab.estimators_table import as_entries, markdown_table, plain_list
 
     if options.json:
-        entries = [
-            {
-                "name": entry.name,
-                "tag": entry.tag,
-                "parameters": entry.parameters,
-                "needs": sorted(entry.build().needs),
-                "summary": entry.summary,
-            }
-            for entry in REGISTRY.values()
-        ]
-        print(json.dumps(entries, indent=1))
-        return 0
-    for entry in REGISTRY.values():
-        parameters = ", ".join(f"{name}={value}" for name, value in entry.parameters.items())
-        print(f"{entry.name}({parameters})  [{entry.tag}]  needs {', '.join(sorted(entry.build().needs))}")
-        print(f"    {entry.summary}")
+        print(json.dumps(as_entries(), indent=1))
+    else:
+        print(markdown_table() if options.markdown else plain_list())
     return 0
 
 

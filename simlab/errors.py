@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -36,6 +36,13 @@ def check_range(
     if not inside or math.isnan(value):
         bracket = "(" if open_low else "["
         raise InputError(f"{name} = {value} is outside its range {bracket}{low}, {high}]")
+
+
+def check_whole(name: str, value: Any, low: int) -> None:
+    """Raise ``InputError`` unless ``value`` is a whole number from ``low`` up."""
+    check_range(name, value, low)
+    if not isinstance(value, Integral):
+        raise InputError(f"{name} = {value!r} is no whole number; allowed: whole numbers from {low} up")
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:

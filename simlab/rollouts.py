@@ -21,7 +21,10 @@ class Rollouts(NamedTuple):
         rewards: (P, G) verifier rewards; a rollout is *correct* when its reward is above 0.
         old_logp: (P, G, T) log-probability of each sampled token under the policy that sampled it.
         entropy: (P, G, T) entropy of that policy, in nats, at each token.
-        topn_logp: (P, G, T, C) log-probabilities of the C likeliest candidates at each token.
+        topn_logp: (P, G, T, C) log-probabilities of the C likeliest candidates at each token, the likeliest first.
+        ref_logp: (P, G, T) log-probability of each sampled token under a reference policy.
+        noise: (P, G, T) independent uniform numbers in [0, 1), for methods that draw tokens at random; the engine
+            makes them from its seed, so that a surrogate stays a pure function.
         mask: (P, G) true where a rollout exists; None when every group is full.
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
     """
@@ -30,11 +33,14 @@ class Rollouts(NamedTuple):
     old_logp: Float[Array, "P G T"] | None = None
     entropy: Float[Array, "P G T"] | None = None
     topn_logp: Float[Array, "P G T C"] | None = None
+    ref_logp: Float[Array, "P G T"] | None = None
+    noise: Float[Array, "P G T"] | None = None
     mask: Bool[Array, "P G"] | None = None
     token_mask: Bool[Array, "P G T"] | None = None
 
 
-FIELDS = frozenset({"rewards", "old_logp", "entropy", "topn_logp"})
+TOKEN_FIELDS = {"old_logp": 3, "entropy": 3, "topn_logp": 4, "ref_logp": 3, "noise": 3}  # and their numbers of axes
+FIELDS = frozenset({"rewards", *TOKEN_FIELDS})
 
 
 def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
@@ -49,14 +55,44 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
     if not bool(xp.all(xp.isfinite(rewards) if present is None else xp.isfinite(rewards) | ~present)):
         raise InputError("rewards hold NaN or infinity; allowed: finite numbers")
     for name in sorted(needs & FIELDS):
-        if getattr(rollouts, name) is None:
-            raise InputError(f"rollouts carry no {name}, which this estimator needs")
-    for name, axes in (("old_logp", 3), ("entropy", 3), ("topn_logp", 4), ("token_mask", 3)):
+        needed(rollouts, name)
+    tokens = None
+    for name, axes in (*TOKEN_FIELDS.items(), ("token_mask", 3)):
         field = getattr(rollouts, name)
-        if field is not None and (field.ndim != axes or tuple(field.shape[:2]) != tuple(rewards.shape)):
+        if field is None:
+            continue
+        if field.ndim != axes or tuple(field.shape[:2]) != tuple(rewards.shape):
             raise InputError(
                 f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {tuple(rewards.shape)}"
             )
+        tokens = tokens or field.shape[2]
+        if field.shape[2] != tokens:
+            raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
+    _check_token_values(rollouts, needs)
+
+
+def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
+    mask = rollouts.token_mask
+    if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):
+        raise InputError(f"token_mask has dtype {mask.dtype}; allowed: bool")
+    for name in sorted(needs & set(TOKEN_FIELDS)):
+        field = needed(rollouts, name)
+        xp = array_namespace(field)
+        present = token_weights(field if field.ndim == 3 else field[..., 0], rollouts) > 0
+        if bool(xp.any(xp.isnan(field) & (present if field.ndim == 3 else present[..., None]))):
+            raise InputError(f"{name} holds NaN; allowed: numbers")
+
+
+def needed(rollouts: Rollouts, name: str) -> Array:
+    """A field that a link or surrogate reads.
+
+    Raises:
+        InputError: if the rollouts do not carry it.
+    """
+    field = getattr(rollouts, name)
+    if field is None:
+        raise InputError(f"rollouts carry no {name}, which this method needs")
+    return field
 
 
 def _mask_fits(rollouts: Rollouts) -> bool:
@@ -143,15 +179,25 @@ def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, 
     return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / count
 
 
+def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
+    """Mean over the tokens of each rollout; 0 for a rollout without tokens."""
+    xp = array_namespace(values)
+    if rollouts.token_mask is None:
+        return xp.mean(values, axis=-1)
+    length = xp.sum(xp.astype(rollouts.token_mask, values.dtype), axis=-1)
+    total = xp.sum(xp.where(rollouts.token_mask, values, xp.zeros_like(values)), axis=-1)
+    return total / xp.where(length < 1, xp.ones_like(length), length)
+
+
 def sequence_mean_logp(rollouts: Rollouts) -> Float[Array, "P G"]:
     """Mean over tokens of the sampling log-probability of each rollout."""
-    logp = rollouts.old_logp
-    if logp is None:
-        raise InputError("rollouts carry no old_logp, which this estimator needs")
-    xp = array_namespace(logp)
-    if rollouts.token_mask is None:
-        return xp.mean(logp, axis=-1)
-    present = xp.astype(rollouts.token_mask, logp.dtype)
-    length = xp.sum(present, axis=-1)
-    total = xp.sum(xp.where(rollouts.token_mask, logp, xp.zeros_like(logp)), axis=-1)
-    return total / xp.where(length < 1, xp.ones_like(length), length)
+    return sequence_mean(needed(rollouts, "old_logp"), rollouts)
+
+
+def token_weights(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G T"]:
+    """1 where a token of a rollout exists and 0 elsewhere, in the shape and dtype of ``values``."""
+    xp = array_namespace(values)
+    present = xp.ones_like(values, dtype=xp.bool) if rollouts.token_mask is None else rollouts.token_mask
+    if rollouts.mask is not None:
+        present = present & rollouts.mask[..., None]
+    return xp.astype(present, values.dtype)

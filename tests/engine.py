@@ -21,16 +21,20 @@ def problem(setting: Setting) -> Categorical:
 
 def program(setting: Setting, dtype: str = "float64") -> Program:
     """``kl`` and ``entropy_bonus`` are compiled in whenever either is set, so that settings share programs."""
-    choices = {name: value for name, value in setting.estimator_parameters.items() if not isinstance(value, float)}
+    choices, surrogate_choices = (
+        {name: value for name, value in parameters.items() if not isinstance(value, float)}
+        for parameters in (setting.estimator_parameters, setting.surrogate_parameters)
+    )
     regularised = setting.kl != 0 or setting.entropy_bonus != 0
     return Program(
         setting.group_size,
         setting.estimator,
         tuple(sorted(choices.items())),
         setting.surrogate,
-        setting.optimizer,
-        setting.update_rule,
-        setting.gradient_steps,
+        tuple(sorted(surrogate_choices.items())),
+        optimizer=setting.optimizer,
+        update_rule=setting.update_rule,
+        gradient_steps=setting.gradient_steps,
         uses_kl=regularised,
         uses_entropy_bonus=regularised,
         pass_at_k=setting.pass_at_k,
@@ -40,10 +44,13 @@ def program(setting: Setting, dtype: str = "float64") -> Program:
 
 
 def numbers(setting: Setting) -> Numbers:
-    floats = {name: value for name, value in setting.estimator_parameters.items() if isinstance(value, float)}
+    floats, surrogate_floats = (
+        {name: value for name, value in parameters.items() if isinstance(value, float)}
+        for parameters in (setting.estimator_parameters, setting.surrogate_parameters)
+    )
     return Numbers(
         floats,
-        setting.surrogate_parameters,
+        surrogate_floats,
         setting.optimizer_parameters,
         *setting.rewards,
         setting.temperature,

@@ -62,9 +62,11 @@ def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
     """One group of sampled actions, weighed and learned from."""
     sampler = probabilities(memory.logits, setting.temperature)
     rewards = [setting.rewards[0] if action in setting.correct else setting.rewards[1] for action in actions]
-    batch = Step([rewards], [[[math.log(sampler[action])] for action in actions]])
+    entropy = -sum(x * math.log(x) for x in sampler)
+    batch = Step([rewards], [[[math.log(sampler[action])] for action in actions]], [[[entropy] for _ in actions]])
     batches = (*memory.batches, batch)
-    advantages = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
+    weights = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
+    advantages = [weight[0] if isinstance(weight, list) else weight for weight in weights]  # of the only token
     for _ in range(setting.gradient_steps):
         gradient = objective_gradient(setting, memory.logits, sampler, actions, advantages)
         memory = optimize(setting, memory, gradient)
@@ -79,6 +81,10 @@ def objective_gradient(
     jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
     gradient = np.zeros(len(p))
     for action, advantage in zip(actions, advantages, strict=True):
+        if setting.surrogate == "casp":
+            for moved, coefficient in casp_row(setting, p[action] / sampler[action], advantage, action, sampler):
+                gradient += coefficient / len(actions) / p[moved] * jacobian[moved]
+            continue
         coefficient = surrogate_coefficient(setting, p[action] / sampler[action], advantage) / len(actions)
         if setting.update_rule == "simulator":
             coefficient /= p[action]  # grad log pi
@@ -104,6 +110,20 @@ def surrogate_coefficient(setting: Setting, ratio: float, advantage: float) -> f
     low, high = 1 - parameters.get("eps_low", 0.2), 1 + parameters.get("eps_high", 0.2)
     clipped = min(max(ratio, low), high) * advantage
     return ratio * advantage if ratio * advantage <= clipped else 0.0  # the minimum is the clipped term: no gradient
+
+
+def casp_row(
+    setting: Setting, ratio: float, advantage: float, action: int, sampler: np.ndarray
+) -> list[tuple[int, float]]:
+    """CaSP's Eq. 4 and 5 with the gate open, on PPO's clip: actions and the coefficients of their grad log pi."""
+    alpha, count = setting.surrogate_parameters["alpha"], setting.surrogate_parameters["candidates"]
+    likeliest = sorted(range(len(sampler)), key=lambda i: -sampler[i])[:count]
+    if advantage < 0 and action == likeliest[0]:
+        ratio *= setting.surrogate_parameters["top_penalty"]
+    whole = 0.0 if (advantage > 0 and ratio > 1.2) or (advantage < 0 and ratio < 0.8) else ratio * advantage
+    if advantage <= 0:
+        return [(action, whole)]
+    return [(action, (1 - alpha) * whole), *((candidate, alpha / count * whole) for candidate in likeliest)]
 
 
 def optimize(setting: Setting, memory: Memory, gradient: np.ndarray) -> Memory:

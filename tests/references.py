@@ -1,88 +1,51 @@
 """The estimators transcribed from the papers as plain loops, one formula at a time, sharing nothing with the library.
 
-A batch is a list of groups, a group a list of rewards: ragged, so nothing here knows about masks. Where a formula reads
-0 / 0 on a group of equal rewards, the advantages are 0.
+A batch is a list of groups, a group a list of rewards: ragged, so nothing here knows about masks. Here are those that
+read tokens, whole batches or earlier ones; group_references.py holds those that read one group's rewards alone.
 """
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-Groups = list[list[float]]
+from group_references import GROUP_FORMULAS, Group, grpo, mean, share_correct
+
+Groups = list[Group]
+Tokens = list[list[list[float]]]
+Batch = Groups | Tokens  # an advantage for each rollout, or for each token of each rollout
 
 
 class Step(NamedTuple):
-    """One training step's batch: the reward of each rollout, and the log-probability of each of its tokens."""
+    """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens."""
 
     rewards: Groups
-    logp: list[list[list[float]]]
+    logp: Tokens
+    entropy: Tokens | tuple[()] = ()
 
 
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def times(weight: float, advantage: Any) -> Any:
+    """A rollout's advantage weighed, or those of its tokens."""
+    return [weight * a for a in advantage] if isinstance(advantage, list) else weight * advantage
 
 
-def reinforce(group: list[float]) -> list[float]:
-    return list(group)
-
-
-def dr_grpo(group: list[float]) -> list[float]:
-    return [r - mean(group) for r in group] if len(set(group)) > 1 else [0.0 for _ in group]
-
-
-def grpo(group: list[float], ddof: int = 0, eps: float = 1e-6) -> list[float]:
-    """F-GRPO Eq. 3, with the population's std as FADE derives."""
-    if len(set(group)) == 1:
-        return [0.0 for _ in group]
-    variance = sum((r - mean(group)) ** 2 for r in group) / (len(group) - ddof)
-    return [(r - mean(group)) / (math.sqrt(variance) + eps) for r in group]
-
-
-def rloo(group: list[float]) -> list[float]:
-    """The baseline of a rollout is the mean reward of the others."""
-    if len(set(group)) == 1:
-        return [0.0 for _ in group]
-    return [group[i] - mean(group[:i] + group[i + 1 :]) for i in range(len(group))]
-
-
-def maxrl(group: list[float]) -> list[float]:
-    return [a / mean(group) if mean(group) > 0 else 0.0 for a in dr_grpo(group)]
-
-
-def psr(group: list[float]) -> list[float]:
-    return [1.0 if r > 0 else 0.0 for r in group]
-
-
-def nsr(group: list[float]) -> list[float]:
-    return [0.0 if r > 0 else -1.0 for r in group]
-
-
-def w_reinforce(group: list[float], success: float = 0.1) -> list[float]:
-    return [success if r > 0 else -1.0 for r in group]
-
-
-def f_grpo(group: list[float], gamma: float = 1.0, base: str = "grpo") -> list[float]:
+def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Batch]:
     """F-GRPO Eq. 12 and 13."""
-    correct = sum(1 for r in group if r > 0)
-    return [(1 - correct / len(group)) ** gamma * a for a in GROUP_FORMULAS[base](group)]
+    return [
+        [
+            [times((1 - share_correct(rewards)) ** gamma, a) for a in advantages]
+            for rewards, advantages in zip(step.rewards, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
 
 
-def asym_grpo(group: list[float], delta: float = 1.0) -> list[float]:
-    return [a / delta if r < mean(group) else a for r, a in zip(group, dr_grpo(group), strict=True)]
-
-
-def power_alpha(group: list[float], alpha: float = 2.0) -> list[float]:
-    return [(1 - mean(group)) ** (alpha - 1) * a for a in dr_grpo(group)]
-
-
-def a_grae(
-    groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6
-) -> list[list[float]]:
+def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Groups:
     """A-GRAE Eq. 11 (omega), Eq. 12 (or its published code's easy term) and Eq. 13."""
     omega = mean([r for group in groups for r in group])
     advantages = []
     for group in groups:
-        p = sum(1 for r in group if r > 0) / len(group)
+        p = share_correct(group)
         shifted = []
         for a in grpo(group, ddof, eps):
             if 0 < p < 1:
@@ -126,9 +89,139 @@ def fade(
     return history
 
 
-def each_group(formula: Callable[..., list[float]]) -> Callable[..., list[Groups]]:
+def running_mean(steps: list[Step], decay: float = 0.9, initial: float = 0.0) -> list[Groups]:
+    """FADE's running mean of the rewards of earlier batches as the baseline."""
+    baseline, history = initial, []
+    for step in steps:
+        history.append([[r - baseline for r in group] for group in step.rewards])
+        baseline = decay * baseline + (1 - decay) * mean([r for group in step.rewards for r in group])
+    return history
+
+
+def ha_dw(
+    steps: list[Step], scale: float = 1.0, decay: float = 0.9, initial: float = 0.5, base: str = "grpo"
+) -> list[Groups]:
+    """FADE's HA-DW: each advantage weighed by how far its group is from the running mean, and on which side."""
+
+    def sign(x: float) -> int:
+        return (x > 0) - (x < 0)
+
+    anchor, history = initial, []
+    for step, advantages in zip(steps, REFERENCES[base](steps), strict=True):
+        batch = []
+        for rewards, group in zip(step.rewards, advantages, strict=True):
+            gap = mean(rewards) - anchor
+            batch.append([a * scale * math.exp(-sign(a) * sign(gap) * abs(gap)) for a in group])
+        history.append(batch)
+        anchor = decay * anchor + (1 - decay) * mean([r for group in step.rewards for r in group])
+    return history
+
+
+def ds_grpo(
+    rewards: Group,
+    logp: list[list[float]],
+    *,
+    success: float = 0.05,
+    failure: float = 0.05,
+    ddof: int = 0,
+    eps: float = 1e-6,
+) -> Group:
+    """DS-GRPO as F-GRPO restates it: an unlikely success gains, an unlikely failure loses."""
+    return [
+        a - success * mean(tokens) if r > 0 else a + failure * mean(tokens)
+        for r, a, tokens in zip(rewards, grpo(rewards, ddof, eps), logp, strict=True)
+    ]
+
+
+def unlikeliness(
+    rewards: Group,
+    logp: list[list[float]],
+    *,
+    beta: float = 0.25,
+    ranking: str = "paper",
+    ddof: int = 0,
+    eps: float = 1e-6,
+) -> Group:
+    """The unlikeliness reward as F-GRPO restates it: by sums and ranks from 1 in the paper, means and 0 in its code."""
+    likelihood = [sum(tokens) if ranking == "paper" else mean(tokens) for tokens in logp]
+    shaped = []
+    for r, own in zip(rewards, likelihood, strict=True):
+        places = [place for place, other in enumerate(sorted(likelihood)) if other == own]
+        rank = mean(places) + (1 if ranking == "paper" else 0)
+        shaped.append(r * (1 - beta * rank / len(rewards)))
+    return grpo(shaped, ddof, eps)
+
+
+def t2t(rewards: Group, logp: list[list[float]], alpha: float = 0.2, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """FADE's T2T: a success is better short, a failure better long."""
+    p, longest = share_correct(rewards), max(len(tokens) for tokens in logp)
+    shaped = []
+    for r, tokens in zip(rewards, logp, strict=True):
+        length = len(tokens) / longest
+        shaped.append(1 - alpha * p * length if r > 0 else alpha * (1 - p) * length)
+    return grpo(shaped, ddof, eps)
+
+
+def covariance_weighted(logp: Tokens, advantages: Groups) -> Tokens:
+    """CW-GRPO's Gaussian kernel of the covariance, over all the tokens given.
+
+    In exact fractions up to the exponential, because equal covariances are a case apart; the smallest square is taken
+    off every exponent, which leaves w N / sum(w) as it is, lest every w be 0.
+    """
+    rows = [pair for group, row in zip(logp, advantages, strict=True) for pair in zip(group, row, strict=True)]
+    pairs = [(Fraction(x), Fraction(a)) for tokens, a in rows for x in tokens]
+    mean_logp, mean_advantage = mean([x for x, _ in pairs]), mean([a for _, a in pairs])
+
+    def covariance(x: float, a: float) -> Fraction:
+        return (Fraction(x) - mean_logp) * (Fraction(a) - mean_advantage)
+
+    covariances = [covariance(x, a) for x, a in pairs]
+    variance = mean([(c - mean(covariances)) ** 2 for c in covariances])
+    smallest = min(c**2 for c in covariances)
+
+    def weight(c: Fraction) -> float:
+        return math.exp((smallest - c**2) / (2 * variance)) if variance > 0 else 1.0
+
+    average = mean([weight(c) for c in covariances])
+    return [
+        [[weight(covariance(x, a)) / average * a for x in tokens] for tokens, a in zip(group, row, strict=True)]
+        for group, row in zip(logp, advantages, strict=True)
+    ]
+
+
+def cw_grpo(steps: list[Step], scope: str = "group", base: str = "grpo") -> list[Tokens]:
+    """CW-GRPO, its statistics those of each group or of the batch."""
+    history = []
+    for step, batch in zip(steps, REFERENCES[base](steps), strict=True):
+        if scope == "batch":
+            history.append(covariance_weighted(step.logp, batch))
+        else:
+            history.append([covariance_weighted([x], [a])[0] for x, a in zip(step.logp, batch, strict=True)])
+    return history
+
+
+def entropy_advantage(steps: list[Step], alpha: float = 0.4, kappa: float = 2.0, base: str = "grpo") -> list[Tokens]:
+    """CASP's entropy-shaped advantage: each token's entropy added, up to a share of the advantage."""
+    return [
+        [
+            [[a + min(alpha * h, abs(a) / kappa) for h in tokens] for tokens, a in zip(group, row, strict=True)]
+            for group, row in zip(step.entropy, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
+
+
+def each_group_of_tokens(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
+    """A formula of a group's rewards and log-probabilities applied to every group of every step."""
+    return lambda steps, **parameters: [
+        [formula(group, logp, **parameters) for group, logp in zip(step.rewards, step.logp, strict=True)]
+        for step in steps
+    ]
 
 
 def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
@@ -136,15 +229,9 @@ def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
     return lambda steps, **parameters: [formula(step.rewards, **parameters) for step in steps]
 
 
-GROUP_FORMULAS: dict[str, Callable[..., Any]] = {
-    formula.__name__: formula
-    for formula in (
-        reinforce, dr_grpo, grpo, rloo, maxrl, psr, nsr, w_reinforce, f_grpo, asym_grpo, power_alpha
-    )
-}  # fmt: skip
-
-REFERENCES: dict[str, Callable[..., list[Groups]]] = {
+REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
+    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t)},
     "a_grae": each_batch(a_grae),
-    "fade": fade,
+    **{formula.__name__: formula for formula in (f_grpo, fade, running_mean, ha_dw, cw_grpo, entropy_advantage)},
 }

@@ -205,7 +205,7 @@ def test_where_finds_the_code_of_an_equation(capsys):
     assert main(["where", "fade", "eq-11"]) == 0
     found = {tuple(line.split()) for line in capsys.readouterr().out.splitlines()}
     assert {(kind, place.partition(":")[0], name) for kind, place, *names in found for name in names} >= {
-        ("code", "simlab/estimators/named.py", "fade"),
+        ("code", "simlab/estimators/schedule.py", "fade"),
         ("code", "simlab/estimators/schedule.py", "fade_schedule"),
     }
 
@@ -236,7 +236,7 @@ LARGE_LIST = "1,2,...,1e9"
 @pytest.mark.parametrize(
     ("arguments", "value", "allowed"),
     [
-        (["--estimator", "f_grp"], "'f_grp'", "dr_grpo, f_grpo, fade"),
+        (["--estimator", "f_grp"], "'f_grp'", "ds_grpo, easy_focused"),
         (["--param", "gama=1"], "'gama'", "did you mean 'gamma'?"),
         (["--param", "gamma"], "'gamma'", "NAME=LIST"),
         (["--gamma", ""], "''", "values separated by commas"),

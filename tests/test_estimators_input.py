@@ -13,6 +13,8 @@ from simlab.estimators import REGISTRY, Estimator, Link, center, chain, divide_f
 
 GROUP = [1.0, 0.0, 0.0]
 
+TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1))}
+
 OUTSIDE = [
     ("grpo", "ddof", 2, "0 (population), 1 (sample)"),
     ("grpo", "eps", -1e-9, "[0, inf]"),
@@ -31,7 +33,57 @@ OUTSIDE = [
     ("fade", "beta", -0.1, "[0, 1]"),
     ("fade", "beta", 1.1, "[0, 1]"),
     ("fade", "target_entropy", -1.0, "[0, inf]"),
-    ("fade", "baseline", "median", "mean, leave_one_out, batch_mean"),
+    ("fade", "baseline", "leave_one_out", "mean, batch_mean"),
+    ("skew_r", "ddof", 2, "0 (population), 1 (sample)"),
+    ("power_norm", "gamma", -0.5, "[0, inf]"),
+    ("easy_power", "alpha", 0.5, "[1, inf]"),
+    ("asym_power", "alpha_success", 0.5, "[1, inf]"),
+    ("asym_power", "alpha_failure", 0.0, "[1, inf]"),
+    ("hard_focused", "gamma", -1.0, "[0, inf]"),
+    ("hard_focused", "ddof", 3, "0 (population), 1 (sample)"),
+    ("hard_focused", "eps", -1.0, "[0, inf]"),
+    ("easy_focused", "gamma", -1.0, "[0, inf]"),
+    ("easy_focused", "ddof", 3, "0 (population), 1 (sample)"),
+    ("easy_focused", "eps", -1.0, "[0, inf]"),
+    ("positive_dominant", "factor", -1.0, "[0, inf]"),
+    ("positive_dominant", "ddof", 3, "0 (population), 1 (sample)"),
+    ("positive_dominant", "eps", -1.0, "[0, inf]"),
+    ("negative_dominant", "factor", 0.0, "(0, inf]"),
+    ("negative_dominant", "ddof", 3, "0 (population), 1 (sample)"),
+    ("negative_dominant", "eps", -1.0, "[0, inf]"),
+    ("running_mean", "decay", 1.5, "[0, 1]"),
+    ("running_mean", "initial", "half", "not a number"),
+    ("asym_rl", "delta", "small", "not a number"),
+    ("quantile", "tau", 1.5, "[0, 1]"),
+    ("mc_grpo", "scale", "std", "none, mad"),
+    ("mc_grpo", "eps", -1e-3, "[0, inf]"),
+    ("pass_at_k_chen", "k", 0, "[1, inf]"),
+    ("mix", "k", 0, "[1, inf]"),
+    ("pkpo", "k", 0, "[1, inf]"),
+    ("pkpo", "baseline", "mean", "none, leave_one_out"),
+    ("softmax", "beta", 0.0, "(0, inf]"),
+    ("rs_grpo", "beta", 0.0, "(0, inf]"),
+    ("log_mean_exp", "beta", -1.0, "(0, inf]"),
+    ("ha_dw", "scale", -1.0, "[0, inf]"),
+    ("ha_dw", "decay", 2.0, "[0, 1]"),
+    ("ha_dw", "initial", -0.5, "[0, 1]"),
+    ("ha_dw", "base", "ppo", "dr_grpo"),
+    ("ds_grpo", "success", -0.05, "[0, inf]"),
+    ("ds_grpo", "failure", -0.05, "[0, inf]"),
+    ("ds_grpo", "ddof", 3, "0 (population), 1 (sample)"),
+    ("ds_grpo", "eps", -1.0, "[0, inf]"),
+    ("unlikeliness", "beta", 1.5, "[0, 1]"),
+    ("unlikeliness", "ranking", "best", "paper, code"),
+    ("unlikeliness", "ddof", 3, "0 (population), 1 (sample)"),
+    ("unlikeliness", "eps", -1.0, "[0, inf]"),
+    ("t2t", "alpha", 1.5, "[0, 1]"),
+    ("t2t", "ddof", 3, "0 (population), 1 (sample)"),
+    ("t2t", "eps", -1.0, "[0, inf]"),
+    ("cw_grpo", "scope", "token", "group, batch"),
+    ("cw_grpo", "base", "ppo", "dr_grpo"),
+    ("entropy_advantage", "alpha", -0.4, "[0, inf]"),
+    ("entropy_advantage", "kappa", 0.0, "(0, inf]"),
+    ("entropy_advantage", "base", "ppo", "dr_grpo"),
     ("f_grpo", "gamma", np.float32(-0.5), "[0, inf]"),
     ("f_grpo", "gamma", True, "not a number"),
 ]
@@ -62,15 +114,27 @@ def test_the_table_of_ranges_misses_no_parameter() -> None:
 @pytest.mark.parametrize("name", REGISTRY)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_rewards_that_are_not_finite(name: str, value: float) -> None:
-    assert "NaN or infinity" in refusal(simlab.advantages, name, [*GROUP, value], old_logp=np.zeros((4, 1)))
+    assert "NaN or infinity" in refusal(simlab.advantages, name, [*GROUP, value], **TOKENS)
 
 
-@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.build().unit_rewards])
+@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.build().domain != "any"])
 @pytest.mark.parametrize("value", [-0.5, 1.5])
 def test_rewards_outside_the_domain_of_the_formula(name: str, value: float) -> None:
-    message = refusal(simlab.advantages, name, [*GROUP, value], old_logp=np.zeros((4, 1)))
+    message = refusal(simlab.advantages, name, [*GROUP, value], **TOKENS)
     assert f"{value:g}" in message
-    assert "[0, 1]" in message
+    assert "defined for rewards" in message
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_graded_rewards_are_taken_or_refused(name: str) -> None:
+    """A formula for rewards 0 and 1 alone refuses a half in words; all others take it."""
+    if REGISTRY[name].build().domain == "binary":
+        assert "hold 0.5; this estimator is defined for rewards 0 and 1" in refusal(
+            simlab.advantages, name, [*GROUP, 0.5], **TOKENS
+        )
+        assert "0 and 1" in REGISTRY[name].build.__doc__
+    else:
+        assert np.isfinite(simlab.advantages(name, [*GROUP, 0.5], **TOKENS)).all()
 
 
 @pytest.mark.parametrize(
@@ -86,14 +150,31 @@ def test_rewards_outside_the_domain_of_the_formula(name: str, value: float) -> N
         ({"mask": np.ones(3)}, "mask has dtype float64; allowed: bool"),
         ({"old_logp": np.zeros((2, 5))}, "old_logp has shape (1, 2, 5); allowed: 3 axes, the first two (1, 3)"),
         ({"old_logp": np.zeros(3)}, "old_logp has shape (1, 3); allowed: 3 axes, the first two (1, 3)"),
+        ({"entropy": np.zeros((2, 5))}, "entropy has shape (1, 2, 5); allowed: 3 axes, the first two (1, 3)"),
+        ({"token_mask": np.ones((2, 5), dtype=bool)}, "token_mask has shape (1, 2, 5); allowed: 3 axes"),
+        ({"token_mask": np.ones((3, 5))}, "token_mask has dtype float64; allowed: bool"),
+        (
+            {"old_logp": np.zeros((3, 5)), "token_mask": np.ones((3, 4), dtype=bool)},
+            "token_mask has 4 tokens a rollout; allowed: 5",
+        ),
+        ({"name": "cw_grpo", "old_logp": [[0.0, math.nan], [0.0, 0.0], [0.0, 0.0]]}, "old_logp holds NaN"),
+        ({"name": "cw_grpo", "old_logp": [[0.0, 1.0], [0.0]]}, "old_logp given as ragged lists"),
+        ({"name": "entropy_advantage"}, "rollouts carry no entropy, which this method needs"),
         ({"name": "fade"}, "rollouts carry no old_logp"),
-        ({"name": "ppo"}, "estimator = 'ppo' is unknown; allowed: a_grae, asym_grpo, dr_grpo"),
+        ({"name": "ppo"}, "estimator = 'ppo' is unknown; allowed: a_grae, asym_grpo, asym_power"),
         ({"gamma": 1.0}, "dr_grpo has no parameter 'gamma'; it takes: none"),
         ({"name": chain(center()), "gamma": 1.0}, "parameters ['gamma'] belong to a named estimator"),
     ],
 )
 def test_arguments_that_fit_no_batch(arguments: dict[str, Any], message: str) -> None:
     assert message in refusal(simlab.advantages, **{"name": "dr_grpo", "rewards": GROUP, **arguments})
+
+
+def test_absent_tokens_are_not_checked() -> None:
+    logp, mask = [[-1.0, math.nan], [-1.0, -2.0]], [[True, False], [True, True]]
+    found = simlab.advantages("cw_grpo", [1.0, 0.0], old_logp=logp, token_mask=mask)
+    assert np.isfinite(found).all()
+    assert found[0, 1] == 0
 
 
 def test_absent_rollouts_are_not_checked() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simlab import Rollouts, advantages
-from simlab.estimators import REGISTRY, center
+from simlab.estimators import center
 from simlab.estimators.baseline import BASELINES
 
 
@@ -22,7 +22,11 @@ def groups(low: float, high: float) -> st.SearchStrategy[np.ndarray]:
 EIGHTHS = st.lists(st.integers(0, 8), min_size=1, max_size=12).map(lambda values: np.array(values) / 8)
 
 # Weights that compare a rollout with its group.
-COMPARING = ["dr_grpo", "grpo", "rloo", "maxrl", "power_alpha", "a_grae"]
+COMPARING = [
+    "dr_grpo", "grpo", "rloo", "maxrl", "power_alpha", "a_grae", "skew_r", "power_norm", "easy_power", "asym_power",
+    "hard_focused", "easy_focused", "positive_dominant", "negative_dominant", "quantile", "mc_grpo", "relu", "softmax",
+    "rs_grpo", "log_mean_exp", "ha_dw",
+]  # fmt: skip
 
 
 def assert_sums_to_zero(weights: np.ndarray) -> None:
@@ -37,6 +41,9 @@ def assert_sums_to_zero(weights: np.ndarray) -> None:
         ("grpo", {"ddof": 1, "eps": 0.0}),
         ("rloo", {}),
         ("f_grpo", {"gamma": 0.5}),
+        ("skew_r", {}),
+        ("softmax", {"beta": 0.01}),
+        ("rs_grpo", {"beta": 0.01}),
     ],
 )
 @given(rewards=groups(-1e3, 1e3))
@@ -45,13 +52,13 @@ def test_mean_centred_weights_sum_to_zero(name: str, parameters: dict[str, Any],
     assert_sums_to_zero(advantages(name, rewards, **parameters))
 
 
-@pytest.mark.parametrize("name", ["maxrl", "power_alpha"])
+@pytest.mark.parametrize("name", ["maxrl", "power_alpha", "easy_power", "power_norm", "hard_focused", "rs_grpo"])
 @given(rewards=groups(0, 1))
 def test_mean_centred_weights_of_unit_rewards_sum_to_zero(name: str, rewards: np.ndarray) -> None:
     assert_sums_to_zero(advantages(name, rewards))
 
 
-@pytest.mark.parametrize("name", ["dr_grpo", "grpo", "rloo", "maxrl"])
+@pytest.mark.parametrize("name", ["dr_grpo", "grpo", "rloo", "maxrl", "softmax", "rs_grpo", "pass_at_k_chen"])
 def test_rounding_of_the_mean_does_not_add_up_over_a_large_group(name: str) -> None:
     """One failure in ten thousand: the float32 mean is wrong by 1e-8, which ten thousand successes repeat."""
     rewards = np.ones(10_007, dtype=np.float32)
@@ -65,19 +72,6 @@ def test_rloo_is_dr_grpo_times_g_over_g_minus_one(rewards: np.ndarray) -> None:
     size = len(rewards)
     expected = advantages("dr_grpo", rewards) * (size / max(size - 1, 1))
     np.testing.assert_array_equal(advantages("rloo", rewards), expected)
-
-
-@given(base=st.sampled_from(sorted(REGISTRY)), rewards=EIGHTHS)
-def test_f_grpo_at_gamma_zero_is_its_base(base: str, rewards: np.ndarray) -> None:
-    old_logp = -np.ones((len(rewards), 1))
-    focal = advantages("f_grpo", rewards, gamma=0.0, base=base, old_logp=old_logp)
-    np.testing.assert_array_equal(focal, advantages(base, rewards, old_logp=old_logp))
-
-
-@pytest.mark.parametrize(("name", "parameters"), [("asym_grpo", {"delta": 1.0}), ("power_alpha", {"alpha": 1.0})])
-@given(rewards=groups(0, 1))
-def test_balanced_weights_are_dr_grpo(name: str, parameters: dict[str, Any], rewards: np.ndarray) -> None:
-    np.testing.assert_array_equal(advantages(name, rewards, **parameters), advantages("dr_grpo", rewards))
 
 
 @pytest.mark.parametrize("ddof", [0, 1])

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference_cases import CASES, SEQUENCES, TOLERANCE, assert_close, check_against_reference, record, run
+from reference_cases import CASES, SHAPES, TOLERANCE, assert_close, check_against_reference, record, run, sequences
 from references import REFERENCES
 
 from simlab import Rollouts, estimator
 from simlab.estimators import REGISTRY
 
 each_case = pytest.mark.parametrize(("name", "parameters"), CASES)
-each_shape = pytest.mark.parametrize("shape", SEQUENCES)
+each_shape = pytest.mark.parametrize("shape", SHAPES)
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCE)
 
 
@@ -37,12 +37,12 @@ def test_under_jit_and_vmap(name: str, parameters: dict[str, Any], dtype: str) -
 
     The contract holds batches without masks to NumPy's numbers under ``jit``.
     """
-    chosen, sequences = estimator(name, **parameters), SEQUENCES["ragged"]
+    chosen, several = estimator(name, **parameters), sequences(name, "ragged")
     with jax.enable_x64(dtype == "float64"):
-        records = [[record(step, "ragged", jnp, dtype) for step in sequence] for sequence in sequences]
+        records = [[record(step, "ragged", jnp, dtype) for step in sequence] for sequence in several]
         stacked: list[Rollouts] = jax.tree.map(lambda *arrays: jnp.stack(arrays), *records)
         histories = jax.jit(jax.vmap(lambda batches: run(chosen, batches)))(stacked)
     assert all(advantages.dtype == dtype for advantages in histories)
-    for index, sequence in enumerate(sequences):
+    for index, sequence in enumerate(several):
         history = [advantages[index] for advantages in histories]
-        assert_close(history, REFERENCES[name](sequence, **parameters), dtype)
+        assert_close(name, history, REFERENCES[name](sequence, **parameters), dtype)

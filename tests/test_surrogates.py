@@ -12,7 +12,23 @@ import pytest
 
 from simlab import Rollouts
 from simlab.errors import InputError
-from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, aggregation_weights, cispo, ppo_clip, surrogate
+from simlab.surrogates import (
+    AGGREGATIONS,
+    SURROGATES,
+    Surrogate,
+    aggregation_weights,
+    casp,
+    cispo,
+    clip_cov,
+    clip_higher,
+    dual_clip,
+    entropy_bonus,
+    kl_cov,
+    kl_penalty,
+    ppo_clip,
+    sequence_clip,
+    surrogate,
+)
 
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
 RATIOS = [1e-3, 0.3, 0.75, 0.85, 1.0, 1.1, 1.25, 1.5, 2.9, 5.5, 7.0, 1e3]
@@ -32,10 +48,24 @@ def reinforce_objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
     return advantage * logp
 
 
+def unclipped_objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+    return jnp.exp(logp - old_logp) * advantage
+
+
 def clip_objective(eps_low: float, eps_high: float) -> Objective:
     def objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
         ratio = jnp.exp(logp - old_logp)
         return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - eps_low, 1 + eps_high) * advantage)
+
+    return objective
+
+
+def dual_clip_objective(eps_low: float, eps_high: float, cap: float) -> Objective:
+    once = clip_objective(eps_low, eps_high)
+
+    def objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+        clipped = once(logp, old_logp, advantage)
+        return jnp.where(advantage < 0, jnp.maximum(clipped, cap * advantage), clipped)
 
     return objective
 
@@ -48,20 +78,28 @@ def cispo_objective(eps_low: float, eps_high: float) -> Objective:
     return objective
 
 
-# The defaults are checked against the papers' constants: PPO's .2 and CISPO's [0, 6].
+# The defaults are checked against the published constants: PPO's .2, DAPO's .2 and .28, dual clip's 3, CISPO's [0, 6].
 OBJECTIVES: list[tuple[str, dict[str, float], Objective]] = [
     ("reinforce", {}, reinforce_objective),
+    ("unclipped", {}, unclipped_objective),
     ("ppo_clip", {}, clip_objective(0.2, 0.2)),
     ("ppo_clip", {"eps_high": 0.28}, clip_objective(0.2, 0.28)),
     ("ppo_clip", {"eps_low": 1.0, "eps_high": 2.0}, clip_objective(1.0, 2.0)),
+    ("clip_higher", {}, clip_objective(0.2, 0.28)),
+    ("clip_higher", {"eps_low": 0.1, "eps_high": 0.6}, clip_objective(0.1, 0.6)),
+    ("dual_clip", {}, dual_clip_objective(0.2, 0.2, 3.0)),
+    ("dual_clip", {"eps_high": 0.28, "cap": 6.0}, dual_clip_objective(0.2, 0.28, 6.0)),
+    ("dual_clip", {"eps_low": 1.0, "eps_high": 2.0, "cap": 1.05}, dual_clip_objective(1.0, 2.0, 1.05)),
     ("cispo", {}, cispo_objective(1.0, 5.0)),
     ("cispo", {"eps_low": 0.2, "eps_high": 0.28}, cispo_objective(0.2, 0.28)),
 ]
+# These read more than one token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
+BEYOND_THE_TOKEN = {"sequence_clip", "clip_cov", "kl_cov", "casp"}
 each_objective = pytest.mark.parametrize(("name", "parameters", "objective"), OBJECTIVES)
 
 
 def test_no_surrogate_is_without_an_objective() -> None:
-    assert {name for name, *_ in OBJECTIVES} == set(SURROGATES)
+    assert {name for name, *_ in OBJECTIVES} == set(SURROGATES) - BEYOND_THE_TOKEN
 
 
 @each_objective
@@ -91,23 +129,46 @@ def test_dtype_is_kept_and_advantages_broadcast(
     np.testing.assert_array_equal(np.asarray(coefficient), np.full((2, 3, 4), 0.5))
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [("reinforce", 2.0), ("ppo_clip", 0.0), ("cispo", 12.0)])
-def test_a_ratio_that_overflowed_stays_bounded(chosen: str, expected: float) -> None:
-    coefficient = surrogate(chosen).coefficient(np.full((1, 1, 1), np.inf), np.full((1, 1, 1), 2.0), ROLLOUTS)
+@pytest.mark.parametrize(
+    ("chosen", "advantage", "expected"),
+    [
+        ("reinforce", 2.0, 2.0),
+        ("ppo_clip", 2.0, 0.0),
+        ("clip_higher", 2.0, 0.0),
+        ("cispo", 2.0, 12.0),
+        ("dual_clip", 2.0, 0.0),
+        ("dual_clip", -2.0, 0.0),
+    ],
+)
+def test_a_ratio_that_overflowed_stays_bounded(chosen: str, advantage: float, expected: float) -> None:
+    coefficient = surrogate(chosen).coefficient(np.full((1, 1, 1), np.inf), np.full((1, 1, 1), advantage), ROLLOUTS)
     np.testing.assert_array_equal(coefficient, [[[expected]]])
 
 
-@pytest.mark.parametrize("build", [ppo_clip, cispo])
-@pytest.mark.parametrize(
-    ("parameter", "value", "allowed"),
-    [
-        ("eps_low", -0.1, "[0, 1]"),
-        ("eps_low", 1.1, "[0, 1]"),
-        ("eps_high", -0.1, "[0, inf]"),
-        ("eps_high", math.nan, "[0, inf]"),
-    ],
-)
-def test_bounds_outside_their_range(
+def test_dual_clip_differs_from_ppo_clip_above_its_cap_on_failures_alone() -> None:
+    ratio, advantages = np.reshape(RATIOS, (-1, 1, 1)), np.reshape(ADVANTAGES, (1, -1, 1))
+    once, twice = (surrogate(name).coefficient(ratio, advantages, ROLLOUTS) for name in ("ppo_clip", "dual_clip"))
+    np.testing.assert_array_equal(once != twice, (ratio > 3) & (advantages < 0))
+
+
+BUILDERS_WITH_BOUNDS = (ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, casp)
+OUTSIDE: list[tuple[Callable[..., Surrogate], str, float, str]] = [
+    *((build, "eps_low", value, "[0, 1]") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, 1.1)),
+    *((build, "eps_high", value, "[0, inf]") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, math.nan)),
+    *((dual_clip, "cap", value, "(1, inf]") for value in (1.0, 0.5, math.nan)),
+    *((build, "share", value, "[0, 1]") for build in (clip_cov, kl_cov) for value in (-1e-9, 1.5, math.nan)),
+    *((clip_cov, parameter, math.nan, "[-inf, inf]") for parameter in ("low", "high")),
+    (kl_cov, "penalty", -1.0, "[0, inf]"),
+    *((casp, parameter, value, "[0, 1]") for parameter in ("alpha", "quantile") for value in (-0.1, 1.1, math.nan)),
+    (casp, "candidates", 0, "[1, inf]"),
+    (casp, "top_penalty", -1.1, "[0, inf]"),
+    (kl_penalty, "coefficient", -1e-3, "[0, inf]"),
+    (entropy_bonus, "coefficient", math.nan, "[-inf, inf]"),
+]
+
+
+@pytest.mark.parametrize(("build", "parameter", "value", "allowed"), OUTSIDE)
+def test_parameters_outside_their_range(
     build: Callable[..., Surrogate], parameter: str, value: float, allowed: str
 ) -> None:
     with pytest.raises(InputError) as refusal:
@@ -115,10 +176,35 @@ def test_bounds_outside_their_range(
     assert str(refusal.value) == f"{parameter} = {value} is outside its range {allowed}"
 
 
-def test_unknown_surrogate_and_unknown_need() -> None:
-    with pytest.raises(InputError, match=r"surrogate = 'gspo' is unknown; allowed: cispo, ppo_clip, reinforce$"):
+@pytest.mark.parametrize(
+    ("build", "parameters", "message"),
+    [
+        (clip_cov, {"low": 3.0, "high": 2.0}, "low = 3.0 is above high = 2.0; allowed: low up to high"),
+        (casp, {"weights": "softmax"}, "weights = 'softmax' is unknown; allowed: uniform, proportional"),
+        (kl_penalty, {"form": "k4"}, "form = 'k4' is unknown; allowed: k1, k2, k3"),
+        (entropy_bonus, {"coefficient": "0.1"}, "coefficient = '0.1' is not a number"),
+        (kl_cov, {"penalty": None}, "penalty = None is not a number"),
+    ],
+)
+def test_parameters_that_are_no_choice_or_no_number(
+    build: Callable[..., Surrogate], parameters: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as refusal:
+        build(**parameters)
+    assert str(refusal.value) == message
+
+
+def test_an_unknown_name_or_parameter_names_what_is_known() -> None:
+    with pytest.raises(InputError) as refusal:
         surrogate("gspo")
-    with pytest.raises(InputError, match=r"a surrogate needs \['value'\]; allowed: "):
+    assert str(refusal.value) == f"surrogate = 'gspo' is unknown; allowed: {', '.join(sorted(SURROGATES))}"
+    with pytest.raises(InputError) as refusal:
+        surrogate("ppo_clip", cap=2.0)
+    assert str(refusal.value) == "ppo_clip has no parameter 'cap'; it takes: eps_low, eps_high"
+
+
+def test_a_surrogate_that_needs_what_rollouts_never_carry() -> None:
+    with pytest.raises(InputError, match=r"a surrogate needs \['value'\]; allowed: \['entropy', .*'topn_logp'\]$"):
         Surrogate(lambda ratio, advantages, rollouts: ratio, needs=frozenset({"value"}))
 
 

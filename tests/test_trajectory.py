@@ -49,6 +49,13 @@ BOUNDED = {
     "update_rule": "simulator_literal",
     "gradient_steps": 4,
 }
+CANDIDATES = {
+    "estimator": "dr_grpo",
+    "surrogate": "casp",
+    "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
+    "optimizer_parameters": {"learning_rate": 2.0},
+    "gradient_steps": 3,
+}
 SETTINGS = {
     "theorem": THEOREM,
     "theorem, hot": THEOREM | {"temperature": 1.7},
@@ -59,6 +66,8 @@ SETTINGS = {
     "ppo_clip, hot": CLIPPED | {"temperature": 1.3},
     "cispo": BOUNDED,
     "cispo, cold": BOUNDED | {"temperature": 0.5},
+    "casp": CANDIDATES,
+    "casp, hot": CANDIDATES | {"temperature": 1.4, "optimizer": "adam", "optimizer_parameters": ADAM},
     "fade": {
         "estimator": "fade",
         "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5},

@@ -155,7 +155,8 @@ def test_an_installed_package_has_no_checkout(tmp_path, monkeypatch):
 
 
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
-    assert [tag for tag in known_tags(roots()) if tag.split(":")[0] not in PAPERS] == []
+    of_users = {"own:signed-power"}  # tests/own_estimator.py stands for a package of theirs
+    assert {tag for tag in known_tags(roots()) if tag.split(":")[0] not in PAPERS} == of_users
 
 
 def test_every_tag_written_in_the_package_leads_back_to_its_line():

@@ -11,12 +11,15 @@ from typing import Any
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_choice
 from simlab.rollouts import FIELDS, Array, Rollouts
 
 Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
 State = Any
 PlainLink = Callable[[Array, Rollouts], Array]
+
+# The rewards for which a formula is defined, from the widest domain to the narrowest.
+DOMAINS = {"any": "finite numbers", "unit": "rewards in [0, 1]", "binary": "rewards 0 and 1"}
 
 
 @dataclass(frozen=True)
@@ -27,22 +30,30 @@ class Link:
         update: ``(advantages, rollouts, state) -> (advantages, state)``.
         init: ``() -> state``, a tuple of floats; ``()`` for a link without memory.
         needs: fields of ``Rollouts`` that the link reads.
-        unit_rewards: whether the formula is defined only for rewards in [0, 1].
+        domain: the rewards for which the formula is defined, one of ``DOMAINS``.
     """
 
     update: Callable[[Array, Rollouts, State], tuple[Array, State]]
     init: Callable[[], State] = tuple
     needs: frozenset[str] = frozenset({"rewards"})
-    unit_rewards: bool = False
+    domain: str = "any"
+
+    def __post_init__(self) -> None:
+        check_choice("domain", self.domain, DOMAINS)
 
 
-def stateless(function: PlainLink, *, needs: frozenset[str] = frozenset(), unit_rewards: bool = False) -> Link:
+def stateless(function: PlainLink, *, needs: frozenset[str] = frozenset(), domain: str = "any") -> Link:
     """A link without memory from ``function(advantages, rollouts) -> advantages``."""
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         return function(advantages, rollouts), state
 
-    return Link(update, needs=needs | {"rewards"}, unit_rewards=unit_rewards)
+    return Link(update, needs=needs | {"rewards"}, domain=domain)
+
+
+def weigh(advantages: Array, weight: Array) -> Array:
+    """Advantages (P, G) or (P, G, T) times a weight of each group, (P, 1), or of each rollout, (P, G)."""
+    return advantages * (weight if weight.ndim == advantages.ndim else weight[..., None])
 
 
 @dataclass(frozen=True)
@@ -57,9 +68,9 @@ class Estimator:
         return frozenset({"rewards"}).union(*(link.needs for link in self.links))
 
     @property
-    def unit_rewards(self) -> bool:
-        """Whether rewards must lie in [0, 1] for the formula to be defined."""
-        return any(link.unit_rewards for link in self.links)
+    def domain(self) -> str:
+        """The narrowest domain of its links: the rewards for which the formula is defined."""
+        return max((link.domain for link in self.links), key=list(DOMAINS).index, default="any")
 
     def init(self) -> State:
         """The state before the first batch: one entry a link."""
@@ -76,6 +87,19 @@ class Estimator:
             present = rollouts.mask if advantages.ndim == 2 else rollouts.mask[..., None]
             advantages = xp.where(present, advantages, xp.zeros_like(advantages))
         return advantages, tuple(following)
+
+
+def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declared: Any) -> Link:
+    """The advantages that ``inner`` gives for other rewards, ``shape(rollouts)``, (P, G).
+
+    ``declared`` is what ``shape`` itself asks for: ``needs`` and ``domain``, as in ``Link``.
+    """
+
+    def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
+        return inner.update(rollouts._replace(rewards=shape(rollouts)), state)
+
+    link = stateless(lambda advantages, rollouts: advantages, **declared)
+    return Link(update, inner.init, link.needs | inner.needs, link.domain)
 
 
 def chain(*stages: Link | Estimator | PlainLink) -> Estimator:

@@ -1,10 +1,10 @@
-"""Links that weigh a whole group by how many of its rollouts are correct."""
+"""Links that weigh a whole group by how many of its rollouts are correct, or by its mean reward."""
 
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
-from simlab.estimators.base import Link, stateless
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, solve_rate
+from simlab.estimators.base import Link, stateless, weigh
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, is_correct, solve_rate
 
 
 def focal(gamma: Scalar = 1.0) -> Link:
@@ -14,11 +14,7 @@ def focal(gamma: Scalar = 1.0) -> Link:
         InputError: for a negative ``gamma``.
     """
     check_range("gamma", gamma, 0)
-
-    def weigh(advantages: Array, rollouts: Rollouts) -> Array:
-        return advantages * (1 - solve_rate(rollouts)) ** gamma
-
-    return stateless(weigh)
+    return stateless(lambda advantages, rollouts: weigh(advantages, (1 - solve_rate(rollouts)) ** gamma))
 
 
 def power(alpha: Scalar = 2.0) -> Link:
@@ -29,10 +25,71 @@ def power(alpha: Scalar = 2.0) -> Link:
     """
     check_range("alpha", alpha, 1)
 
-    def weigh(advantages: Array, rollouts: Rollouts) -> Array:
-        return advantages * (1 - group_mean(rollouts.rewards, rollouts)) ** (alpha - 1)
+    def hard(advantages: Array, rollouts: Rollouts) -> Array:
+        return weigh(advantages, (1 - group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
 
-    return stateless(weigh, unit_rewards=True)
+    return stateless(hard, domain="unit")
+
+
+def easy_power_weight(alpha: Scalar = 2.0) -> Link:
+    """Multiply by mean(r)^(alpha - 1), 0^0 being 1: the twin of ``power`` for easy groups ``[fade:easy-power]``.
+
+    Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for ``alpha`` below 1, where the weight of an unsolved group is infinite.
+    """
+    check_range("alpha", alpha, 1)
+
+    def easy(advantages: Array, rollouts: Rollouts) -> Array:
+        return weigh(advantages, group_mean(rollouts.rewards, rollouts) ** (alpha - 1))
+
+    return stateless(easy, domain="unit")
+
+
+def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Link:
+    """Multiply correct rollouts by (1 - m)^(alpha_success - 1) and others by m^(alpha_failure - 1), m = mean(r).
+
+    ``[fade:asym-power]``; 0^0 is 1. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for an exponent below 1, where a weight is infinite.
+    """
+    check_range("alpha_success", alpha_success, 1)
+    check_range("alpha_failure", alpha_failure, 1)
+
+    def split(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        mean = group_mean(rollouts.rewards, rollouts)
+        success, failure = (1 - mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
+        return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
+
+    return stateless(split, domain="unit")
+
+
+FOCUSES = ("hard", "easy")
+
+
+def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
+    """Multiply by gamma / sqrt(p) (``on="hard"``) or gamma / sqrt(1 - p) (``"easy"``), p the solve rate.
+
+    A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are.
+
+    Raises:
+        InputError: for an unknown ``on`` or a negative ``gamma``.
+    """
+    check_choice("on", on, FOCUSES)
+    check_range("gamma", gamma, 0)
+
+    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        p = solve_rate(rollouts)
+        mixed = (p > 0) & (p < 1)
+        p = xp.where(mixed, p, xp.full_like(p, 0.5))
+        weight = gamma / xp.sqrt(p if on == "hard" else 1 - p)
+        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
+
+    return stateless(rescale)
 
 
 EASY_TERMS = ("paper", "code")
@@ -51,13 +108,13 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
     """
     check_choice("easy_term", easy_term, EASY_TERMS)
 
-    def weigh(advantages: Array, rollouts: Rollouts) -> Array:
+    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         omega, p = batch_mean(rollouts.rewards, rollouts), solve_rate(rollouts)
         mixed = (p > 0) & (p < 1)
         p = xp.where(mixed, p, xp.full_like(p, 0.5))
         easy = xp.sqrt(1 - p) if easy_term == "paper" else 1 - xp.sqrt(p) + 1e-6
         weight = omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
-        return advantages * xp.where(mixed, weight, xp.ones_like(weight))
+        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
 
-    return stateless(weigh, unit_rewards=True)
+    return stateless(rescale, domain="unit")

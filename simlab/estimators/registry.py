@@ -10,17 +10,22 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, build
-from simlab.estimators.base import Estimator
+from simlab.estimators.base import DOMAINS, Estimator
 from simlab.rollouts import Array, Rollouts, check_rollouts
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A named estimator: its constructor, and its tag, the place in the paper that defines it."""
+    """A named estimator: its constructor, its tag (the place in the paper that defines it), and its formula.
+
+    In formulas r_i is the reward of a rollout, and mean, std and the like run over its group; p is the solve rate,
+    q = 1 - p, s the number of correct rollouts, F of incorrect ones, and G of all.
+    """
 
     name: str
     tag: str
     build: Callable[..., Estimator]
+    formula: str = ""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -37,7 +42,7 @@ _REGISTRY: dict[str, Registered] = {}
 REGISTRY: Mapping[str, Registered] = MappingProxyType(_REGISTRY)
 
 
-def register(tag: str) -> Callable[[Callable[..., Estimator]], Callable[..., Estimator]]:
+def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]], Callable[..., Estimator]]:
     """Decorator that lists a constructor under its own name.
 
     Raises:
@@ -45,7 +50,7 @@ def register(tag: str) -> Callable[[Callable[..., Estimator]], Callable[..., Est
     """
 
     def add(constructor: Callable[..., Estimator]) -> Callable[..., Estimator]:
-        entry = Registered(constructor.__name__, tag, constructor)
+        entry = Registered(constructor.__name__, tag, constructor, formula)
         if entry.name in _REGISTRY:
             raise InputError(f"estimator {entry.name!r} is registered already; choose another name")
         if bare := [name for name, default in entry.parameters.items() if default is inspect.Parameter.empty]:
@@ -75,6 +80,8 @@ def advantages(
     *,
     mask: Array | None = None,
     old_logp: Array | None = None,
+    entropy: Array | None = None,
+    token_mask: Array | None = None,
     **parameters: Any,
 ) -> Array:
     """Advantages of one batch, in the shape and array library of ``rewards``.
@@ -84,11 +91,13 @@ def advantages(
         rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
         mask: true where a rollout exists, in the shape of ``rewards``.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
+        entropy: (..., T) entropies of the sampling policy, likewise.
+        token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
         parameters: of the named estimator.
 
     Raises:
-        InputError: for an unknown name or parameter, rewards that are not finite or (for some estimators) outside
-            [0, 1], or arrays of the wrong shape.
+        InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
+            formula (some are for rewards in [0, 1], some for 0 and 1 only), or arrays of the wrong shape.
 
     >>> import numpy as np
     >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
@@ -98,7 +107,12 @@ def advantages(
         raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
     chosen = name if isinstance(name, Estimator) else estimator(name, **parameters)
     rewards = _as_float_array(_from_lists("rewards", rewards, float))
-    mask, old_logp = _from_lists("mask", mask, bool), _from_lists("old_logp", old_logp, float)
+    fields = {
+        "old_logp": _from_lists("old_logp", old_logp, float),
+        "entropy": _from_lists("entropy", entropy, float),
+        "mask": _from_lists("mask", mask, bool),
+        "token_mask": _from_lists("token_mask", token_mask, bool),
+    }
     if rewards.ndim not in (1, 2):
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")
     one_group = rewards.ndim == 1
@@ -106,19 +120,28 @@ def advantages(
     def batched(array: Array | None) -> Array | None:
         return array[None, ...] if one_group and array is not None else array
 
-    rollouts = Rollouts(batched(rewards), old_logp=batched(old_logp), mask=batched(mask))
+    rollouts = Rollouts(batched(rewards), **{name: batched(field) for name, field in fields.items()})
     check_rollouts(rollouts, chosen.needs)
-    check_reward_range(chosen, rewards if mask is None else rewards[mask])
+    check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]])
     result, _ = chosen.update(rollouts, chosen.init())
     return result[0, ...] if one_group else result
 
 
-def check_reward_range(chosen: Estimator, rewards: Array) -> None:
-    """Raise ``InputError`` if the estimator is defined only for rewards in [0, 1] and these are not."""
+def check_domain(chosen: Estimator, rewards: Array) -> None:
+    """Raise ``InputError`` if the estimator's formula is not defined for these rewards."""
+    if chosen.domain == "any":
+        return
     xp = array_namespace(rewards)
-    if chosen.unit_rewards and bool(xp.any((rewards < 0) | (rewards > 1))):
+    outside = (rewards < 0) | (rewards > 1)
+    if chosen.domain == "binary":
+        outside = outside | ((rewards != 0) & (rewards != 1))
+    if bool(xp.any(outside)):
         low, high = float(xp.min(rewards)), float(xp.max(rewards))
-        raise InputError(f"rewards span [{low:g}, {high:g}]; this estimator is defined for rewards in [0, 1]")
+        first = float(rewards[outside][0])
+        raise InputError(
+            f"rewards span [{low:g}, {high:g}] and hold {first:g}; "
+            f"this estimator is defined for {DOMAINS[chosen.domain]}"
+        )
 
 
 def _from_lists(name: str, values: Any, dtype: type) -> Array:

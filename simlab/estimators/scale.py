@@ -1,9 +1,10 @@
-"""Links that divide the advantages of a group by one number."""
+"""Links that scale the advantages of a group by one number. No scale is no link."""
 
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range
-from simlab.estimators.base import Link, stateless
+from simlab.estimators.base import Link, stateless, weigh
+from simlab.order import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 
 
@@ -14,6 +15,12 @@ def _divide(advantages: Array, scale: Array) -> Array:
     return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
 
 
+def check_ddof(ddof: int) -> None:
+    """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
+    if ddof not in (0, 1):
+        raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
+
+
 def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's.
 
@@ -22,8 +29,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     Raises:
         InputError: for ``ddof`` other than 0 or 1, or a negative ``eps``.
     """
-    if ddof not in (0, 1):
-        raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
+    check_ddof(ddof)
     check_range("eps", eps, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
@@ -32,10 +38,58 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     return stateless(divide)
 
 
+def multiply_by_std(ddof: int = 0) -> Link:
+    """A std(r), which for rewards 0 and 1 is A sqrt(p (1 - p)) ``[fade:skew-r]``.
+
+    Raises:
+        InputError: for ``ddof`` other than 0 or 1.
+    """
+    check_ddof(ddof)
+    return stateless(lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)))
+
+
 def divide_by_mean() -> Link:
     """A / mean(r), and 0 where the mean is 0 ``[fade:maxrl]``. Defined for rewards in [0, 1]."""
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         return _divide(advantages, group_mean(rollouts.rewards, rollouts))
 
-    return stateless(divide, unit_rewards=True)
+    return stateless(divide, domain="unit")
+
+
+def divide_by_mad(eps: Scalar = 1e-3) -> Link:
+    """A / (MAD(r) + eps), MAD the median of abs(r - median(r)) ``[fade:mc-grpo]``; both medians are the lower ones.
+
+    For rewards 0 and 1 the MAD is 0 in every group, since more than half of it, or half, lies at the median: the
+    advantage is then A / eps. With ``eps`` 0 such a group gets 0.
+
+    Raises:
+        InputError: for a negative ``eps``.
+    """
+    check_range("eps", eps, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
+        return _divide(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
+
+    return stateless(divide)
+
+
+def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
+    """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. For rewards in [0, 1].
+
+    Raises:
+        InputError: for a negative ``gamma``.
+    """
+    check_range("gamma", gamma, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        mean = group_mean(rollouts.rewards, rollouts)
+        variance = mean * (1 - mean)
+        positive = variance > 0
+        power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
+        return _divide(advantages, xp.where(positive, power, xp.zeros_like(power)))
+
+    return stateless(divide, domain="unit")

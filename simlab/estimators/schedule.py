@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from array_api_compat import array_namespace
 
-from simlab.errors import check_range
-from simlab.estimators.base import Link
-from simlab.estimators.baseline import baseline_mean
+from simlab.errors import check_choice, check_range
+from simlab.estimators.base import Estimator, Link, chain, weigh
+from simlab.estimators.baseline import baseline_mean, center
+from simlab.estimators.registry import register
 from simlab.estimators.sign import divide_negative
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, sequence_mean_logp
 
@@ -47,6 +48,7 @@ def fade_schedule(
     check_range("alpha_max", alpha_max, 1)
     check_range("delta_min", delta_min, 0, 1, open_low=True)
     check_range("beta", beta, 0, 1)
+    check_choice("baseline", baseline, ("mean", "batch_mean"))
     if target_entropy is not None:
         check_range("target_entropy", target_entropy, 0)
 
@@ -73,6 +75,29 @@ def fade_schedule(
         target = state.initial_entropy / 2 if target_entropy is None else target_entropy
         delta = _clamp(1 + state.entropy - target, delta_min, 1.0)
         weight = (1 - baseline_mean(rollouts.rewards, rollouts, baseline)) ** (alpha - 1)
-        return divide_negative(centered * weight, delta), state
+        return divide_negative(weigh(centered, weight), delta), state
 
-    return Link(update, FadeState, frozenset({"rewards", "old_logp"}), unit_rewards=True)
+    return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit")
+
+
+@register("fade:eq-11", "(1 - m)^(alpha - 1) (r_i - m), divided by delta where negative, m = mean(r)")
+def fade(
+    alpha_max: Scalar = 3.0,
+    delta_min: Scalar = 0.3,
+    beta: Scalar = 0.02,
+    target_entropy: Scalar | None = None,
+    baseline: str = "mean",
+) -> Estimator:
+    """FADE: Power-alpha with divided failures, both scheduled by running averages; for rewards in [0, 1].
+
+    ``beta`` 0.02 is Algorithm 2's printed constant, x <- beta x + (1 - beta) x_batch, and hardly averages; 0.98 is
+    the other reading. The printed mean runs over the batch (``baseline="batch_mean"``); the masses that the paper
+    derives from it need the mean of the prompt's group, the default. Groups of equal rewards get 0 (unless they are
+    compared with the batch); in a batch without a correct rollout every group is one, and alpha goes to its maximum.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("fade", np.array([1.0, 0.0]), old_logp=np.array([[-1.0], [-1.0]]), target_entropy=1.5)
+    array([ 0.35355339, -0.70710678])
+    """
+    schedule = fade_schedule(alpha_max, delta_min, beta, target_entropy, baseline)
+    return chain(center(baseline), schedule)

@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.base import Link, stateless
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, is_correct
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, is_correct, solve_rate
 
 
 def divide_negative(advantages: Array, delta: Scalar) -> Array:
@@ -21,6 +21,46 @@ def divide_failures(delta: Scalar = 1.0) -> Link:
     """
     check_range("delta", delta, 0, open_low=True)
     return stateless(lambda advantages, rollouts: divide_negative(advantages, delta))
+
+
+def multiply_positive(factor: Scalar = 10.0) -> Link:
+    """Multiply positive advantages by ``factor``: A-GRAE's first control ``[a-grae:control-1]``.
+
+    Raises:
+        InputError: for a negative ``factor``.
+    """
+    check_range("factor", factor, 0)
+
+    def multiply(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        return xp.where(advantages > 0, advantages * factor, advantages)
+
+    return stateless(multiply)
+
+
+def keep_positive() -> Link:
+    """max(0, A) ``[fade:relu]``."""
+
+    def clamp(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        return xp.where(advantages > 0, advantages, xp.zeros_like(advantages))
+
+    return stateless(clamp)
+
+
+def contrast() -> Link:
+    """Replace the advantage by 1 on success and -p / (1 - p) on failure ``[fade:binary-contrastive]``.
+
+    p is the solve rate, so that a solved group gets 1 and an unsolved one 0. Defined for rewards 0 and 1.
+    """
+
+    def replace(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        p = solve_rate(rollouts)
+        failures = xp.where(p < 1, 1 - p, xp.ones_like(p))
+        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / failures)
+
+    return stateless(replace, domain="binary")
 
 
 def attenuate_successes(alpha: Scalar = 1.0) -> Link:
@@ -40,7 +80,7 @@ def attenuate_successes(alpha: Scalar = 1.0) -> Link:
         share = xp.where(share < 1, share, xp.ones_like(share))
         return xp.where(advantages > 0, advantages * share, advantages)
 
-    return stateless(attenuate, unit_rewards=True)
+    return stateless(attenuate, domain="unit")
 
 
 def outcome(success: Scalar, failure: Scalar) -> Link:

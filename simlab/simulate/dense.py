@@ -19,9 +19,11 @@ from simlab.simulate.optimizers import optimizer
 from simlab.simulate.policy import Policy, softmax
 from simlab.simulate.sampling import draw
 from simlab.simulate.update import UPDATE_RULES, entropy_gradient, kl_gradient, logit_gradient, rule_factor
-from simlab.surrogates import aggregation_weights, surrogate
+from simlab.surrogates import Surrogate, aggregation_weights, surrogate
 
-SUPPLIED = frozenset({"rewards", "old_logp", "entropy"})
+SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
+SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
+NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 DTYPES = ("float32", "float64")
 Choices = tuple[tuple[str, Any], ...]
 
@@ -34,7 +36,8 @@ class Program:
         group_size: G.
         estimator: a registered name, or an estimator.
         estimator_choices: its parameters that are not floats, as sorted pairs.
-        surrogate: a surrogate's name.
+        surrogate: a registered name, or a surrogate.
+        surrogate_choices: its parameters that are not floats, as sorted pairs.
         optimizer: an optimiser's name.
         update_rule: see ``rule_factor``.
         gradient_steps: gradient steps per sampled group.
@@ -44,13 +47,15 @@ class Program:
         dtype: "float32" or "float64".
 
     Raises:
-        InputError: for a value outside its range, or an estimator that needs what this engine cannot supply.
+        InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
+            supply.
     """
 
     group_size: int
     estimator: str | Estimator = "grpo"
     estimator_choices: Choices = ()
-    surrogate: str = "ppo_clip"
+    surrogate: str | Surrogate = "ppo_clip"
+    surrogate_choices: Choices = ()
     optimizer: str = "adam"
     update_rule: str = "simulator"
     gradient_steps: int = 1
@@ -68,14 +73,28 @@ class Program:
         check_choice("dtype", self.dtype, DTYPES)
         for k in self.pass_at_k:
             check_range("pass_at_k", k, 1)
-        if missing := self.build_estimator({}).needs - SUPPLIED:
-            raise InputError(f"this estimator needs {sorted(missing)}; the simulator supplies {sorted(SUPPLIED)}")
+        moves = self.build_surrogate({})
+        self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
+        self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
+        if moves.candidates and self.update_rule != "simulator":
+            raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
+
+    @staticmethod
+    def _check_supply(kind: str, needs: frozenset[str], supplied: frozenset[str]) -> None:
+        if missing := needs - supplied:
+            raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
 
     def build_estimator(self, floats: Mapping[str, Any]) -> Estimator:
         """The estimator with its float parameters, which may be traced."""
         if isinstance(self.estimator, Estimator):
             return self.estimator
         return estimator(self.estimator, **dict(self.estimator_choices), **floats)
+
+    def build_surrogate(self, floats: Mapping[str, Any]) -> Surrogate:
+        """The surrogate with its float parameters, which may be traced."""
+        if isinstance(self.surrogate, Surrogate):
+            return self.surrogate
+        return surrogate(self.surrogate, **dict(self.surrogate_choices), **floats)
 
 
 class Numbers(NamedTuple):
@@ -115,9 +134,10 @@ class State(NamedTuple):
 
 
 class Group(NamedTuple):
-    """One sampled group, P = 1 and T = 1, and its advantages."""
+    """One sampled group, P = 1 and T = 1, the likeliest actions when it was sampled, and its advantages."""
 
     actions: Int[Array, " G"]
+    candidates: Int[Array, " C"]
     rollouts: Rollouts
     advantages: Float[Array, "1 G 1"]
 
@@ -147,7 +167,7 @@ class Lane:
         self.program, self.place, self.key, self.numbers = program, place, key, numbers
         self.initial = softmax(place.logits, numbers.temperature)
         self.estimator = program.build_estimator(numbers.estimator)
-        self.surrogate = surrogate(program.surrogate, **numbers.surrogate)
+        self.surrogate = program.build_surrogate(numbers.surrogate)
         self.optimizer = optimizer(program.optimizer, **numbers.optimizer)
 
     def start(self) -> State:
@@ -165,11 +185,16 @@ class Lane:
     def step(self, index: Int[Array, ""], state: State) -> State:
         """Sample a group, weigh it, and take the gradient steps it pays for."""
         policy = softmax(state.logits, self.numbers.temperature)
-        actions = draw(jax.random.fold_in(self.key, index), policy.weights, self.program.group_size)
+        key = jax.random.fold_in(self.key, index)
+        actions = draw(key, policy.weights, self.program.group_size)
         correct = self.place.correct[actions]
-        rollouts = self.rollouts(policy, actions, correct)
+        top_logp, candidates = policy.top(self.surrogate.candidates)
+        rollouts = self.rollouts(policy, actions, correct, key)
+        if "topn_logp" in self.surrogate.needs:
+            everyone = (*rollouts.rewards.shape, 1, self.surrogate.candidates)
+            rollouts = rollouts._replace(topn_logp=jnp.broadcast_to(top_logp, everyone))
         advantages, memory = self.estimator.update(rollouts, state.estimator)
-        group = Group(actions, rollouts, advantages.reshape(1, -1, 1))
+        group = Group(actions, candidates, rollouts, advantages.reshape(1, -1, 1))
         logits, moments = self.ascend(group, state.logits, state.optimizer, policy, jnp.ones_like(group.advantages))
         if self.program.gradient_steps > 1:
             logits, moments = jax.lax.fori_loop(
@@ -179,7 +204,9 @@ class Lane:
         missed = active & ~jnp.any(self.place.target[actions])
         return State(logits, moments, memory, actions, state.active + active, state.tail_missed + missed)
 
-    def rollouts(self, policy: Policy, actions: Int[Array, " G"], correct: Bool[Array, " G"]) -> Rollouts:
+    def rollouts(
+        self, policy: Policy, actions: Int[Array, " G"], correct: Bool[Array, " G"], key: PRNGKeyArray
+    ) -> Rollouts:
         """The record of one group, with what the estimator or a later gradient step reads."""
         rewards = jnp.where(correct, self.numbers.reward_correct, self.numbers.reward_incorrect)
         needs, shape = self.estimator.needs | self.surrogate.needs, (1, self.program.group_size, 1)
@@ -188,6 +215,9 @@ class Lane:
             rewards.astype(self.program.dtype)[None],
             old_logp=policy.logp_of(actions).reshape(shape) if needs_logp else None,
             entropy=jnp.broadcast_to(policy.entropy, shape) if "entropy" in needs else None,
+            noise=jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), shape, self.program.dtype)
+            if "noise" in needs
+            else None,
         )
 
     def ascend_again(self, group: Group, logits: Float[Array, " N"], moments: Any) -> tuple[Float[Array, " N"], Any]:
@@ -204,9 +234,14 @@ class Lane:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
         numbers = self.numbers
         coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
-        coefficients = coefficients * aggregation_weights(jnp.ones(ratio.shape, bool)).astype(ratio.dtype)
-        coefficients = coefficients.reshape(-1) * rule_factor(self.program.update_rule, policy, group.actions)
-        gradient = logit_gradient(coefficients, group.actions, policy, numbers.temperature)
+        coefficients = coefficients.reshape(self.program.group_size, -1)
+        coefficients = coefficients * aggregation_weights(jnp.ones(ratio.shape, bool)).astype(ratio.dtype).reshape(
+            -1, 1
+        )
+        coefficients = coefficients * rule_factor(self.program.update_rule, policy, group.actions)[:, None]
+        moved = jnp.concatenate([group.actions, jnp.tile(group.candidates, self.program.group_size)])
+        each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
+        gradient = logit_gradient(each, moved, policy, numbers.temperature)
         if self.program.uses_entropy_bonus:
             gradient += numbers.entropy_bonus * entropy_gradient(policy, numbers.temperature)
         if self.program.uses_kl:

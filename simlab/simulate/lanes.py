@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from simlab.errors import InputError, check_range
-from simlab.estimators.registry import check_reward_range
+from simlab.estimators.registry import check_domain
 from simlab.problems import Categorical
 from simlab.simulate.dense import Landscape, Numbers, Program, trajectory
 from simlab.simulate.metrics import Row
@@ -25,8 +25,9 @@ from simlab.simulate.metrics import Row
 def check(program: Program, problem: Categorical) -> None:
     """Raise ``InputError`` if the program cannot run on the problem."""
     rewards = np.array([[problem.reward_correct, problem.reward_incorrect]])
-    check_reward_range(program.build_estimator({}), rewards)
+    check_domain(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
+    check_range("candidates", program.build_surrogate({}).candidates, 0, problem.actions)
     largest = np.finfo(program.dtype).max
     for logit in (problem.logits.min(), problem.logits.max()):
         if abs(logit) > largest:

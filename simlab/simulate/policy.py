@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -32,6 +33,11 @@ class Policy(NamedTuple):
     def logp_of(self, actions: Int[Array, " G"]) -> Float[Array, " G"]:
         """Log-probabilities of some actions, without those of all others."""
         return self.scores[actions] - jnp.log(self.total)
+
+    def top(self, count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
+        """The ``count`` largest log-probabilities, the largest first, and their actions."""
+        scores, actions = jax.lax.top_k(self.scores, count)
+        return scores - jnp.log(self.total), actions
 
     @property
     def entropy(self) -> Float[Array, ""]:

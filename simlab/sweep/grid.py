@@ -195,8 +195,9 @@ class Sweep:
         return Program(
             group_size=cell.group_size,
             estimator=cell.estimator,
-            estimator_choices=tuple(sorted((k, v) for k, v in parameters.items() if not isinstance(v, float))),
+            estimator_choices=_choices(parameters),
             surrogate=self.surrogate,
+            surrogate_choices=_choices(cell.parameters["surrogate"]),
             optimizer=self.optimizer,
             update_rule=run["update_rule"],
             gradient_steps=run["gradient_steps"],
@@ -220,8 +221,8 @@ class Sweep:
         """The float parameters of a cell."""
         run = cell.parameters["run"]
         return Numbers(
-            estimator={k: v for k, v in cell.parameters["estimator"].items() if isinstance(v, float)},
-            surrogate=dict(cell.parameters["surrogate"]),
+            estimator=_floats(cell.parameters["estimator"]),
+            surrogate=_floats(cell.parameters["surrogate"]),
             optimizer=dict(cell.parameters["optimizer"]),
             reward_correct=place.reward_correct,
             reward_incorrect=place.reward_incorrect,
@@ -238,6 +239,14 @@ def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Categorical:
 
 def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(build).parameters.items()}
+
+
+def _choices(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((name, value) for name, value in parameters.items() if not isinstance(value, float)))
+
+
+def _floats(parameters: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in parameters.items() if isinstance(value, float)}
 
 
 def _frozen(value: Any) -> Any:

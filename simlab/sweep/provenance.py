@@ -11,7 +11,7 @@ import simlab
 
 _PACKAGE = Path(simlab.__file__).parent
 # What a number can depend on; the command line or a figure's style cannot change one.
-_NUMERIC = ("rollouts.py", "surrogates.py", "estimators", "problems", "simulate")
+_NUMERIC = ("rollouts.py", "order.py", "estimators", "surrogates", "problems", "simulate")
 
 
 @functools.cache

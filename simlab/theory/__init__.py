@@ -1,5 +1,6 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
+from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.masses import Masses, masses
 from simlab.theory.redistribution import (
     correct_mass_change,
@@ -11,8 +12,11 @@ from simlab.theory.redistribution import (
 from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
 
 __all__ = [
+    "CLOSED_FORMS",
+    "ClosedForm",
     "Masses",
     "active",
+    "closed_form",
     "conditional_tail_miss",
     "correct_mass_change",
     "first_order_change",

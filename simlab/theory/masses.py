@@ -7,6 +7,9 @@ from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator, advantages
+from simlab.theory.closed_forms import CLOSED_FORMS, closed_form
+
+__all__ = ["CLOSED_FORMS", "Masses", "closed_form", "masses"]
 
 
 class Masses(NamedTuple):
@@ -28,13 +31,15 @@ def masses(
     group_size: int,
     *,
     old_logp: Float[np.ndarray, "G 1"] | None = None,
+    entropy: Float[np.ndarray, "G 1"] | None = None,
     **parameters: Any,
 ) -> Masses:
     """Masses m_S and m_F of an estimator, computed from the estimator itself ``[fade:masses]``.
 
     A weight W = w_S on success and -w_F on failure moves the policy by m_S grad_S - m_F grad_F, with m_S = w_S p and
     m_F = w_F (1 - p), p = s / G: the means over the group of A on the successes and of -A on the failures. Each s is
-    a batch of its own, seen from a fresh state, so estimators that average over the batch see this one group.
+    a batch of its own, seen from a fresh state, so estimators that average over the batch see this one group. Rollouts
+    are one token long. What they give in closed form is ``closed_form``.
 
     Args:
         name: a registered estimator's name, or an estimator.
@@ -42,27 +47,34 @@ def masses(
         old_logp: (G, 1) log-probability of each rollout, the s successes first. By default 0, a policy of zero
             entropy; it matters only to estimators that read it, and FADE's delta is then 1 unless a target entropy
             is set.
+        entropy: (G, 1) entropy of the policy at each rollout, likewise; by default 0.
         parameters: of the named estimator.
 
     Raises:
-        InputError: for a group size below 1, an ``old_logp`` of another shape, an unknown name or parameter, or an
-            estimator that needs token-level entropies or candidates.
+        InputError: for a group size below 1, an ``old_logp`` or ``entropy`` of another shape, an unknown name or
+            parameter, or an estimator that needs other fields of the rollouts, such as candidates.
 
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])
     """
     check_range("group_size", group_size, 1)
-    old_logp = np.zeros((group_size, 1)) if old_logp is None else np.asarray(old_logp, dtype=float)
-    if old_logp.shape != (group_size, 1):
-        raise InputError(f"old_logp has shape {old_logp.shape}; allowed: {(group_size, 1)}")
+    fields = {
+        "old_logp": _one_token("old_logp", old_logp, group_size),
+        "entropy": _one_token("entropy", entropy, group_size),
+    }
     successes = np.arange(group_size + 1)
     correct = np.arange(group_size) < successes[:, None]
     weight = np.stack(
-        [
-            advantages(name, rewards, old_logp=old_logp, **parameters).reshape(group_size)
-            for rewards in correct.astype(float)
-        ]
+        [advantages(name, rewards, **fields, **parameters).reshape(group_size) for rewards in correct.astype(float)]
     )
     success = np.where(correct, weight, 0).mean(axis=1)
     failure = 0 - np.where(correct, 0, weight).mean(axis=1)  # 0 - x, for -x would print -0.
     return Masses(successes, success, failure)
+
+
+def _one_token(name: str, values: Float[np.ndarray, "..."] | None, group_size: int) -> Float[np.ndarray, "G 1"]:
+    """One number a rollout, by default 0."""
+    given = np.zeros((group_size, 1)) if values is None else np.asarray(values, dtype=float)
+    if given.shape != (group_size, 1):
+        raise InputError(f"{name} has shape {given.shape}; allowed: {(group_size, 1)}")
+    return given

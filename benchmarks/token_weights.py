@@ -1,0 +1,179 @@
+"""Seconds that CW-GRPO and GRPO take for a large batch of tokens, beside the memory traffic that bounds them.
+
+    python -m benchmarks.token_weights            # 4096 prompts x 64 rollouts x 512 tokens, some three minutes
+    python -m benchmarks.token_weights --quick    # an eighth of the prompts; prints, writes nothing
+
+CW-GRPO reads a log-probability for each token and writes an advantage; GRPO reads the ratio of each token and writes
+its coefficient, ratio * A. No program can do either in less time than a copy of such an array takes (read one, write
+one), which is timed in the same run. The peers are the same estimators, the same source, in NumPy and in PyTorch.
+A second table shows how every estimator grows with the size of the group, at a fixed number of rollouts.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.machine import RESULTS, describe, in_words, table
+from simlab import Rollouts, estimator
+from simlab.estimators import REGISTRY
+from simlab.surrogates import unclipped
+
+ROLLOUTS, TOKENS, ROUNDS = 64, 512, 7
+PROMPTS_AT_ONCE = 32  # 4 MiB of float32, what a core's cache holds
+GROUP_SIZES = (64, 512, 4096)
+ROLLOUTS_IN_ALL = 2**20
+Batch = tuple[Any, Any]  # rewards (P, G) and a number of each token (P, G, T)
+
+
+def cw_grpo(rewards: Any, logp: Any) -> Any:
+    """Advantages of tokens, (P, G, T)."""
+    chosen = estimator("cw_grpo")
+    return chosen.update(Rollouts(rewards, old_logp=logp), chosen.init())[0]
+
+
+def grpo(rewards: Any, ratio: Any) -> Any:
+    """Coefficients of tokens, (P, G, T)."""
+    chosen = estimator("grpo")
+    rollouts = Rollouts(rewards)
+    return unclipped().coefficient(ratio, chosen.update(rollouts, chosen.init())[0][..., None], rollouts)
+
+
+def copy(rewards: Any, tokens: Any) -> Any:
+    """One read and one write of every token's number."""
+    return tokens * 2
+
+
+def in_blocks(weights: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A few prompts at a time, as an engine with much data would: groups do not see each other."""
+
+    def one(batch: Batch) -> Any:
+        return weights(batch[0][None], batch[1][None])[0]
+
+    return lambda rewards, tokens: jax.lax.map(one, (rewards, tokens), batch_size=PROMPTS_AT_ONCE)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Median of a few runs, after one that is not counted."""
+    work()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def compiled(weights: Callable[[Any, Any], Any], rewards: np.ndarray, tokens: np.ndarray) -> tuple[float, float]:
+    """Seconds to compile for JAX, and to run."""
+    on_device = jnp.asarray(rewards), jnp.asarray(tokens)
+    start = time.perf_counter()
+    call = jax.jit(weights).lower(*on_device).compile()
+    compiling = time.perf_counter() - start
+    return compiling, seconds(lambda: call(*on_device).block_until_ready())
+
+
+def check(rewards: np.ndarray, tokens: np.ndarray) -> None:
+    """All programs give the same numbers, or nothing is timed."""
+    few = rewards[:64], tokens[:64]
+    for weights in (cw_grpo, grpo):
+        expected = np.asarray(weights(*few))
+        for found in (jax.jit(weights)(*few), jax.jit(in_blocks(weights))(*few), as_torch(weights, *few)()):
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=2e-4, atol=1e-6)
+
+
+def as_torch(weights: Callable[[Any, Any], Any], rewards: np.ndarray, tokens: np.ndarray) -> Callable[[], Any]:
+    """The same function on torch tensors."""
+    import torch  # noqa: PLC0415
+
+    tensors = torch.from_numpy(rewards), torch.from_numpy(tokens)
+
+    def call() -> Any:
+        with torch.no_grad():
+            return weights(*tensors)
+
+    return call
+
+
+def of_tokens(prompts: int) -> list[list[str]]:
+    """A row a program: what it is, its seconds, and those over the copy's."""
+    draw = np.random.default_rng(0)
+    rewards = draw.integers(0, 2, (prompts, ROLLOUTS)).astype(np.float32)
+    tokens = draw.random((prompts, ROLLOUTS, TOKENS), dtype=np.float32) - 2
+    check(rewards, tokens)
+    _, floor = compiled(copy, rewards, tokens)
+    rows = [["copy", "JAX", "", f"{floor:.3f}", "1.00"]]
+    for name, weights in (("GRPO", grpo), ("CW-GRPO", cw_grpo)):
+        ways = {
+            "JAX, all prompts at once": compiled(weights, rewards, tokens),
+            f"JAX, {PROMPTS_AT_ONCE} prompts at a time": compiled(in_blocks(weights), rewards, tokens),
+            "PyTorch": (0.0, seconds(as_torch(weights, rewards, tokens))),
+            "NumPy": (0.0, seconds(lambda: weights(rewards, tokens))),  # noqa: B023
+        }
+        for way, (compiling, running) in ways.items():
+            rows.append(
+                [name, way, f"{compiling:.2f}" if compiling else "", f"{running:.3f}", f"{running / floor:.2f}"]
+            )
+    return rows
+
+
+def of_groups() -> list[list[str]]:
+    """A row an estimator: nanoseconds a rollout at each size of the group, one token a rollout, compiled."""
+    draw, rows = np.random.default_rng(0), []
+    for name in REGISTRY:
+        cells = [name]
+        for size in GROUP_SIZES:
+            shape = (ROLLOUTS_IN_ALL // size, size)
+            rewards = draw.integers(0, 2, shape).astype(np.float32)
+            logp = -draw.random((*shape, 1), dtype=np.float32)
+            chosen = estimator(name)
+
+            def weights(rewards: Any, logp: Any, chosen: Any = chosen) -> Any:
+                return chosen.update(Rollouts(rewards, old_logp=logp, entropy=-logp), chosen.init())[0]
+
+            cells.append(f"{compiled(weights, rewards, logp)[1] / ROLLOUTS_IN_ALL * 1e9:.1f}")
+        rows.append([*cells, f"{float(cells[-1]) / float(cells[1]):.1f}"])
+    return rows
+
+
+def report(prompts: int) -> str:
+    """Both tables, in Markdown."""
+    machine = describe("jax", "numpy", "torch")
+    bytes_moved = 2 * 4 * prompts * ROLLOUTS * TOKENS
+    lines = [
+        f"{prompts} prompts x {ROLLOUTS} rollouts x {TOKENS} tokens, float32; {bytes_moved / 1e9:.2f} GB read and",
+        f"written by each. Median of {ROUNDS} runs. {in_words(machine)}.",
+        "",
+        table(["weights", "program", "compile s", "run s", "run / copy"], of_tokens(prompts)),
+        "",
+        f"Nanoseconds a rollout, {ROLLOUTS_IN_ALL} rollouts in groups of each size, JAX compiled. Linear work stays level,",
+        "sorting grows with log G; G times 64 would be quadratic's growth.",
+        "",
+        table(
+            ["estimator", *(f"G = {size}" for size in GROUP_SIZES), f"{GROUP_SIZES[-1]} / {GROUP_SIZES[0]}"],
+            of_groups(),
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Run, print, and unless ``--quick`` keep the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="an eighth of the prompts; writes nothing")
+    options = parser.parse_args()
+    text = report(512 if options.quick else 4096)
+    print(text)
+    if not options.quick:
+        (RESULTS / "token_weights.md").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Sign-biased estimators: on rewards 0 and 1 the mass on successes differs from the mass on failures."""
+
+from simlab.errors import check_choice, check_range
+from simlab.estimators.balanced import grpo
+from simlab.estimators.base import Estimator, chain
+from simlab.estimators.baseline import center, center_quantile, center_running, shift
+from simlab.estimators.difficulty import asymmetric_power, shift_difficulty
+from simlab.estimators.registry import register
+from simlab.estimators.scale import divide_by_mad
+from simlab.estimators.sign import (
+    attenuate_successes,
+    contrast,
+    divide_failures,
+    keep_positive,
+    multiply_positive,
+    outcome,
+)
+from simlab.rollouts import Scalar
+
+
+@register("fade:reinforce", "r_i")
+def reinforce() -> Estimator:
+    """The reward itself: A = r, in groups of equal rewards too.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("reinforce", np.array([1.0, 0.0]))
+    array([1., 0.])
+    """
+    return chain()
+
+
+@register("fade:running-mean", "r_i - b, b a running mean of the batches before")
+def running_mean(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Estimator:
+    """REINFORCE with a running mean of past batches as its baseline; groups of equal rewards r get r - b.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("running_mean", np.array([1.0, 0.0]), initial=0.25)
+    array([ 0.75, -0.25])
+    """
+    return chain(center_running(decay, initial))
+
+
+@register("fade:asym-rl", "r_i - (mean(r) + delta)")
+def asym_rl(delta: Scalar = 0.01) -> Estimator:
+    """AsymRL: mean GRPO with its baseline shifted by delta; groups of equal rewards get -delta.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("asym_rl", np.array([1.0, 0.0]), delta=0.25)
+    array([ 0.25, -0.75])
+    """
+    return chain(center("mean"), shift(delta))
+
+
+@register("fade:quantile", "r_i - Q_tau(r)")
+def quantile(tau: Scalar = 0.5) -> Estimator:
+    """Quantile baseline: A = r - the smallest reward that a share tau does not exceed; equal rewards get 0.
+
+    For rewards 0 and 1 the quantile is 1 where p > 1 - tau. FADE prints p > tau, which is the (1 - tau)-quantile.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("quantile", np.array([1.0, 0.0, 0.0, 0.0]), tau=0.8)
+    array([ 0., -1., -1., -1.])
+    """
+    return chain(center_quantile(tau))
+
+
+MC_SCALES = ("none", "mad")
+
+
+@register("fade:mc-grpo", "r_i - median(r)")
+def mc_grpo(scale: str = "none", eps: Scalar = 1e-3) -> Estimator:
+    """MC-GRPO: A = r - median(r), the lower median; groups of equal rewards get 0.
+
+    FADE describes it without a scale. The published code (``scale="mad"``) divides by MAD + ``eps``: for rewards 0
+    and 1 the MAD is 0 in every group and the advantages are multiplied by 1 / ``eps``.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("mc_grpo", np.array([1.0, 0.0, 0.0]))
+    array([1., 0., 0.])
+    >>> simlab.advantages("mc_grpo", np.array([1.0, 0.5, 0.0]), scale="mad", eps=0.0)
+    array([ 1.,  0., -1.])
+    """
+    check_choice("scale", scale, MC_SCALES)
+    check_range("eps", eps, 0)
+    return chain(center("median"), divide_by_mad(eps)) if scale == "mad" else chain(center("median"))
+
+
+@register("fade:asym-power", "(1 - m)^(alpha_success - 1) (r_i - m) on success, m^(alpha_failure - 1) (r_i - m) else")
+def asym_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Estimator:
+    """Asymmetric power: mean GRPO with an exponent for each sign; for rewards in [0, 1]; equal rewards get 0.
+
+    FADE names no defaults. With both exponents 1 it is Dr. GRPO.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("asym_power", np.array([1.0, 0.0, 0.0, 0.0]))
+    array([ 0.5625, -0.0625, -0.0625, -0.0625])
+    """
+    return chain(center("mean"), asymmetric_power(alpha_success, alpha_failure))
+
+
+@register("fade:asym-grpo", "r_i - mean(r), divided by delta where negative")
+def asym_grpo(delta: Scalar = 1.0) -> Estimator:
+    """AsymGRPO: mean GRPO with the failures divided by delta; groups of equal rewards get 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("asym_grpo", np.array([1.0, 0.0]), delta=0.5)
+    array([ 0.5, -1. ])
+    """
+    return chain(center("mean"), divide_failures(delta))
+
+
+@register("a-grae:control-1", "A_GRPO, multiplied by factor where positive")
+def positive_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
+    """Positive-dominant control: GRPO with positive advantages multiplied by 10; groups of equal rewards get 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("positive_dominant", np.array([1.0, 0.0]), eps=0.0)
+    array([10., -1.])
+    """
+    return chain(grpo(ddof, eps), multiply_positive(factor))
+
+
+@register("a-grae:control-1", "A_GRPO, divided by factor where positive")
+def negative_dominant(factor: Scalar = 10.0, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
+    """Negative-dominant control: GRPO with positive advantages divided by 10; groups of equal rewards get 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("negative_dominant", np.array([1.0, 0.0]), eps=0.0)
+    array([ 0.1, -1. ])
+    """
+    check_range("factor", factor, 0, open_low=True)
+    return chain(grpo(ddof, eps), multiply_positive(1 / factor))
+
+
+@register("fade:relu", "max(0, r_i - mean(r))")
+def relu() -> Estimator:
+    """ReLU: A = max(0, r - mean(r)); groups of equal rewards get 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("relu", np.array([1.0, 0.0]))
+    array([0.5, 0. ])
+    """
+    return chain(center("mean"), keep_positive())
+
+
+@register("fade:binary-contrastive", "1 on success, -p / (1 - p) on failure")
+def binary_contrastive() -> Estimator:
+    """Binary contrastive: A = 1 on success, -p / (1 - p) on failure, p the solve rate; for rewards 0 and 1.
+
+    Groups that are all right get 1, all wrong 0. The two masses are equal but in a solved group.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("binary_contrastive", np.array([1.0, 1.0, 1.0, 0.0]))
+    array([ 1.,  1.,  1., -3.])
+    """
+    return chain(contrast())
+
+
+@register("fade:psr", "1 on success, 0 on failure")
+def psr() -> Estimator:
+    """Positive-sample reinforcement: A = 1 on correct rollouts, 0 on others, whatever their group.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("psr", np.array([1.0, 0.0]))
+    array([1., 0.])
+    """
+    return chain(outcome(1.0, 0.0))
+
+
+@register("fade:nsr", "0 on success, -1 on failure")
+def nsr() -> Estimator:
+    """Negative-sample reinforcement: A = -1 on incorrect rollouts, 0 on others, whatever their group.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("nsr", np.array([1.0, 0.0]))
+    array([ 0., -1.])
+    """
+    return chain(outcome(0.0, -1.0))
+
+
+@register("fade:w-reinforce", "success on success, -1 on failure")
+def w_reinforce(success: Scalar = 0.1) -> Estimator:
+    """W-REINFORCE: A = ``success`` on correct rollouts, -1 on incorrect ones, whatever their group.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("w_reinforce", np.array([1.0, 0.0]))
+    array([ 0.1, -1. ])
+    """
+    return chain(outcome(success, -1.0))
+
+
+@register(
+    "a-grae:eq-12", "A_GRPO [w / (2 sqrt(p)) + (1 - w) / (2 sqrt(1 - p))], min(1, w / alpha) of it where positive"
+)
+def a_grae(alpha: Scalar = 1.0, easy_term: str = "paper", ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
+    """A-GRAE: GRPO moved from easy to hard groups as the batch improves, successes attenuated early.
+
+    ``[a-grae:eq-12]`` then ``[a-grae:eq-13]``, both steered by w, the batch's mean reward; for rewards in [0, 1].
+    ``alpha`` is 1 for MATH, 0.5 for multimodal tasks; the published code fixes 1 and takes ``easy_term="code"``.
+    Groups of equal rewards get 0; in a batch without a correct rollout every group is one.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("a_grae", np.array([1.0, 0.0]), eps=0.0).round(4)
+    array([ 0.3536, -0.7071])
+    """
+    return chain(grpo(ddof, eps), shift_difficulty(easy_term), attenuate_successes(alpha))

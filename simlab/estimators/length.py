@@ -1,0 +1,56 @@
+"""Weights that read how long a rollout was."""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import check_range
+from simlab.estimators.base import Estimator, Link, chain, shape_rewards
+from simlab.estimators.baseline import center
+from simlab.estimators.registry import register
+from simlab.estimators.scale import divide_by_std
+from simlab.rollouts import Array, Rollouts, Scalar, is_correct, solve_rate
+
+
+def relative_length(rollouts: Rollouts) -> Array:
+    """Tokens of each rollout over those of the longest in its group, (P, G); 1 without a ``token_mask``."""
+    xp = array_namespace(rollouts.rewards)
+    if rollouts.token_mask is None:
+        return xp.ones_like(rollouts.rewards)
+    length = xp.sum(xp.astype(rollouts.token_mask, rollouts.rewards.dtype), axis=-1)
+    if rollouts.mask is not None:
+        length = xp.where(rollouts.mask, length, xp.zeros_like(length))
+    longest = xp.max(length, axis=-1, keepdims=True)
+    return length / xp.where(longest > 0, longest, xp.ones_like(longest))
+
+
+def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
+    """The advantages of ``inner`` for rewards 1 - alpha p L on success and alpha (1 - p) L on failure ``[fade:t2t]``.
+
+    p is the solve rate and L the length relative to the longest rollout of the group. Defined for rewards 0 and 1.
+
+    Raises:
+        InputError: for ``alpha`` outside [0, 1].
+    """
+    check_range("alpha", alpha, 0, 1)
+
+    def shape(rollouts: Rollouts) -> Array:
+        xp = array_namespace(rollouts.rewards)
+        p, length = solve_rate(rollouts), relative_length(rollouts)
+        return xp.where(is_correct(rollouts), 1 - alpha * p * length, alpha * (1 - p) * length)
+
+    return shape_rewards(shape, inner, domain="binary")
+
+
+@register("fade:t2t", "GRPO of 1 - alpha p L_i on success, alpha (1 - p) L_i on failure")
+def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
+    """T2T, thickening to thinning: failures gain by length where few succeed, successes lose by it where many do.
+
+    FADE states neither ``alpha`` nor by what the length is normalised; 0.2 and the longest rollout of the group are
+    this library's. For rewards 0 and 1. Groups that are all right favour short rollouts, all wrong ones long rollouts;
+    where all are equally long they get 0, as does a single rollout. With ``alpha`` 0 it is GRPO.
+
+    >>> import simlab, numpy as np
+    >>> short, long = [True, False], [True, True]
+    >>> simlab.advantages("t2t", np.array([0.0, 0.0]), token_mask=np.array([short, long]), eps=0.0)
+    array([-1.,  1.])
+    """
+    return chain(thicken_then_thin(alpha, chain(center("mean"), divide_by_std(ddof, eps))))

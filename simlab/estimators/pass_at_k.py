@@ -1,0 +1,184 @@
+"""Weights of the pass@k objective: the chance that at least one of k rollouts is correct.
+
+A group of fewer than k rollouts is read with k = its size.
+"""
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from simlab.errors import check_choice, check_whole
+from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
+from simlab.estimators.baseline import center
+from simlab.estimators.registry import register
+from simlab.order import absent_last, sorted_with_places
+from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, solve_rate
+
+
+def _places(rollouts: Rollouts) -> Array:
+    """1, 2, ..., G along each group."""
+    xp = array_namespace(rollouts.rewards)
+    return xp.cumulative_sum(xp.ones_like(rollouts.rewards), axis=-1)
+
+
+def miss_chance(rollouts: Rollouts, k: int) -> tuple[Float[Array, "P 1"], Float[Array, "P 1"]]:
+    """C(F, k) / C(G, k), the chance that k rollouts drawn from the group are all wrong, F of G being wrong; and
+    C(F - 1, k - 1) / C(G - 1, k - 1), that the k - 1 others are wrong too when one is.
+    """
+    xp = array_namespace(rollouts.rewards)
+    count, before = group_count(rollouts), _places(rollouts) - 1
+    wrong = group_sum(xp.astype(~is_correct(rollouts), rollouts.rewards.dtype), rollouts)
+    one = xp.ones_like(before)
+    drawn = (before < k) & (before < count)
+    share = (wrong - before) / xp.where(before < count, count - before, one)
+    share = xp.where(drawn, xp.where(share > 0, share, 0 * one), one)
+    others = xp.prod(xp.where(before < 1, one, share), axis=-1, keepdims=True)
+    return others * wrong / count, others
+
+
+def divide_by_pass_at_k_std(k: int) -> Link:
+    """Scale r - p to Chen et al.'s pass@k advantage ``[fade:pass-at-k-chen]``.
+
+    Multiply by C(F - 1, k - 1) / C(G - 1, k - 1) / sigma, sigma = sqrt(R (1 - R)), R = 1 - C(F, k) / C(G, k); 0 where
+    R is 0 or 1, that is, in groups that are all wrong or have fewer than k wrong. Defined for rewards 0 and 1.
+
+    Raises:
+        InputError: for ``k`` below 1.
+    """
+    check_whole("k", k, 1)
+
+    def scale(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        missed, others_missed = miss_chance(rollouts, k)
+        variance = missed * (1 - missed)
+        varies = variance > 0
+        sigma = xp.sqrt(xp.where(varies, variance, xp.ones_like(variance)))
+        return weigh(advantages, xp.where(varies, others_missed / sigma, xp.zeros_like(sigma)))
+
+    return stateless(scale, domain="binary")
+
+
+@register("fade:pass-at-k-chen", "C(F-1,k-1)/C(G-1,k-1) (r_i - p) / sqrt(R (1 - R)), R = 1 - C(F,k)/C(G,k)")
+def pass_at_k_chen(k: int = 4) -> Estimator:
+    """Chen et al.'s analytic pass@k: A = (1 - R) / sigma on success, a smaller value on failure; for rewards 0 and 1.
+
+    At ``k`` 1 it is GRPO with eps 0. Groups that are all right, all wrong or a single rollout get 0, and so do all
+    groups with fewer than k wrong rollouts, where pass@k is certain.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("pass_at_k_chen", np.array([1.0, 0.0, 0.0, 0.0]), k=2)
+    array([ 1.        , -0.33333333, -0.33333333, -0.33333333])
+    """
+    return chain(center("mean"), divide_by_pass_at_k_std(k))
+
+
+@register("fade:mix", "p A_pass@k + (1 - p) A_pass@1")
+def mix(k: int = 4) -> Estimator:
+    """Mix of pass@1 and pass@k by the solve rate p, both of Chen et al.; for rewards 0 and 1.
+
+    At ``k`` 1 it is GRPO with eps 0. Groups that are all right, all wrong or a single rollout get 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("mix", np.array([1.0, 0.0, 0.0, 0.0]), k=2).round(4)
+    array([ 1.549 , -0.5163, -0.5163, -0.5163])
+    """
+    one, many = divide_by_pass_at_k_std(1), divide_by_pass_at_k_std(k)
+
+    def blend(advantages: Array, rollouts: Rollouts) -> Array:
+        p = solve_rate(rollouts)
+        (single, _), (best, _) = one.update(advantages, rollouts, ()), many.update(advantages, rollouts, ())
+        return p * best + (1 - p) * single
+
+    return chain(center("mean"), stateless(blend, domain="binary"))
+
+
+def lose_one() -> Link:
+    """max(r) - max(r without i): what the best of the group loses without rollout i ``[fade:pass-at-k-tang]``.
+
+    The best of nobody is 0, so that a single rollout gets its reward.
+    """
+
+    def lose(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        descending = -xp.sort(absent_last(-advantages, rollouts.mask), axis=-1)
+        best = descending[..., :1]
+        second = descending[..., 1:2] if advantages.shape[-1] > 1 else xp.zeros_like(best)
+        second = xp.where(group_count(rollouts) > 1, second, xp.zeros_like(second))
+        return xp.where(advantages >= best, best - second, xp.zeros_like(advantages))
+
+    return stateless(lose)
+
+
+@register("fade:pass-at-k-tang", "max(r) - max(r without i)")
+def pass_at_k_tang() -> Estimator:
+    """Tang et al.'s pass@k, k being the group: A = max(r) - max(r without i), not 0 for a lone best rollout alone.
+
+    Groups of equal rewards get 0, but a single rollout gets its reward, the best of nobody being 0.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("pass_at_k_tang", np.array([1.0, 0.0, 0.0, 0.0]))
+    array([1., 0., 0., 0.])
+    """
+    return chain(lose_one())
+
+
+SUBSET_BASELINES = ("none", "leave_one_out")
+
+
+def best_of_subsets(k: int, baseline: str) -> Link:
+    """G times PKPO's unbiased weight of rollout i for the expected best of k ``[fade:pkpo]``.
+
+    ``"none"``: G / C(G, k) times the sum of max_I r over the k-subsets I that hold i.
+    ``"leave_one_out"``: the same sum of max_I r - max_(I without i) r, the best of nobody being 0; the rollouts of a
+    group of size k > 1 with equal rewards get exactly 0. Times G, because losses average over rollouts: the mean
+    of A grad log pi is then an unbiased gradient of the expected best of k.
+
+    Raises:
+        InputError: for ``k`` below 1 or an unknown ``baseline``.
+    """
+    check_whole("k", k, 1)
+    check_choice("baseline", baseline, SUBSET_BASELINES)
+
+    def transform(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        ordered, place = sorted_with_places(advantages, rollouts.mask)
+        best, other_best = _subset_weights(rollouts, k)
+        if baseline == "leave_one_out":
+            # Summed by parts, so that equal rewards add exactly 0.
+            below = xp.concat([xp.zeros_like(ordered[..., :1]), ordered[..., :-1]], axis=-1)
+            result = xp.cumulative_sum(best * (ordered - below), axis=-1)
+        else:
+            above = xp.flip(xp.cumulative_sum(xp.flip(other_best * ordered, axis=-1), axis=-1), axis=-1)
+            result = best * ordered + above - other_best * ordered
+        return xp.take_along_axis(result, place, axis=-1)
+
+    return stateless(transform)
+
+
+def _subset_weights(rollouts: Rollouts, k: int) -> tuple[Array, Array]:
+    """For the j-th smallest reward, G C(j - 1, k - 1) / C(G, k) and G C(j - 2, k - 2) / C(G, k), each (P, G).
+
+    In how many k-subsets it is the best, and in how many that hold one given smaller reward.
+    """
+    xp = array_namespace(rollouts.rewards)
+    count, j = group_count(rollouts), _places(rollouts)
+    size = xp.where(count < k, count, k * xp.ones_like(count))
+    factor = (j - size + 1) / j
+    factor = xp.where(factor > 0, factor, xp.zeros_like(factor))
+    factor = xp.where(j < count, factor, xp.ones_like(factor))
+    best = size * xp.flip(xp.cumulative_prod(xp.flip(factor, axis=-1), axis=-1), axis=-1)
+    best = xp.where(j <= count, best, xp.zeros_like(best))
+    return best, best * (size - 1) / xp.where(j > 1, j - 1, xp.ones_like(j))
+
+
+@register("fade:pkpo", "G / C(G,k) sum over k-subsets I with i of max_I r - max_(I without i) r")
+def pkpo(k: int = 4, baseline: str = "leave_one_out") -> Estimator:
+    """PKPO: the unbiased weight of pass@k, from all k-subsets of the group; the best of k for graded rewards.
+
+    At ``k`` 1 it is REINFORCE; at ``k`` = G with its baseline, G times Tang et al.'s pass@k. Groups of equal rewards r
+    get 0 with the baseline (a single rollout gets r), and k r with ``baseline="none"``.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("pkpo", np.array([1.0, 0.0, 0.0, 0.0]), k=2)
+    array([2., 0., 0., 0.])
+    """
+    return chain(best_of_subsets(k, baseline))

@@ -1,0 +1,126 @@
+"""Links that turn the advantage of a rollout, (P, G), into one for each of its tokens, (P, G, T)."""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import check_choice, check_range
+from simlab.estimators.base import Estimator, Link, chain, stateless
+from simlab.estimators.registry import estimator, register
+from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
+
+SCOPES = ("group", "batch")
+
+
+def of_tokens(advantages: Array) -> Array:
+    """Advantages as (P, G, 1), or (P, G, T) if they are so already."""
+    return advantages if advantages.ndim == 3 else advantages[..., None]
+
+
+def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
+    """(log pi - its mean)(A - its mean) at each token, both means over the tokens of the group or the batch, (P, G, T).
+
+    ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
+    """
+    xp = array_namespace(logp)
+    axes = (-2, -1) if scope == "group" else None
+    count = xp.sum(present, axis=axes, keepdims=True)
+    count = xp.where(count < 1, xp.ones_like(count), count)
+    zero = xp.zeros_like(logp)
+    kept, weight = xp.where(present > 0, logp, zero), xp.where(present > 0, of_tokens(advantages), zero)
+    mean_logp = xp.sum(kept, axis=axes, keepdims=True) / count
+    mean_weight = xp.sum(weight, axis=axes, keepdims=True) / count
+    return (kept - mean_logp) * (weight - mean_weight) * present
+
+
+def tame_covariance(scope: str = "group") -> Link:
+    """Multiply by w N / sum(w), w = exp(-c^2 / (2 sigma^2)) ``[cw-grpo:kernel]``.
+
+    c is the token's covariance term, sigma the std of c, and N the number of tokens, each over the group as the paper
+    sums, or over the batch. Where every c is equal, w is 1.
+
+    Raises:
+        InputError: for an unknown ``scope``.
+    """
+    check_choice("scope", scope, SCOPES)
+    axes = (-2, -1) if scope == "group" else None
+
+    def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
+        logp = needed(rollouts, "old_logp")
+        xp = array_namespace(logp)
+        present = token_weights(logp, rollouts)
+        count = xp.sum(present, axis=axes, keepdims=True)
+        count = xp.where(count < 1, xp.ones_like(count), count)
+        c = covariance_terms(advantages, logp, present, scope)
+        mean = xp.sum(c, axis=axes, keepdims=True) / count
+        variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
+        kernel = present * xp.exp(-_excess(c, present, axes) / (2 * _or_infinite(variance, c, axes)))
+        total = xp.sum(kernel, axis=axes, keepdims=True)
+        return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
+
+    return stateless(reweigh, needs=frozenset({"old_logp"}))
+
+
+def _excess(c: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
+    """c^2 less its smallest value, which normalised weights do not see: they then do not all underflow."""
+    xp = array_namespace(c)
+    square = xp.where(present > 0, c**2, xp.full_like(c, float("inf")))
+    least = xp.min(square, axis=axes, keepdims=True)
+    least = xp.where(xp.isfinite(least), least, xp.zeros_like(least))  # where there is no token at all
+    return xp.where(present > 0, square - least, xp.zeros_like(c))
+
+
+def _or_infinite(variance: Array, c: Array, axes: tuple[int, ...] | None) -> Array:
+    """The variance of c, or infinity where it is no more than the rounding of equal values."""
+    xp = array_namespace(c)
+    rounding = 8 * xp.finfo(c.dtype).eps * xp.max(xp.abs(c), axis=axes, keepdims=True)
+    return xp.where(variance > rounding**2, variance, xp.full_like(variance, float("inf")))
+
+
+@register("cw-grpo:kernel", "w_it N / sum(w) A_i, w = exp(-c^2 / (2 std(c)^2)), c = (log pi - mean)(A - mean)")
+def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
+    """CW-GRPO: any base, its tokens of extreme covariance tamed by a Gaussian kernel; advantages of tokens.
+
+    The means, sigma and N run over the tokens of a group, as the paper's sums do, or of the batch (``scope="batch"``).
+    Groups of equal rewards get the base's advantages, 0 for GRPO. Equal log-probabilities leave the base as it is.
+
+    >>> import simlab, numpy as np
+    >>> logp = np.array([[-1.0, -1.0], [-1.0, -5.0]])
+    >>> simlab.advantages("cw_grpo", np.array([1.0, 0.0]), old_logp=logp, base="dr_grpo").round(3)
+    array([[ 0.638,  0.638],
+           [-0.638, -0.086]])
+    """
+    return chain(base if isinstance(base, Estimator) else estimator(base), tame_covariance(scope))
+
+
+def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
+    """Add min(alpha H, abs(A) / kappa), H the entropy at the token ``[casp:entropy-adv]``.
+
+    Raises:
+        InputError: for a negative ``alpha``, or ``kappa`` not above 0.
+    """
+    check_range("alpha", alpha, 0)
+    check_range("kappa", kappa, 0, open_low=True)
+
+    def add(advantages: Array, rollouts: Rollouts) -> Array:
+        entropy = needed(rollouts, "entropy")
+        xp = array_namespace(entropy)
+        present = token_weights(entropy, rollouts)
+        bonus = alpha * xp.where(present > 0, entropy, xp.zeros_like(entropy))
+        most = xp.abs(of_tokens(advantages)) / kappa + xp.zeros_like(bonus)
+        return (of_tokens(advantages) + xp.where(bonus < most, bonus, most)) * present
+
+    return stateless(add, needs=frozenset({"entropy"}))
+
+
+@register("casp:entropy-adv", "A_i + min(alpha H_it, |A_i| / kappa)")
+def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Estimator = "grpo") -> Estimator:
+    """Entropy-based advantage: any base, uncertain tokens gaining up to a share of its size; advantages of tokens.
+
+    Groups of equal rewards get the base's advantages, 0 for GRPO. With ``alpha`` 0 it is its base.
+
+    >>> import simlab, numpy as np
+    >>> entropy = np.array([[0.5, 5.0], [0.0, 5.0]])
+    >>> simlab.advantages("entropy_advantage", np.array([1.0, 0.0]), entropy=entropy, base="dr_grpo")
+    array([[ 0.7 ,  0.75],
+           [-0.5 , -0.25]])
+    """
+    return chain(base if isinstance(base, Estimator) else estimator(base), add_entropy(alpha, kappa))

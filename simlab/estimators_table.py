@@ -1,0 +1,129 @@
+"""The registered estimators listed: what each computes, needs, and does to successes and failures."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY, Registered
+from simlab.theory import CLOSED_FORMS, Masses, masses
+
+HEADINGS = ("estimator", "advantage of rollout i", "m_S, m_F", "needs", "for rewards", "signs", "mass peaks at p")
+REWARDS = {"any": "any", "unit": "[0, 1]", "binary": "0 and 1"}
+GROUP_SIZE = 64  # of the signs and peaks
+UNKNOWN = "-"
+TIE = 1e-9  # masses that differ by less, relatively, are equal
+
+
+def as_entries() -> list[dict[str, Any]]:
+    """One dictionary an estimator, of what JSON can hold."""
+    entries = [(entry, entry.build()) for entry in REGISTRY.values()]
+    return [
+        {
+            "name": entry.name,
+            "tag": entry.tag,
+            "parameters": entry.parameters,
+            "formula": entry.formula,
+            "domain": built.domain,
+            "needs": sorted(built.needs),
+            "summary": entry.summary,
+        }
+        for entry, built in entries
+    ]
+
+
+def plain_list() -> str:
+    """Two lines an estimator: how it is called and what it needs, and its summary."""
+    return "\n".join(
+        f"{call(entry)}  [{entry.tag}]  needs {', '.join(sorted(entry.build().needs))}\n    {entry.summary}"
+        for entry in REGISTRY.values()
+    )
+
+
+def markdown_table() -> str:
+    """All registered estimators, one a line, as a GitHub table; signs and peaks computed at groups of 64."""
+    rows = [HEADINGS, ("---",) * len(HEADINGS), *(_row(entry) for entry in REGISTRY.values())]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+
+
+def _row(entry: Registered) -> tuple[str, ...]:
+    built = entry.build()
+    try:
+        found = masses(built, GROUP_SIZE)
+        computed = signs(found), peak(found)
+    except InputError:  # it needs more than the outcomes of a group
+        computed = UNKNOWN, UNKNOWN
+    formula = code(entry.formula) if entry.formula else UNKNOWN
+    needs = ", ".join(sorted(built.needs))
+    return (
+        f"{code(call(entry))} [{entry.tag}]",
+        formula,
+        _masses_text(entry.name),
+        needs,
+        REWARDS[built.domain],
+        *computed,
+    )
+
+
+def call(entry: Registered) -> str:
+    """The estimator's name with its parameters and their defaults.
+
+    >>> call(REGISTRY["grpo"])
+    'grpo(ddof=0, eps=1e-06)'
+    """
+    return f"{entry.name}({', '.join(f'{name}={value}' for name, value in entry.parameters.items())})"
+
+
+def code(text: str) -> str:
+    """Text as code in a cell of a table, where a bar would end the cell.
+
+    >>> print(code("|A|"))
+    `\\|A\\|`
+    """
+    return "`" + text.replace("|", r"\|") + "`"
+
+
+def _masses_text(name: str) -> str:
+    if name not in CLOSED_FORMS:
+        return "none (computed)"
+    form = CLOSED_FORMS[name]
+    return code(form.success) if form.success == form.failure else f"{code(form.success)}, {code(form.failure)}"
+
+
+def signs(found: Masses) -> str:
+    """How the masses balance: at every number of successes, on one side alone, or in sum over all numbers.
+
+    >>> signs(masses("nsr", 4))
+    'failures only'
+    """
+    if np.allclose(found.success, found.failure, rtol=TIE, atol=0):
+        return "balanced"
+    if not found.failure.any():
+        return "successes only"
+    if not found.success.any():
+        return "failures only"
+    success, failure = found.success.sum(), found.failure.sum()
+    if np.isclose(success, failure, rtol=TIE, atol=0):
+        return "biased, evens out"
+    return "biased +" if success > failure else "biased -"
+
+
+def peak(found: Masses) -> str:
+    """The solve rate at which the two masses together are largest, or that of each if they peak apart.
+
+    >>> peak(masses("maxrl", 4)), peak(masses("asym_power", 64))
+    ('0.25', 'm_S 0.33, m_F 0.67')
+    """
+    success, failure = np.abs(found.success), np.abs(found.failure)
+    if not (success + failure).any():
+        return UNKNOWN
+    rates = found.successes / found.successes[-1]
+    places = [_first_largest(mass) for mass in (success, failure) if mass.any()]
+    if len(set(places)) == 2:
+        return f"m_S {rates[places[0]]:.2f}, m_F {rates[places[1]]:.2f}"
+    return f"{rates[_first_largest(success + failure)]:.2f}"
+
+
+def _first_largest(mass: Float[np.ndarray, " counts"]) -> int:
+    return int(np.flatnonzero(mass >= mass.max() * (1 - TIE))[0])

@@ -1,0 +1,161 @@
+"""Whole methods: an estimator, a surrogate and an aggregation that are used together under one name."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from simlab import surrogates
+from simlab.errors import build, check_range
+from simlab.estimators import Estimator, estimator, f_grpo
+from simlab.estimators.base import State
+from simlab.rollouts import Array, Rollouts, Scalar, token_weights
+from simlab.surrogates import Surrogate, aggregation_weights, clip_higher, ppo_clip, sequence_clip, unclipped
+
+
+@dataclass(frozen=True)
+class Method:
+    """How rollouts become the coefficients of grad log pi in a loss.
+
+    Attributes:
+        estimator: from rollouts to advantages.
+        surrogate: from ratio and advantages to coefficients.
+        aggregation: the weight of each token, see ``aggregation_weights``.
+        normaliser: tokens that ``"constant"`` divides by; None for the length of the token axis.
+    """
+
+    estimator: Estimator
+    surrogate: Surrogate
+    aggregation: str = "token_mean"
+    normaliser: Scalar | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Fields of ``Rollouts`` that an engine must supply."""
+        return self.estimator.needs | self.surrogate.needs
+
+    def coefficients(self, ratio: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
+        """What multiplies grad log pi in the gradient of the aggregated objective, and the estimator's next state.
+
+        Args:
+            ratio: (P, G, T) pi over the sampling policy at each sampled token.
+            rollouts: the batch.
+            state: the estimator's, ``estimator.init()`` at first.
+
+        Returns:
+            (P, G, T), or (P, G, T, 1 + C) for a surrogate of C candidates, see ``Surrogate``; 0 where no token is.
+        """
+        xp = array_namespace(ratio)
+        advantages, state = self.estimator.update(rollouts, state)
+        advantages = advantages if advantages.ndim == 3 else advantages[..., None]
+        values = self.surrogate.coefficient(ratio, advantages, rollouts)
+        present = token_weights(ratio, rollouts) > 0
+        longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
+        weights = xp.astype(aggregation_weights(present, self.aggregation, longest), ratio.dtype)
+        if self.surrogate.candidates:
+            weights, present = weights[..., None], present[..., None]
+        return xp.where(present, values * weights, xp.zeros_like(values)), state
+
+
+def grpo() -> Method:
+    """GRPO: PPO clip, averaged over the tokens of each rollout and then over rollouts ``[f-grpo:eq-14]``."""
+    return Method(estimator("grpo"), ppo_clip(), "sequence_mean")
+
+
+def dr_grpo(max_tokens: Scalar | None = None) -> Method:
+    """Dr. GRPO: no std, and lengths replaced by ``max_tokens``, or by the token axis ``[fade:dr-grpo]``.
+
+    Raises:
+        InputError: unless ``max_tokens`` is above 0.
+    """
+    if max_tokens is not None:
+        check_range("max_tokens", max_tokens, 0, open_low=True)
+    return Method(estimator("dr_grpo"), ppo_clip(), "constant", max_tokens)
+
+
+def dapo() -> Method:
+    """DAPO: GRPO with clip-higher, averaged over all tokens ``[f-grpo:eq-15]``.
+
+    Its dynamic sampling, which draws groups of equal rewards again, is up to the engine: here they weigh 0.
+    """
+    return Method(estimator("grpo"), clip_higher())
+
+
+def cispo() -> Method:
+    """CISPO: GRPO with the clipped ratio as a constant weight, averaged over all tokens ``[f-grpo:eq-16]``."""
+    return Method(estimator("grpo"), surrogates.cispo())
+
+
+def gspo() -> Method:
+    """GSPO: GRPO with the ratio and the clip of whole sequences ``[casp:gspo]``."""
+    return Method(estimator("grpo"), sequence_clip(), "sequence_mean")
+
+
+def cw_grpo() -> Method:
+    """CW-GRPO: tokens of extreme covariance tamed, no clip, averaged as GRPO does ``[cw-grpo:kernel]``."""
+    return Method(estimator("cw_grpo"), unclipped(), "sequence_mean")
+
+
+def clip_cov() -> Method:
+    """Clip-Cov: GRPO without the gradient of a few tokens of large covariance ``[cw-grpo:clip-cov]``."""
+    return Method(estimator("grpo"), surrogates.clip_cov())
+
+
+def kl_cov() -> Method:
+    """KL-Cov: GRPO with a KL penalty at the tokens of largest covariance ``[cw-grpo:clip-cov]``."""
+    return Method(estimator("grpo"), surrogates.kl_cov())
+
+
+def casp() -> Method:
+    """CaSP: GRPO that shares its successes with the likeliest candidates ``[casp:eq-4]``."""
+    return Method(estimator("grpo"), surrogates.casp(), "sequence_mean")
+
+
+METHODS: dict[str, Callable[..., Method]] = {
+    constructor.__name__: constructor
+    for constructor in (grpo, dr_grpo, dapo, cispo, gspo, cw_grpo, clip_cov, kl_cov, casp)
+}
+
+
+def focal(base: Method, gamma: Scalar = 1.0) -> Method:
+    """F- over any method: its advantages times (1 - X/G)^gamma ``[f-grpo:eq-13]``.
+
+    Raises:
+        InputError: for a negative ``gamma``.
+
+    >>> focal(dapo(), gamma=0.5).aggregation
+    'token_mean'
+    """
+    return replace(base, estimator=f_grpo(gamma, base.estimator))
+
+
+def _focal_over(make: Callable[..., Method]) -> Callable[..., Method]:
+    """The constructor of F- over a method: it takes ``gamma`` beside the method's own parameters."""
+
+    def constructor(gamma: Scalar = 1.0, **parameters: Any) -> Method:
+        return focal(make(**parameters), gamma)
+
+    gamma, _ = inspect.signature(constructor).parameters.values()
+    own = inspect.signature(make).parameters.values()
+    constructor.__signature__ = inspect.Signature([gamma, *own])  # type: ignore[attr-defined]
+    return constructor
+
+
+METHODS |= {f"f_{name}": _focal_over(make) for name, make in METHODS.items()}
+
+
+def method(name: str, **parameters: Any) -> Method:
+    """Build a method by name; ``f_`` before the name of another is F- over it, and takes ``gamma`` too.
+
+    For other parameters replace a part: ``dataclasses.replace(method("dapo"), surrogate=clip_higher(0.1, 0.3))``.
+
+    Raises:
+        InputError: for an unknown name or parameter, or a parameter outside its range.
+
+    >>> sorted(method("f_gspo", gamma=0.5).needs)
+    ['rewards']
+    """
+    built: Method = build("method", name, METHODS, parameters)
+    return built

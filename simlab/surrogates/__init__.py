@@ -1,0 +1,57 @@
+"""Surrogates: from importance ratio and advantage to the coefficient of grad log pi, and loss aggregation."""
+
+from collections.abc import Callable
+from typing import Any
+
+from simlab.errors import build
+from simlab.surrogates.aggregation import AGGREGATIONS, aggregation_weights
+from simlab.surrogates.base import Surrogate, add
+from simlab.surrogates.candidates import casp
+from simlab.surrogates.clip import cispo, clip_higher, dual_clip, ppo_clip, reinforce, sequence_clip, unclipped
+from simlab.surrogates.covariance import clip_cov, kl_cov
+from simlab.surrogates.penalties import entropy_bonus, kl_penalty
+
+SURROGATES: dict[str, Callable[..., Surrogate]] = {
+    "reinforce": reinforce,
+    "unclipped": unclipped,
+    "ppo_clip": ppo_clip,
+    "clip_higher": clip_higher,
+    "dual_clip": dual_clip,
+    "cispo": cispo,
+    "sequence_clip": sequence_clip,
+    "clip_cov": clip_cov,
+    "kl_cov": kl_cov,
+    "casp": casp,
+}
+
+
+def surrogate(name: str, **parameters: Any) -> Surrogate:
+    """Build a surrogate by name.
+
+    Raises:
+        InputError: for an unknown name or parameter, or a parameter outside its range.
+    """
+    built: Surrogate = build("surrogate", name, SURROGATES, parameters)
+    return built
+
+
+__all__ = [
+    "AGGREGATIONS",
+    "SURROGATES",
+    "Surrogate",
+    "add",
+    "aggregation_weights",
+    "casp",
+    "cispo",
+    "clip_cov",
+    "clip_higher",
+    "dual_clip",
+    "entropy_bonus",
+    "kl_cov",
+    "kl_penalty",
+    "ppo_clip",
+    "reinforce",
+    "sequence_clip",
+    "surrogate",
+    "unclipped",
+]

@@ -1,0 +1,80 @@
+"""What a surrogate is: from importance ratio and advantage to the coefficient of grad log pi.
+
+A surrogate objective J(ratio, A) is ascended along coefficient * grad log pi, with
+coefficient = ratio * dJ/d(ratio), everything under a stop-gradient held fixed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from array_api_compat import array_namespace
+from jaxtyping import Shaped
+
+from simlab.errors import InputError
+from simlab.rollouts import FIELDS, Array, Rollouts, needed
+
+Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """How a ratio and an advantage become a coefficient.
+
+    Attributes:
+        coefficient: ``(ratio, advantages, rollouts) -> coefficients``. ``ratio`` is (P, G, T), pi over the sampling
+            policy at each sampled token; ``advantages`` broadcasts against it. The coefficients are those of grad log
+            pi of the sampled token, (P, G, T), or, where ``candidates`` is above 0, (P, G, T, 1 + candidates): the
+            sampled token's first, then those of the likeliest candidates in the order of ``Rollouts.topn_logp``.
+        needs: fields of ``Rollouts`` that it reads.
+        candidates: how many candidate tokens it moves beside the sampled one.
+    """
+
+    coefficient: Callable[[Array, Array, Rollouts], Coefficients]
+    needs: frozenset[str] = frozenset()
+    candidates: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := self.needs - FIELDS:
+            raise InputError(f"a surrogate needs {sorted(unknown)}; allowed: {sorted(FIELDS)}")
+
+
+def add(*surrogates: Surrogate) -> Surrogate:
+    """The surrogate whose objective is the sum of theirs: an objective with its penalties and bonuses.
+
+    Raises:
+        InputError: for nothing to add.
+    """
+    if not surrogates:
+        raise InputError("add() got no surrogate; allowed: one or more")
+    candidates = max(surrogate.candidates for surrogate in surrogates)
+
+    def widened(surrogate: Surrogate, coefficients: Array) -> Array:
+        """A coefficient for every candidate, 0 for those that the surrogate does not move."""
+        if not candidates:
+            return coefficients
+        xp = array_namespace(coefficients)
+        wide = coefficients if surrogate.candidates else coefficients[..., None]
+        missing = xp.zeros_like(wide[..., :1])
+        return xp.concat([wide] + [missing] * (candidates - surrogate.candidates), axis=-1)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        first, *others = (widened(each, each.coefficient(ratio, advantages, rollouts)) for each in surrogates)
+        for other in others:
+            first = first + other
+        return first
+
+    needs = frozenset().union(*(surrogate.needs for surrogate in surrogates))
+    return Surrogate(coefficient, needs, candidates)
+
+
+def log_ratio(ratio: Array) -> Array:
+    """log(ratio), finite also where the ratio was lost to underflow or overflow."""
+    xp = array_namespace(ratio)
+    limits = xp.finfo(ratio.dtype)
+    ratio = xp.where(ratio > 0, ratio, xp.full_like(ratio, float(limits.smallest_normal)))
+    return xp.log(xp.where(xp.isfinite(ratio), ratio, xp.full_like(ratio, float(limits.max))))
+
+
+def current_logp(ratio: Array, rollouts: Rollouts) -> Array:
+    """log pi of each sampled token under the policy being updated, (P, G, T)."""
+    return needed(rollouts, "old_logp") + log_ratio(ratio)

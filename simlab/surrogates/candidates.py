@@ -1,0 +1,76 @@
+"""CaSP: a surrogate that moves the likeliest candidates beside the sampled token."""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.order import SLACK, lower_quantile
+from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
+from simlab.surrogates.base import Surrogate
+from simlab.surrogates.clip import ppo_clip
+
+CANDIDATE_WEIGHTS = ("uniform", "proportional")
+
+
+def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
+    """Where a token's entropy exceeds the q-quantile of its response, (P, G, T); at q = 0 everywhere, at 1 nowhere."""
+    entropy = needed(rollouts, "entropy")
+    present = token_weights(entropy, rollouts) > 0
+    return present & (entropy > lower_quantile(entropy, q, present))
+
+
+def is_top(rollouts: Rollouts) -> Array:
+    """Where the sampled token is the likeliest candidate, (P, G, T); tokens that tie with it count as it."""
+    return needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - SLACK
+
+
+def casp(
+    alpha: Scalar = 0.01,
+    candidates: int = 3,
+    quantile: Scalar = 0.8,
+    top_penalty: Scalar = 1.1,
+    *,
+    weights: str = "uniform",
+    eps_low: Scalar = 0.2,
+    eps_high: Scalar = 0.2,
+) -> Surrogate:
+    """CaSP on top of ``ppo_clip``: part of a success goes to the likeliest candidates, failures at the top cost more.
+
+    At tokens whose entropy exceeds the ``quantile`` of their response: where A > 0, the sampled token gets
+    (1 - alpha) ratio A and candidate n gets alpha w_n ratio A ``[casp:eq-4]``, the gradient of
+    (1 - alpha) ratio + alpha sum_n w_n sg(ratio / ratio_n) ratio_n; where A < 0 and the sampled token is the likeliest
+    candidate, its ratio is multiplied by ``top_penalty`` ``[casp:eq-5]``, also in the clip. w_n is 1 / N, or
+    p_n / sum(p) over the N candidates (``"proportional"``, ``[casp:app-f.3]``). The defaults are those for mathematics;
+    logic takes alpha .005 and top_penalty 1.05, code .05 and 1.1.
+
+    Raises:
+        InputError: for a parameter outside its range, or rollouts that carry fewer candidates.
+    """
+    check_range("alpha", alpha, 0, 1)
+    check_whole("candidates", candidates, 1)
+    check_range("quantile", quantile, 0, 1)
+    check_range("top_penalty", top_penalty, 0)
+    check_choice("weights", weights, CANDIDATE_WEIGHTS)
+    inner = ppo_clip(eps_low, eps_high)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(ratio)
+        gate, zero = is_uncertain(rollouts, quantile), xp.zeros_like(ratio)
+        penalised = gate & (advantages < 0) & is_top(rollouts)
+        whole = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
+        spread = xp.where(gate & (advantages > 0), whole * alpha, zero)[..., None]
+        return xp.concat([whole[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
+
+    return Surrogate(coefficient, frozenset({"old_logp", "entropy", "topn_logp"}), candidates)
+
+
+def _shares(rollouts: Rollouts, candidates: int, weights: str) -> Array:
+    """w_n of each candidate, (P, G, T, N), summing to 1."""
+    logp = needed(rollouts, "topn_logp")
+    if logp.shape[-1] < candidates:
+        raise InputError(f"topn_logp holds {logp.shape[-1]} candidates; allowed: at least {candidates}")
+    xp = array_namespace(logp)
+    logp = logp[..., :candidates]
+    if weights == "uniform":
+        return xp.ones_like(logp) / candidates
+    p = xp.exp(logp - xp.max(logp, axis=-1, keepdims=True))
+    return p / xp.sum(p, axis=-1, keepdims=True)

@@ -1,0 +1,49 @@
+"""Terms to add to a surrogate: the pull to a reference policy and the entropy bonus, from sampled tokens alone."""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import check_choice, check_range
+from simlab.rollouts import Array, Rollouts, Scalar, needed
+from simlab.surrogates.base import Surrogate, current_logp
+
+KL_FORMS = ("k1", "k2", "k3")
+
+
+def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
+    """J = -coefficient k(d), d = log pi - log pi_ref at the sampled token; add it to a surrogate with ``add``.
+
+    k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d ``[cw-grpo:kl]``: the coefficients of grad log pi are -1, -d and
+    -(1 - exp(-d)), times ``coefficient``. On policy only k2's gradient is that of KL(pi || pi_ref) in expectation: k1's
+    is 0, k3's that of KL(pi_ref || pi).
+
+    Raises:
+        InputError: for a negative ``coefficient`` or an unknown ``form``.
+    """
+    check_range("coefficient", coefficient, 0)
+    check_choice("form", form, KL_FORMS)
+
+    def slope(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(ratio)
+        if form == "k1":
+            return -coefficient * xp.ones_like(ratio)
+        gap = current_logp(ratio, rollouts) - needed(rollouts, "ref_logp")
+        return -coefficient * (gap if form == "k2" else -xp.expm1(-gap))
+
+    return Surrogate(slope, frozenset() if form == "k1" else frozenset({"old_logp", "ref_logp"}))
+
+
+def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
+    """J = coefficient H, by its score-function gradient: -coefficient ratio (log pi + H) at the sampled token.
+
+    ``[casp:entropy-loss]``. H, the entropy of the sampling policy at the token, is the baseline: it leaves the
+    expectation as it is. On policy the expectation is the exact gradient of the entropy.
+
+    Raises:
+        InputError: for a ``coefficient`` that is not a number.
+    """
+    check_range("coefficient", coefficient)
+
+    def slope(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        return -coefficient * ratio * (current_logp(ratio, rollouts) + needed(rollouts, "entropy"))
+
+    return Surrogate(slope, frozenset({"old_logp", "entropy"}))

@@ -1,0 +1,207 @@
+"""What every estimator promises, as checks that take one and assert; a user's own can be held to them as well.
+
+Each check takes an estimator and makes its own batches, which carry every field of ``Rollouts``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simlab import Rollouts
+from simlab.estimators import Estimator
+from simlab.rollouts import FIELDS, TOKEN_FIELDS
+
+PROMPTS, GROUP = 4, 6
+
+
+def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 3) -> Rollouts:
+    """A NumPy float64 batch with every field; rewards are random zeros and ones unless given."""
+    draw = np.random.default_rng(seed)
+    rewards = draw.integers(0, 2, (PROMPTS, group)) if rewards is None else np.asarray(rewards)
+    shape = (*rewards.shape, tokens)
+    return Rollouts(
+        rewards=rewards.astype(float),
+        old_logp=-draw.exponential(size=shape),
+        entropy=draw.exponential(size=shape),
+        topn_logp=-np.sort(draw.exponential(size=(*shape, 2))),
+        ref_logp=-draw.exponential(size=shape),
+        noise=draw.random(shape),
+    )
+
+
+def map_fields(record: Rollouts, change: Callable[[np.ndarray], Any]) -> Rollouts:
+    """The record with each of its arrays changed."""
+    return Rollouts(*(None if field is None else change(field) for field in record))
+
+
+def advantages_of(chosen: Estimator, record: Rollouts) -> np.ndarray:
+    return np.asarray(chosen.update(record, chosen.init())[0])
+
+
+def run(chosen: Estimator, batches: list[Rollouts]) -> tuple[list[Any], Any]:
+    """Advantages of each batch in turn, and the state after the last."""
+    state, history = chosen.init(), []
+    for record in batches:
+        advantages, state = chosen.update(record, state)
+        history.append(advantages)
+    return history, state
+
+
+def stack(batches: list[Rollouts]) -> Rollouts:
+    return jax.tree.map(lambda *fields: jnp.stack(fields), *batches)
+
+
+def assert_close(actual: Any, expected: Any) -> None:
+    """Trees of arrays agree to float64 rounding."""
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15), actual, expected)
+
+
+def jit_changes_nothing(chosen: Estimator) -> None:
+    batches = [batch(seed) for seed in range(2)]
+    assert_close(jax.jit(lambda given: run(chosen, given))(batches), run(chosen, batches))
+
+
+def vmap_treats_each_batch_alone(chosen: Estimator) -> None:
+    batches = [batch(seed) for seed in range(3)]
+    together = jax.vmap(lambda record: chosen.update(record, chosen.init())[0])(stack(batches))
+    assert_close(list(together), [advantages_of(chosen, record) for record in batches])
+
+
+def scan_carries_the_state(chosen: Estimator) -> None:
+    def step(state: Any, record: Rollouts) -> tuple[Any, Any]:
+        advantages, state = chosen.update(record, state)
+        return state, advantages
+
+    batches = [batch(seed) for seed in range(3)]
+    state, history = jax.lax.scan(step, chosen.init(), stack(batches))
+    assert_close((list(history), state), run(chosen, batches))
+
+
+def the_array_api_is_enough(chosen: Estimator) -> None:
+    batches = [batch(seed) for seed in range(2)]
+    strict = jax.tree.map(array_api_strict.asarray, batches)
+    for actual, expected in zip(run(chosen, strict)[0], run(chosen, batches)[0], strict=True):
+        assert_close(np.asarray(actual), expected)
+
+
+def the_dtype_is_kept(chosen: Estimator) -> None:
+    for xp in (np, jnp, array_api_strict):
+        for dtype in ("float32", "float64"):
+            real = getattr(xp, dtype)
+            batches = [map_fields(batch(seed), lambda field: xp.asarray(field, dtype=real)) for seed in range(2)]  # noqa: B023
+            history, state = run(chosen, batches)
+            assert all(array.dtype == real for array in [*history, *jax.tree.leaves(state)]), (xp.__name__, dtype)
+
+
+def absent_rollouts_and_prompts_are_not_there(chosen: Estimator) -> None:
+    """Padding a batch with masked nonsense leaves its advantages and the state as they are."""
+    present = batch(group=GROUP - 2)
+    spare = [(0, 1), (0, 2)]
+
+    def pad(field: np.ndarray) -> np.ndarray:
+        return np.pad(field, spare + [(0, 0)] * (field.ndim - 2), constant_values=np.nan)
+
+    padded = map_fields(present, pad)._replace(mask=np.pad(np.ones_like(present.rewards, dtype=bool), spare))
+    (advantages,), state = run(chosen, [padded])
+    (expected,), expected_state = run(chosen, [present])
+    assert_close((advantages[:-1, :-2], state), (expected, expected_state))
+    assert not advantages[-1].any()
+    assert not advantages[:, -2:].any()
+
+
+def absent_tokens_are_not_there(chosen: Estimator) -> None:
+    """Two more tokens that the token mask excludes change no advantage, and have none themselves."""
+    present = batch(tokens=2)._replace(token_mask=np.ones((PROMPTS, GROUP, 2), dtype=bool))
+
+    def pad(field: np.ndarray) -> np.ndarray:
+        filler = False if field.dtype == bool else np.nan
+        return np.pad(field, [(0, 0), (0, 0), (0, 2)] + [(0, 0)] * (field.ndim - 3), constant_values=filler)
+
+    longer = {name: pad(getattr(present, name)) for name in (*TOKEN_FIELDS, "token_mask")}
+    advantages, expected = advantages_of(chosen, present._replace(**longer)), advantages_of(chosen, present)
+    if advantages.ndim == 3:
+        assert not advantages[..., 2:].any()
+        advantages = advantages[..., :2]
+    assert_close(advantages, expected)
+
+
+def order_does_not_matter(chosen: Estimator) -> None:
+    record = batch()
+    for axis in (0, 1):
+        order = np.random.default_rng(1).permutation(record.rewards.shape[axis])
+        reordered = map_fields(record, lambda field: np.take(field, order, axis=axis))  # noqa: B023
+        assert_close(advantages_of(chosen, reordered), np.take(advantages_of(chosen, record), order, axis=axis))
+
+
+def degenerate_groups_are_finite(chosen: Estimator) -> None:
+    """All right, all wrong, a batch without a correct rollout, single rollouts, ties, and one group alone."""
+    graded = chosen.domain != "binary"
+    batches = [
+        [[1, 1, 1], [0, 0, 0], [1, 0, 0]],
+        [[0, 0, 0], [0, 0, 0]],
+        [[1, 1, 1], [1, 1, 1]],
+        [[1], [0]],
+        [[0]],
+        [[0.5, 0.5, 0.5], [0.5, 0.5, 0.0], [1.0, 0.5, 0.5]] if graded else [[1, 1, 0, 0]],
+        [[0.1] * 3] if graded else [[1, 0]],
+    ]
+    for rewards in batches:
+        record = batch(rewards=rewards)
+        certain = record._replace(old_logp=0 * record.old_logp, entropy=0 * record.entropy)
+        for given in (record, certain):
+            advantages, state = chosen.update(given, chosen.init())
+            for values in (advantages, *jax.tree.leaves(state)):
+                assert np.isfinite(np.asarray(values)).all(), rewards
+    mixed = batch(rewards=batches[0])
+    assert_close(jax.jit(lambda given: run(chosen, [given]))(mixed), run(chosen, [mixed]))
+
+
+def update_is_pure(chosen: Estimator) -> None:
+    record, state = batch(), chosen.init()
+    for name in FIELDS:
+        getattr(record, name).flags.writeable = False
+    first, second = chosen.update(record, state), chosen.update(record, state)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+
+
+def the_policy_gradient_is_the_advantage_times_the_score(chosen: Estimator) -> None:
+    """Under ``jax.grad`` of a softmax policy's loss, uniform groups included: no NaN, and A is a constant."""
+    draw = np.random.default_rng(2)
+    logits, actions = draw.normal(size=(PROMPTS, 3)), draw.integers(0, 3, (PROMPTS, GROUP))
+    record = batch(rewards=[[1] * GROUP, [0] * GROUP, [1, 0, 0, 1, 0, 0], [0, 1, 1, 1, 1, 1]], tokens=1)
+
+    def objective(logits: Any) -> Any:
+        logp = jnp.take_along_axis(jax.nn.log_softmax(logits), actions, axis=1)
+        sampled = record._replace(old_logp=jax.lax.stop_gradient(logp)[..., None])
+        return jnp.sum(chosen.update(sampled, chosen.init())[0].reshape(logp.shape) * logp)
+
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    sampled = record._replace(old_logp=np.log(np.take_along_axis(probabilities, actions, axis=1))[..., None])
+    advantages = advantages_of(chosen, sampled).reshape(actions.shape)
+    expected = np.zeros_like(logits)
+    for p in range(PROMPTS):
+        for g in range(GROUP):
+            expected[p] += advantages[p, g] * (np.eye(3)[actions[p, g]] - probabilities[p])
+    np.testing.assert_allclose(jax.grad(objective)(logits), expected, rtol=1e-12, atol=1e-12)
+
+
+CHECKS: dict[str, Callable[[Estimator], None]] = {
+    check.__name__: check
+    for check in (
+        jit_changes_nothing,
+        vmap_treats_each_batch_alone,
+        scan_carries_the_state,
+        the_array_api_is_enough,
+        the_dtype_is_kept,
+        absent_rollouts_and_prompts_are_not_there,
+        absent_tokens_are_not_there,
+        order_does_not_matter,
+        degenerate_groups_are_finite,
+        update_is_pure,
+        the_policy_gradient_is_the_advantage_times_the_score,
+    )
+}

@@ -1,0 +1,244 @@
+"""The estimators that read one group's rewards alone, transcribed from the papers as plain loops.
+
+A group is a list of rewards, and a rollout is correct when its reward is above 0. Where a formula compares rewards, or
+reads 0 / 0, on a group of equal ones, the advantages are exactly 0.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+Group = list[float]
+
+
+def mean(values: Group) -> float:
+    return sum(values) / len(values)
+
+
+def deviation(values: Group, ddof: int) -> float:
+    """The standard deviation; 0 where too few values are left to divide by."""
+    if len(values) <= ddof:
+        return 0.0
+    return math.sqrt(sum((value - mean(values)) ** 2 for value in values) / (len(values) - ddof))
+
+
+def quantile_of(values: Group, tau: float) -> float:
+    """The smallest of the values that at least a share tau of them does not exceed."""
+    reached = [v for v in values if sum(1 for value in values if value <= v) >= tau * len(values) - 1e-9]
+    return min(reached)
+
+
+def share_correct(group: Group) -> float:
+    return sum(1 for r in group if r > 0) / len(group)
+
+
+def without(group: Group, i: int) -> Group:
+    return group[:i] + group[i + 1 :]
+
+
+def uniform(group: Group) -> bool:
+    return len(set(group)) == 1
+
+
+def zeros(group: Group) -> Group:
+    return [0.0 for _ in group]
+
+
+def reinforce(group: Group) -> Group:
+    return list(group)
+
+
+def dr_grpo(group: Group) -> Group:
+    return zeros(group) if uniform(group) else [r - mean(group) for r in group]
+
+
+def grpo(group: Group, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """F-GRPO Eq. 3, with the population's std as FADE derives."""
+    return zeros(group) if uniform(group) else [a / (deviation(group, ddof) + eps) for a in dr_grpo(group)]
+
+
+def rloo(group: Group) -> Group:
+    """The baseline of a rollout is the mean reward of the others."""
+    return zeros(group) if uniform(group) else [r - mean(without(group, i)) for i, r in enumerate(group)]
+
+
+def maxrl(group: Group) -> Group:
+    return [a / mean(group) if mean(group) > 0 else 0.0 for a in dr_grpo(group)]
+
+
+def skew_r(group: Group, ddof: int = 0) -> Group:
+    """FADE's Skew-R: the advantages of GRPO multiplied by the std twice."""
+    return [deviation(group, ddof) * a for a in dr_grpo(group)]
+
+
+def power_norm(group: Group, gamma: float = 0.5) -> Group:
+    """FADE's power norm; gamma = 1/2 is GRPO on binary rewards."""
+    m = mean(group)
+    return zeros(group) if m in (0, 1) else [a / (m * (1 - m)) ** gamma for a in dr_grpo(group)]
+
+
+def power_alpha(group: Group, alpha: float = 2.0) -> Group:
+    return [(1 - mean(group)) ** (alpha - 1) * a for a in dr_grpo(group)]
+
+
+def easy_power(group: Group, alpha: float = 2.0) -> Group:
+    """FADE's power of the success rate."""
+    return [mean(group) ** (alpha - 1) * a for a in dr_grpo(group)]
+
+
+def asym_power(group: Group, alpha_success: float = 2.0, alpha_failure: float = 2.0) -> Group:
+    """FADE's powers of the failure rate on success and of the success rate on failure."""
+    m = mean(group)
+    on_success, on_failure = (1 - m) ** (alpha_success - 1), m ** (alpha_failure - 1)
+    return [(on_success if r > 0 else on_failure) * a for r, a in zip(group, dr_grpo(group), strict=True)]
+
+
+def psr(group: Group) -> Group:
+    return [1.0 if r > 0 else 0.0 for r in group]
+
+
+def nsr(group: Group) -> Group:
+    return [0.0 if r > 0 else -1.0 for r in group]
+
+
+def w_reinforce(group: Group, success: float = 0.1) -> Group:
+    return [success if r > 0 else -1.0 for r in group]
+
+
+def asym_grpo(group: Group, delta: float = 1.0) -> Group:
+    return [a / delta if r < mean(group) else a for r, a in zip(group, dr_grpo(group), strict=True)]
+
+
+def asym_rl(group: Group, delta: float = 0.01) -> Group:
+    """FADE's AsymRL: the baseline raised by delta, for groups of equal rewards too."""
+    return [0 - delta for _ in group] if uniform(group) else [r - (mean(group) + delta) for r in group]
+
+
+def quantile(group: Group, tau: float = 0.5) -> Group:
+    """FADE's quantile baseline."""
+    return [r - quantile_of(group, tau) for r in group]
+
+
+def mc_grpo(group: Group, scale: str = "none", eps: float = 1e-3) -> Group:
+    """FADE's MC-GRPO: the lower median as the baseline and, if wanted, the median absolute deviation as the scale."""
+    centered = quantile(group, 0.5)
+    if scale == "none":
+        return centered
+    spread = quantile_of([abs(a) for a in centered], 0.5) + eps
+    return [a / spread for a in centered] if spread > 0 else zeros(group)
+
+
+def relu(group: Group) -> Group:
+    """FADE's clipped advantage."""
+    return [max(0.0, a) for a in dr_grpo(group)]
+
+
+def hard_focused(group: Group, gamma: float = 0.5, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """A-GRAE's second control experiment, more weight on hard prompts."""
+    p = share_correct(group)
+    return [gamma * a / math.sqrt(p) if 0 < p < 1 else a for a in grpo(group, ddof, eps)]
+
+
+def easy_focused(group: Group, gamma: float = 0.5, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """A-GRAE's second control experiment, more weight on easy prompts."""
+    p = share_correct(group)
+    return [gamma * a / math.sqrt(1 - p) if 0 < p < 1 else a for a in grpo(group, ddof, eps)]
+
+
+def positive_dominant(group: Group, factor: float = 10.0, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """A-GRAE's first control experiment, positive advantages enlarged."""
+    return [a * factor if a > 0 else a for a in grpo(group, ddof, eps)]
+
+
+def negative_dominant(group: Group, factor: float = 10.0, ddof: int = 0, eps: float = 1e-6) -> Group:
+    """A-GRAE's first control experiment, positive advantages diminished."""
+    return [a / factor if a > 0 else a for a in grpo(group, ddof, eps)]
+
+
+def binary_contrastive(group: Group) -> Group:
+    """FADE's binary contrastive advantage."""
+    p = share_correct(group)
+    return [1.0 if r > 0 else -p / (1 - p) for r in group]
+
+
+def softmax(group: Group, beta: float = 1.0) -> Group:
+    """FADE's softmax advantage: the share that a softmax of the rewards gives, less an equal share."""
+    if uniform(group):
+        return zeros(group)
+    total = sum(math.exp(beta * r) for r in group)
+    return [math.exp(beta * r) / total - 1 / len(group) for r in group]
+
+
+def rs_grpo(group: Group, beta: float = 2.0) -> Group:
+    """FADE's risk-sensitive GRPO."""
+    if uniform(group):
+        return zeros(group)
+    average = mean([math.exp(beta * r) for r in group])
+    return [(math.exp(beta * r) / average - 1) / beta for r in group]
+
+
+def log_mean_exp(group: Group, beta: float = 1.0) -> Group:
+    """FADE's log-mean-exp: what a rollout adds to that of the group."""
+
+    def objective(rewards: Group) -> float:
+        return math.log(mean([math.exp(beta * r) for r in rewards])) / beta
+
+    if uniform(group):
+        return zeros(group)
+    return [objective(group) - objective(without(group, i)) for i in range(len(group))]
+
+
+def best(rewards: Group) -> float:
+    """The best reward; that of nobody is 0."""
+    return max(rewards, default=0.0)
+
+
+def pass_at_k_tang(group: Group) -> Group:
+    """FADE's pass@k after Tang et al.: what a rollout adds to the best of the group."""
+    return [best(group) - best(without(group, i)) for i in range(len(group))]
+
+
+def pass_at_k_chen(group: Group, k: int = 4) -> Group:
+    """FADE's pass@k after Chen et al., in exact fractions up to the square root."""
+    size, failures = len(group), sum(1 for r in group if r <= 0)
+    k = min(k, size)
+    all_fail = Fraction(math.comb(failures, k), math.comb(size, k))  # the chance that k drawn rollouts all fail
+    if all_fail in (0, 1):
+        return zeros(group)
+    sigma = math.sqrt(all_fail * (1 - all_fail))
+    others_fail = Fraction(math.comb(failures - 1, k - 1), math.comb(size - 1, k - 1))
+    return [float(all_fail if r > 0 else all_fail - others_fail) / sigma for r in group]
+
+
+def mix(group: Group, k: int = 4) -> Group:
+    """FADE's mix of pass@k and pass@1 by the success rate."""
+    p = share_correct(group)
+    both = zip(pass_at_k_chen(group, k), pass_at_k_chen(group, 1), strict=True)
+    return [p * many + (1 - p) * one for many, one in both]
+
+
+def pkpo(group: Group, k: int = 4, baseline: str = "leave_one_out") -> Group:
+    """FADE's PKPO, subset by subset: the best of k rollouts, less the best of the other k - 1 if wanted."""
+    size = len(group)
+    k = min(k, size)
+    advantages = []
+    for i in range(size):
+        total = 0.0
+        for subset in combinations(range(size), k):
+            if i in subset:
+                others = best([group[j] for j in subset if j != i])
+                total += best([group[j] for j in subset]) - (others if baseline == "leave_one_out" else 0.0)
+        advantages.append(size / math.comb(size, k) * total)
+    return advantages
+
+
+GROUP_FORMULAS: dict[str, Callable[..., Any]] = {
+    formula.__name__: formula
+    for formula in (
+        reinforce, dr_grpo, grpo, rloo, maxrl, skew_r, power_norm, power_alpha, easy_power, asym_power, psr, nsr,
+        w_reinforce, asym_grpo, asym_rl, quantile, mc_grpo, relu, hard_focused, easy_focused, positive_dominant,
+        negative_dominant, binary_contrastive, softmax, rs_grpo, log_mean_exp, pass_at_k_tang, pass_at_k_chen, mix, pkpo
+    )
+}  # fmt: skip

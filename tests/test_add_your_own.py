@@ -1,0 +1,91 @@
+"""Add your own: ten lines outside the package, and it is simulated, weighed, held to the contract and trained with."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from contract import CHECKS
+
+import simlab
+from simlab.estimators import Estimator, registry
+from simlab.methods import Method, focal
+from simlab.problems import anchored
+from simlab.simulate import Program, simulate
+from simlab.surrogates import ppo_clip, surrogate
+from simlab.theory import masses
+
+FILE = Path(__file__).parent / "own_estimator.py"
+NAME = "signed_power"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    """Importing the file is all it takes; taken back afterwards, so that other tests see the library alone."""
+    importlib.import_module(FILE.stem)
+    yield
+    registry._REGISTRY.pop(NAME)
+    sys.modules.pop(FILE.stem)
+
+
+@pytest.fixture
+def own() -> Estimator:
+    return simlab.estimator(NAME)
+
+
+def test_it_takes_ten_lines() -> None:
+    body = FILE.read_text().partition("@register")[2].splitlines()
+    assert len([line for line in body if line.strip()]) <= 10
+
+
+def test_it_is_called_by_name() -> None:
+    np.testing.assert_allclose(simlab.advantages(NAME, [1, 0, 0, 0]), [0.75**0.5] + [-0.5] * 3)
+
+
+def test_it_is_listed() -> None:
+    program = f"import sys; sys.path.insert(0, {str(FILE.parent)!r}); import {FILE.stem}; from simlab import cli; "
+    for option in ("'estimators'", "'estimators', '--markdown'"):
+        run = [sys.executable, "-c", program + f"cli.main([{option}])"]
+        assert NAME in subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+
+def test_it_is_simulated() -> None:
+    result = simulate(anchored(60, 6), Program(group_size=8, estimator=NAME), steps=100, seeds=2)
+    assert (result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all()
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
+def test_its_masses_are_those_of_its_formula(power: float) -> None:
+    found = masses(NAME, 8, power=power)
+    p = np.arange(9) / 8
+    np.testing.assert_allclose(found.success, p * (1 - p) ** power, rtol=1e-12)
+    np.testing.assert_allclose(found.failure, (1 - p) * p**power, rtol=1e-12)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
+    with jax.enable_x64(True):
+        CHECKS[check](own)
+
+
+@pytest.mark.parametrize("name", ["ppo_clip", "cispo", "casp"])
+def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
+    program = Program(group_size=8, estimator=NAME, surrogate=name, gradient_steps=2)
+    result = simulate(anchored(60, 6), program, steps=50, seeds=2)
+    assert np.isfinite(result.q_pos).all()
+
+
+def test_it_is_a_part_of_a_method(own: Estimator) -> None:
+    rewards = np.array([[1.0, 0, 0, 0]])
+    rollouts = simlab.Rollouts(rewards, token_mask=np.ones((1, 4, 2), dtype=bool))
+    ratio = np.full((1, 4, 2), 1.1)
+    expected = np.broadcast_to(1.1 * simlab.advantages(own, rewards)[..., None] / 8, ratio.shape)
+    coefficients, _ = Method(own, ppo_clip()).coefficients(ratio, rollouts, own.init())
+    np.testing.assert_allclose(coefficients, expected, rtol=1e-12)
+    focused = focal(Method(own, surrogate("reinforce")))
+    coefficients, _ = focused.coefficients(ratio, rollouts, focused.estimator.init())
+    np.testing.assert_allclose(coefficients, 0.75 * expected / 1.1, rtol=1e-12)

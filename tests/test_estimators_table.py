@@ -1,0 +1,154 @@
+"""The list of estimators: its signs and peaks are computed, and the README shows what the command prints."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simlab.cli import main
+from simlab.estimators import REGISTRY, Estimator, center, chain, register, stateless
+from simlab.estimators import registry as registry_module
+from simlab.estimators_table import HEADINGS, as_entries, markdown_table, peak, plain_list, signs
+from simlab.theory import Masses, masses
+
+MARKER = "<!-- estimators table -->"
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.fixture
+def own_estimators(monkeypatch):
+    """Registers estimators for one test only."""
+    monkeypatch.setattr(registry_module, "_REGISTRY", own := dict(REGISTRY))
+    monkeypatch.setattr("simlab.estimators_table.REGISTRY", own)
+    return register
+
+
+def cells(name):
+    """The cells of an estimator's line, by heading."""
+    (line,) = (line for line in markdown_table().splitlines() if line.startswith(f"| `{name}("))
+    return dict(zip(HEADINGS, line.strip("| ").replace(r"\|", "!").split(" | "), strict=True))
+
+
+def made(success, failure):
+    """Masses by number of successes."""
+    return Masses(np.arange(len(success)), np.array(success, dtype=float), np.array(failure, dtype=float))
+
+
+def test_the_readme_shows_what_the_command_prints(capsys):
+    assert main(["estimators", "--markdown"]) == 0
+    before, shown, after = README.read_text(encoding="utf-8").split(MARKER)
+    assert before.endswith("\n")
+    assert after.startswith("\n")
+    assert shown == f"\n\n{capsys.readouterr().out}\n"
+
+
+def test_every_estimator_has_one_line_of_as_many_cells_as_headings():
+    header, rule, *lines = markdown_table().splitlines()
+    assert len(lines) == len(REGISTRY)
+    for line in (header, rule, *lines):
+        assert line.replace(r"\|", "").count("|") == len(HEADINGS) + 1
+    for line, entry in zip(lines, REGISTRY.values(), strict=True):
+        assert line.startswith(f"| `{entry.name}(")
+        assert f"[{entry.tag}]" in line
+
+
+def test_a_line_says_what_the_registry_and_the_closed_forms_say():
+    assert cells("asym_power") == {
+        "estimator": "`asym_power(alpha_success=2.0, alpha_failure=2.0)` [fade:asym-power]",
+        "advantage of rollout i": f"`{REGISTRY['asym_power'].formula}`",
+        "m_S, m_F": "`p q^alpha_success`, `p^alpha_failure q`",
+        "needs": "rewards",
+        "for rewards": "[0, 1]",
+        "signs": "biased, evens out",
+        "mass peaks at p": "m_S 0.33, m_F 0.67",
+    }
+
+
+def test_one_text_stands_for_equal_masses_and_none_for_those_without_a_closed_form():
+    assert cells("dr_grpo")["m_S, m_F"] == "`p q`"
+    assert cells("unlikeliness")["m_S, m_F"] == "none (computed)"
+
+
+def test_a_bar_in_a_formula_does_not_end_its_cell():
+    assert r"\|A_i\| / kappa" in markdown_table()
+    assert cells("entropy_advantage")["advantage of rollout i"] == "`A_i + min(alpha H_it, !A_i! / kappa)`"
+
+
+@pytest.mark.parametrize(
+    ("success", "failure", "said"),
+    [
+        ([0, 1, 0], [0, 1, 0], "balanced"),
+        ([0, 1, 0], [0, 1 + 1e-12, 0], "balanced"),
+        ([0, 1, 0], [0, 0, 0], "successes only"),
+        ([0, 0, 0], [1, 1, 0], "failures only"),
+        ([0, 2, 0], [0, 1, 0], "biased +"),
+        ([0, 1, 0], [0, 1, 0.5], "biased -"),
+        ([0, 2, 1], [0, 1, 2], "biased, evens out"),
+        ([0, 0, 0], [0, 0, 0], "balanced"),
+    ],
+)
+def test_signs(success, failure, said):
+    assert signs(made(success, failure)) == said
+
+
+@pytest.mark.parametrize(
+    ("success", "failure", "said"),
+    [
+        ([0, 1, 3, 0], [0, 1, 3, 0], "0.67"),
+        ([0, 1, 3, 0], [0, 0, 0, 0], "0.67"),
+        ([0, 0, 0, 0], [2, 1, 0, 0], "0.00"),
+        ([0, 1, 3, 0], [0, -4, -1, 0], "m_S 0.67, m_F 0.33"),
+        ([0, 1, 1 + 1e-12, 0], [0, 1, 1, 0], "0.33"),
+        ([0, 0, 0, 0], [0, 0, 0, 0], "-"),
+    ],
+)
+def test_peak(success, failure, said):
+    assert peak(made(success, failure)) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "at"),
+    [
+        ("power_alpha", {"alpha": 3.0}, "0.25"),
+        ("f_grpo", {"gamma": 0.0}, "0.50"),
+        ("asym_grpo", {"delta": 0.5}, "0.50"),
+    ],
+)
+def test_the_peak_lies_where_calculus_puts_it(name, parameters, at):
+    """p q^alpha has its maximum at 1 / (1 + alpha), sqrt(p q) and p q at one half."""
+    assert peak(masses(name, 64, **parameters)) == at
+
+
+def test_an_own_estimator_is_listed_without_formula_and_form(own_estimators):
+    @own_estimators("fade:dr-grpo")
+    def doubled(factor: float = 2.0) -> Estimator:
+        """Twice Dr. GRPO."""
+        return chain(center(), lambda advantages, rollouts: factor * advantages)
+
+    @own_estimators("casp:eq-4")
+    def ranked() -> Estimator:
+        """Reads candidates."""
+        return chain(stateless(lambda advantages, rollouts: advantages, needs=frozenset({"topn_logp"})))
+
+    assert list(cells("doubled").values()) == [
+        "`doubled(factor=2.0)` [fade:dr-grpo]", "-", "none (computed)", "rewards", "any", "balanced", "0.50",
+    ]  # fmt: skip
+    assert list(cells("ranked").values()) == [
+        "`ranked()` [casp:eq-4]", "-", "none (computed)", "rewards, topn_logp", "any", "-", "-",
+    ]  # fmt: skip
+    assert "doubled(factor=2.0)  [fade:dr-grpo]  needs rewards\n    Twice Dr. GRPO." in plain_list()
+    assert as_entries()[-1]["formula"] == ""
+
+
+def test_json_carries_formula_and_domain(capsys):
+    assert main(["estimators", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [(entry["formula"], entry["domain"]) for entry in entries] == [
+        (entry.formula, entry.build().domain) for entry in REGISTRY.values()
+    ]
+
+
+def test_one_form_at_a_time(capsys):
+    assert main(["estimators", "--json", "--markdown"]) == 2
+    assert "not allowed with argument --json" in capsys.readouterr().err

@@ -1,0 +1,310 @@
+"""Methods: estimator, surrogate and aggregation under one name give the coefficients of the published loss."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from token_batches import (
+    LENGTHS,
+    LONGEST,
+    MASK,
+    PRESENT,
+    REWARDS,
+    TOLERANCE,
+    Batch,
+    Token,
+    at_tokens,
+    converted,
+    on_policy,
+    ragged,
+    responses_of,
+    tokens_of,
+)
+
+from simlab import Rollouts, estimator
+from simlab.errors import InputError
+from simlab.methods import METHODS, Method, focal, method
+from simlab.rollouts import FIELDS
+from simlab.surrogates import cispo, ppo_clip, reinforce, unclipped
+
+BARE = [name for name in METHODS if not name.startswith("f_")]
+EACH_METHOD = pytest.mark.parametrize("name", METHODS)
+EACH_BARE_METHOD = pytest.mark.parametrize("name", BARE)
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def coefficients(chosen: Method, batch: Batch) -> Any:
+    values, _ = chosen.coefficients(batch.ratio, batch.rollouts, chosen.estimator.init())
+    return values
+
+
+def naive_advantages(scaled: bool) -> list[list[float]]:
+    """(r - mean) / (std + 1e-6) in each group, or r - mean; exactly 0 where all rewards are equal."""
+    found = []
+    for row, exists in zip(REWARDS.tolist(), MASK, strict=True):
+        rewards = [reward for reward, here in zip(row, exists, strict=True) if here]
+        mean = math.fsum(rewards) / len(rewards)
+        std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / len(rewards))
+        found.append([(reward - mean) / (std + 1e-6 if scaled else 1.0) for reward in rewards])
+    return found
+
+
+def clipped(ratio: float, advantage: float, eps_low: float, eps_high: float) -> float:
+    """The slope by log pi of min(ratio A, clip(ratio) A)."""
+    taken_over = ratio > 1 + eps_high if advantage > 0 else ratio < 1 - eps_low
+    return 0.0 if taken_over else ratio * advantage
+
+
+def naive_value(name: str, token: Token, response: list[Token], advantage: float) -> float:
+    """The slope by log pi of one token's own term; GSPO's is that of its sequence."""
+    sequence_ratio = math.exp(math.fsum(math.log(other.ratio) for other in response) / len(response))
+    return {
+        "grpo": clipped(token.ratio, advantage, 0.2, 0.2),
+        "dr_grpo": clipped(token.ratio, advantage, 0.2, 0.2),
+        "dapo": clipped(token.ratio, advantage, 0.2, 0.28),
+        "cispo": min(token.ratio, 6.0) * advantage,
+        "gspo": clipped(sequence_ratio, advantage, 3e-4, 4e-4),
+    }[name]
+
+
+def naive_weight(name: str, response: list[Token], responses: list[list[Token]]) -> float:
+    """What the loss divides a token's term by: all tokens, its rollout's tokens and rollouts, or a constant."""
+    if name in ("dapo", "cispo"):
+        return 1 / sum(len(other) for other in responses)
+    if name == "dr_grpo":
+        return 1 / (len(responses) * LONGEST)
+    return 1 / (len(responses) * len(response))
+
+
+def naive_coefficients(name: str, batch: Batch) -> list[float]:
+    advantages = naive_advantages(scaled=name != "dr_grpo")
+    responses, found = responses_of(tokens_of(batch)), []
+    for response in responses:
+        weight = naive_weight(name, response, responses)
+        for token in response:
+            advantage = advantages[token.prompt][token.rollout]
+            found.append(weight * naive_value(name, token, response, advantage))
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
+@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "dapo", "cispo", "gspo"])
+def test_a_method_equals_its_loops(name: str, xp: Any, dtype: str) -> None:
+    actual = coefficients(method(name), converted(ragged(), xp, dtype))
+    assert (actual.shape, actual.dtype) == (PRESENT.shape, getattr(xp, dtype))
+    expected, tolerance = naive_coefficients(name, ragged()), TOLERANCE[dtype]
+    np.testing.assert_allclose(at_tokens(actual), expected, rtol=tolerance, atol=tolerance / 100)
+
+
+def test_the_loops_tell_the_simple_methods_apart() -> None:
+    """Tokens lie where their bounds differ: 1.2 < 1.25 < 1.28 for a success, 7 > 6, and a clipped failure."""
+    advantages = naive_advantages(scaled=True)
+    pairs = {(token.ratio, float(np.sign(advantages[token.prompt][token.rollout]))) for token in tokens_of(ragged())}
+    assert {(1.25, 1.0), (7.0, -1.0)} <= pairs
+    assert {(0.5, -1.0), (0.25, -1.0), (0.75, -1.0)} & pairs
+
+
+@pytest.mark.parametrize("scale", [0.5, 3])
+def test_dr_grpo_divides_by_its_tokens(scale: float) -> None:
+    shorter, longer = (coefficients(method("dr_grpo", max_tokens=n), ragged()) for n in (LONGEST, scale * LONGEST))
+    np.testing.assert_allclose(shorter, scale * longer, rtol=1e-14, atol=0)
+    np.testing.assert_array_equal(shorter, coefficients(method("dr_grpo"), ragged()))
+
+
+@EACH_METHOD
+def test_nothing_is_moved_where_no_token_is(name: str) -> None:
+    """Whatever stands there: the result is finite everywhere, exactly 0 in padding, and the same for any padding."""
+    values = coefficients(method(name), ragged())
+    assert np.isfinite(values).all()
+    np.testing.assert_array_equal(values[~PRESENT], 0)
+    assert np.any(values[PRESENT] != 0)
+    np.testing.assert_array_equal(values, coefficients(method(name), ragged(filler=3.0)))
+
+
+@EACH_METHOD
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_under_jit_it_is_the_same_to_rounding(name: str, dtype: str) -> None:
+    with jax.enable_x64(dtype == "float64"):
+        chosen = method(name)
+        expected = coefficients(chosen, converted(ragged(), np, dtype))
+        actual = jax.jit(lambda batch: coefficients(chosen, batch))(converted(ragged(), jnp, dtype))
+        assert actual.dtype == expected.dtype == dtype
+        tolerance = {"float32": 2e-6, "float64": 1e-14}[dtype]
+        np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance / 10)
+
+
+@EACH_METHOD
+def test_masks_that_are_all_true_are_no_masks(name: str) -> None:
+    batch = ragged(filler=1.0)
+    full = batch._replace(rollouts=batch.rollouts._replace(mask=np.ones_like(MASK), token_mask=np.ones_like(PRESENT)))
+    bare = batch._replace(rollouts=batch.rollouts._replace(mask=None, token_mask=None))
+    actual, expected = coefficients(method(name), full), coefficients(method(name), bare)
+    np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=1e-16)
+
+
+@EACH_METHOD
+def test_it_reads_no_field_that_it_does_not_declare(name: str) -> None:
+    chosen, batch = method(name), ragged()
+    undeclared = batch.rollouts._replace(**dict.fromkeys(FIELDS - chosen.needs))
+    np.testing.assert_array_equal(
+        coefficients(chosen, batch), coefficients(chosen, batch._replace(rollouts=undeclared))
+    )
+    for field in chosen.needs - {"rewards"}:
+        lacking = batch.rollouts._replace(**{field: None})
+        with pytest.raises(InputError, match=f"rollouts carry no {field}, which this method needs"):
+            coefficients(chosen, batch._replace(rollouts=lacking))
+
+
+def test_cw_grpo_does_not_clip() -> None:
+    """``[cw-grpo:kernel]`` has the bare ratio: whatever it is, it multiplies what the method does on policy."""
+    actual, at_one = (coefficients(method("cw_grpo"), batch) for batch in (ragged(), on_policy(ragged())))
+    np.testing.assert_allclose(at_tokens(actual), at_tokens(ragged().ratio * at_one), rtol=1e-14, atol=0)
+
+
+def test_casp_has_a_coefficient_for_each_candidate() -> None:
+    assert method("casp").surrogate.candidates == 3
+    assert coefficients(method("casp"), ragged()).shape == (*PRESENT.shape, 4)
+
+
+# On policy, and at other limits, methods meet.
+
+
+def test_on_policy_dapo_is_cispo_and_grpo_averaged_over_tokens() -> None:
+    """No clip acts at a ratio of 1, and only the aggregation is left."""
+    batch = on_policy(ragged())
+    by_token = coefficients(Method(estimator("grpo"), ppo_clip(), "token_mean"), batch)
+    for name in ("dapo", "cispo", "kl_cov"):
+        np.testing.assert_array_equal(coefficients(method(name), batch), by_token)
+    assert np.any(coefficients(method("grpo"), batch) != by_token)
+
+
+def test_on_policy_gspo_is_grpo() -> None:
+    batch = on_policy(ragged())
+    np.testing.assert_array_equal(coefficients(method("gspo"), batch), coefficients(method("grpo"), batch))
+
+
+def test_without_differences_between_tokens_the_rest_is_grpo_too() -> None:
+    """Equal log-probabilities covary with nothing, and equal entropies exceed no quantile."""
+    batch = on_policy(ragged())
+    equal = {name: np.where(PRESENT, -1.0, math.nan) for name in ("old_logp", "entropy")}
+    flat = batch._replace(rollouts=batch.rollouts._replace(**equal))
+    by_sequence, by_token = (coefficients(method(name), flat) for name in ("grpo", "dapo"))
+    np.testing.assert_array_equal(coefficients(method("cw_grpo"), flat), by_sequence)
+    np.testing.assert_array_equal(coefficients(method("clip_cov"), flat), by_token)
+    np.testing.assert_array_equal(coefficients(method("casp"), flat)[..., 0], by_sequence)
+
+
+def test_the_estimators_state_is_carried() -> None:
+    """A running mean of rewards is subtracted, here 0 and then half the first batch's mean."""
+    chosen = Method(estimator("running_mean", decay=0.5), reinforce(), "constant", 1.0)
+    batch = on_policy(ragged())
+    first, state = chosen.coefficients(batch.ratio, batch.rollouts, chosen.estimator.init())
+    second, _ = chosen.coefficients(batch.ratio, batch.rollouts, state)
+    advantages, state = chosen.estimator.update(batch.rollouts, chosen.estimator.init())
+    later, _ = chosen.estimator.update(batch.rollouts, state)
+    written = (LENGTHS * MASK > 0).sum()
+    for actual, expected in ((first, advantages), (second, later)):
+        np.testing.assert_allclose(
+            actual, np.where(PRESENT, np.broadcast_to(expected[..., None], PRESENT.shape) / written, 0), rtol=1e-14
+        )
+    assert np.any(first != second)
+
+
+# F- over any method.
+
+FAILURE_RATE = np.array([[1 / 2], [0.0], [2 / 3]])  # 1 - X/G of the groups of REWARDS
+
+
+def scaled_by_failure_rate(values: np.ndarray) -> np.ndarray:
+    return values * np.reshape(FAILURE_RATE, (-1, *(1 for _ in values.shape[1:])))
+
+
+@EACH_BARE_METHOD
+def test_f_with_gamma_0_is_the_method(name: str) -> None:
+    actual, expected = coefficients(method(f"f_{name}", gamma=0.0), ragged()), coefficients(method(name), ragged())
+    np.testing.assert_array_equal(actual, expected)
+
+
+@EACH_BARE_METHOD
+def test_f_with_gamma_1_scales_the_advantages_of_a_group_by_its_failure_rate(name: str) -> None:
+    """``[f-grpo:eq-13]``; all else of the method stays as it is."""
+    bare, focused = method(name), method(f"f_{name}")
+    (expected, _), (actual, _) = (
+        each.estimator.update(ragged().rollouts, each.estimator.init()) for each in (bare, focused)
+    )
+    np.testing.assert_allclose(actual[MASK], scaled_by_failure_rate(expected)[MASK], rtol=1e-14, atol=1e-16)
+    assert (focused.aggregation, focused.normaliser) == (bare.aggregation, bare.normaliser)
+    assert focused.needs == bare.needs
+
+
+@pytest.mark.parametrize("name", sorted({*BARE} - {"clip_cov"}))
+def test_on_policy_f_scales_the_coefficients_of_a_group(name: str) -> None:
+    """All are linear in the advantage there but Clip-Cov, whose choice of tokens depends on its size."""
+    batch = on_policy(ragged())
+    actual, expected = coefficients(method(f"f_{name}", gamma=1.0), batch), coefficients(method(name), batch)
+    np.testing.assert_allclose(actual, scaled_by_failure_rate(expected), rtol=1e-14, atol=1e-16)
+    assert np.any(actual != expected)
+
+
+@pytest.mark.parametrize("surrogate", [reinforce(), unclipped(), cispo()])
+def test_focal_takes_a_method_without_a_name_and_acts_off_policy(surrogate: Any) -> None:
+    base = Method(estimator("rloo"), surrogate, "constant", 7.0)
+    twice = scaled_by_failure_rate(scaled_by_failure_rate(coefficients(base, ragged())))
+    np.testing.assert_allclose(coefficients(focal(base, gamma=2.0), ragged()), twice, rtol=1e-14, atol=0)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("f_dapo", {"gamma": -1.0}, "gamma = -1.0 is outside its range [0, inf]"),
+        ("f_grpo", {"gamma": math.nan}, "gamma = nan is outside its range [0, inf]"),
+        ("ppo", {}, f"method = 'ppo' is unknown; allowed: {', '.join(sorted(METHODS))}"),
+        ("", {}, f"method = '' is unknown; allowed: {', '.join(sorted(METHODS))}"),
+        ("dapo", {"gamma": 1.0}, "dapo has no parameter 'gamma'; it takes: none"),
+        ("dr_grpo", {"eps": 0.2}, "dr_grpo has no parameter 'eps'; it takes: max_tokens"),
+        ("f_dr_grpo", {"eps": 0.2}, "f_dr_grpo has no parameter 'eps'; it takes: gamma, max_tokens"),
+        ("f_f_dapo", {}, f"method = 'f_f_dapo' is unknown; allowed: {', '.join(sorted(METHODS))}"),
+        ("dr_grpo", {"max_tokens": -1.0}, "max_tokens = -1.0 is outside its range (0, inf]"),
+        ("dr_grpo", {"max_tokens": "long"}, "max_tokens = 'long' is not a number"),
+    ],
+)
+def test_what_it_does_not_know_or_take(name: str, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        method(name, **parameters)
+    assert str(refusal.value) == message
+
+
+def test_f_is_over_every_method() -> None:
+    assert sorted(METHODS) == sorted([*BARE, *(f"f_{name}" for name in BARE)])
+
+
+def test_an_unknown_method_under_f_lists_what_is_known() -> None:
+    with pytest.raises(InputError, match=rf"unknown; allowed: {', '.join(sorted(METHODS))}"):
+        method("f_ppo", gamma=0.5)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("aggregation", "median"), ("normaliser", 0.0)])
+def test_an_aggregation_that_cannot_be_is_refused_in_use(parameter: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"{parameter} = {value!r} is .*(allowed: token_mean|range)"):
+        coefficients(replace(method("dr_grpo"), **{parameter: value}), ragged())
+
+
+def test_a_batch_without_tokens_moves_nothing() -> None:
+    nothing = ragged().rollouts._replace(token_mask=np.zeros_like(PRESENT))
+    for name in METHODS:
+        np.testing.assert_array_equal(coefficients(method(name), ragged()._replace(rollouts=Rollouts(*nothing))), 0)

@@ -1,0 +1,261 @@
+"""Surrogates that look beyond one token: GSPO's whole sequences, Clip-Cov's and KL-Cov's covariance over the batch."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_surrogates import BEYOND_THE_TOKEN, OBJECTIVES
+from token_batches import (
+    PRESENT,
+    Batch,
+    Token,
+    at_tokens,
+    check_equals,
+    check_padding_is_irrelevant,
+    clip_objective,
+    converted,
+    on_policy,
+    ragged,
+    responses_of,
+    slopes,
+    tokens_of,
+)
+
+from simlab.surrogates import (
+    SURROGATES,
+    clip_cov,
+    kl_cov,
+    ppo_clip,
+    surrogate,
+    unclipped,
+)
+
+LIBRARIES = pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def covariances(tokens: list[Token]) -> list[float]:
+    """(log pi - its mean)(A - its mean), over all tokens of the batch."""
+    mean_logp = math.fsum(token.logp for token in tokens) / len(tokens)
+    mean_advantage = math.fsum(token.advantage for token in tokens) / len(tokens)
+    return [(token.logp - mean_logp) * (token.advantage - mean_advantage) for token in tokens]
+
+
+def share_of(tokens: list[Token], share: float) -> int:
+    return max(1, int(Fraction(str(share)) * len(tokens)))
+
+
+def naive_eligible(tokens: list[Token], low: float, high: float) -> list[int]:
+    """Which tokens Clip-Cov may drop: covariance between its bounds, and not clipped by PPO at .2 already."""
+    found = []
+    for index, (token, c) in enumerate(zip(tokens, covariances(tokens), strict=True)):
+        clipped = token.ratio > 1.2 if token.advantage > 0 else token.advantage < 0 and token.ratio < 0.8
+        if low < c < high and not clipped:
+            found.append(index)
+    return found
+
+
+def naive_dropped(tokens: list[Token], share: float, low: float, high: float) -> list[int]:
+    by_noise = sorted(naive_eligible(tokens, low, high), key=lambda index: tokens[index].noise)
+    return by_noise[: share_of(tokens, share)]
+
+
+def naive_sequence_clip(tokens: list[Token], eps_low: float = 3e-4, eps_high: float = 4e-4) -> list[float]:
+    """The derivatives of mean_t(...) by log pi of each token are 1 / length of these: the length is multiplied back."""
+    found: list[float] = []
+    for response in responses_of(tokens):
+        length, advantage = len(response), response[0].advantage
+
+        def objective(logps: list[Any], response: list[Token] = response, advantage: float = advantage) -> Any:
+            mean = sum(logp - token.old_logp for logp, token in zip(logps, response, strict=True)) / len(response)
+            return clip_objective(jnp.exp(mean), advantage, eps_low, eps_high)
+
+        found += [length * slope for slope in slopes(objective, response)]
+    return found
+
+
+def naive_clip_cov(tokens: list[Token], share: float = 2e-4, low: float = 1.0, high: float = 5.0) -> list[float]:
+    dropped = naive_dropped(tokens, share, low, high)
+
+    def objective(logps: list[Any]) -> Any:
+        return sum(
+            clip_objective(jnp.exp(logp - token.old_logp), token.advantage)
+            for index, (logp, token) in enumerate(zip(logps, tokens, strict=True))
+            if index not in dropped
+        )
+
+    return slopes(objective, tokens)
+
+
+def naive_kl_cov(tokens: list[Token], share: float = 2e-3, penalty: float = 1.0) -> list[float]:
+    c = covariances(tokens)
+    chosen = sorted(range(len(tokens)), key=lambda index: -c[index])[: share_of(tokens, share)]
+
+    def objective(logps: list[Any]) -> Any:
+        gain = sum(jnp.exp(logp - token.old_logp) * token.advantage for logp, token in zip(logps, tokens, strict=True))
+        gaps = [logps[index] - tokens[index].old_logp for index in chosen]
+        return gain - penalty * sum(jnp.maximum(gap, -gap) for gap in gaps)  # its slope at 0 is 0; that of jnp.abs is 1
+
+    return slopes(objective, tokens)
+
+
+REFERENCES: dict[str, Callable[..., list[float]]] = {
+    "sequence_clip": naive_sequence_clip,
+    "clip_cov": naive_clip_cov,
+    "kl_cov": naive_kl_cov,
+}
+CASES: list[tuple[str, dict[str, float]]] = [
+    ("sequence_clip", {}),
+    ("sequence_clip", {"eps_low": 0.25, "eps_high": 0.3}),
+    ("clip_cov", {}),
+    ("clip_cov", {"share": 0.1}),
+    ("clip_cov", {"share": 0.25, "low": -0.5, "high": 1.5}),
+    ("kl_cov", {}),
+    ("kl_cov", {"share": 0.25, "penalty": 0.5}),
+    ("kl_cov", {"share": 1.0, "penalty": 3.0}),
+]
+
+
+@cache
+def expected(name: str, *parameters: tuple[str, float]) -> list[float]:
+    return REFERENCES[name](tokens_of(ragged()), **dict(parameters))
+
+
+def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_token() -> None:
+    assert {*REFERENCES, "casp"} == BEYOND_THE_TOKEN  # that of CaSP is in test_surrogates_casp.py
+    assert {*BEYOND_THE_TOKEN, *(name for name, *_ in OBJECTIVES)} == set(SURROGATES)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("clip_cov", {"share": 2e-4, "low": 1.0, "high": 5.0, "eps_low": 0.2, "eps_high": 0.2}),
+        ("kl_cov", {"share": 2e-3, "penalty": 1.0}),
+        ("casp", {"alpha": 0.01, "candidates": 3, "quantile": 0.8, "top_penalty": 1.1, "weights": "uniform"}),
+    ],
+)
+def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -> None:
+    taken = inspect.signature(SURROGATES[name]).parameters
+    assert {parameter: taken[parameter].default for parameter in published} == published
+
+
+@LIBRARIES
+@DTYPES
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_coefficients_equal_the_loops(name: str, parameters: dict[str, float], xp: Any, dtype: str) -> None:
+    check_equals(surrogate(name, **parameters), expected(name, *parameters.items()), xp, dtype)
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_what_stands_where_no_token_exists_is_never_read(name: str) -> None:
+    check_padding_is_irrelevant(surrogate(name))
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_float_parameters_may_be_traced(name: str) -> None:
+    """One compiled engine then serves a whole grid of values."""
+    batch, taken = converted(ragged(), jnp), inspect.signature(SURROGATES[name]).parameters.values()
+    defaults = {parameter.name: parameter.default for parameter in taken if isinstance(parameter.default, float)}
+
+    def with_values(values: dict[str, Any]) -> Any:
+        return surrogate(name, **values).coefficient(*batch)
+
+    actual, expected = at_tokens(jax.jit(with_values)(defaults)), at_tokens(with_values(defaults))
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
+
+
+# Clip-Cov
+
+
+def decided() -> Batch:
+    """A ragged batch of nine eligible tokens, without an advantage of 0, so that a token that is dropped shows."""
+    batch = ragged(seed=0)
+    return batch._replace(advantages=np.where(batch.advantages == 0, 1.0, batch.advantages))
+
+
+def dropped_by(batch: Batch, **parameters: float) -> list[int]:
+    """The tokens that lose the coefficient which PPO's clip gives them."""
+    kept = at_tokens(clip_cov(**parameters).coefficient(*batch))
+    clipped = at_tokens(ppo_clip().coefficient(*batch))
+    assert set(kept[kept != clipped]) <= {0.0}
+    return [int(index) for index in np.flatnonzero(kept != clipped)]
+
+
+@pytest.mark.parametrize("share", [0.0, 2e-4, 0.05, 0.1, 0.2, 0.7, 1.0])
+def test_clip_cov_drops_that_share_of_all_tokens_or_all_eligible_ones(share: float) -> None:
+    """``[cw-grpo:clip-cov]``: max(1, int(share tokens)) of those with low < c < high; a share of 0 still drops one."""
+    bounds = {"low": 0.25, "high": 5.0}
+    tokens = tokens_of(decided())
+    eligible = naive_eligible(tokens, **bounds)
+    assert 0.2 * len(tokens) < len(eligible) < 0.7 * len(tokens)
+    dropped = dropped_by(decided(), share=share, **bounds)
+    assert len(dropped) == min(max(1, int(share * len(tokens))), len(eligible))
+    noise = {index: tokens[index].noise for index in eligible}
+    assert dropped == sorted(sorted(noise, key=noise.__getitem__)[: len(dropped)])
+
+
+def test_clip_cov_drops_each_eligible_token_equally_often() -> None:
+    """3 of m over 20,000 draws: no frequency beyond 4 binomial standard errors, sqrt(q (1 - q) / 20,000), of q = 3/m.
+
+    For m below 20 that happens by chance in fewer than 20 * 6.3e-5 < 0.13 % of seeds.
+    """
+    draws, batch = 20_000, converted(decided(), jnp)
+    tokens = tokens_of(decided())
+    eligible = naive_eligible(tokens, 0.25, 5.0)
+    method = clip_cov(share=0.1, low=0.25, high=5.0)
+
+    @jax.jit
+    @jax.vmap
+    def is_dropped(key: Any) -> Any:
+        noise = jax.random.uniform(key, PRESENT.shape)
+        values = method.coefficient(batch.ratio, batch.advantages, batch.rollouts._replace(noise=noise))
+        return values != ppo_clip().coefficient(*batch)
+
+    count = at_tokens(jnp.sum(is_dropped(jax.random.split(jax.random.key(0), draws)), axis=0))
+    q = 3 / len(eligible)
+    assert 3 < len(eligible) < 20
+    np.testing.assert_allclose(count[eligible] / draws, q, rtol=0, atol=4 * math.sqrt(q * (1 - q) / draws))
+    assert count[eligible].sum() == count.sum() == 3 * draws  # never more, never fewer, never another token
+
+
+@pytest.mark.parametrize("bounds", [(1e3, 2e3), (1.0, 1.0), (-2e3, -1e3)])
+def test_clip_cov_without_an_eligible_token_is_ppo_clip(bounds: tuple[float, float]) -> None:
+    assert dropped_by(decided(), share=1.0, low=bounds[0], high=bounds[1]) == []
+
+
+# KL-Cov
+
+
+@pytest.mark.parametrize("share", [0.0, 2e-3, 0.1, 0.25, 1.0])
+def test_kl_cov_pulls_back_the_tokens_of_highest_covariance(share: float) -> None:
+    """``[cw-grpo:clip-cov]``: max(1, int(share tokens)) tokens lose penalty * sign(log ratio), the others nothing."""
+    tokens = tokens_of(ragged())
+    pull = at_tokens(unclipped().coefficient(*ragged()) - kl_cov(share, penalty=0.5).coefficient(*ragged()))
+    c = covariances(tokens)
+    chosen = sorted(range(len(tokens)), key=lambda index: -c[index])[: max(1, int(share * len(tokens)))]
+    expected = [
+        0.5 * math.copysign(token.ratio != 1, token.ratio - 1) if index in chosen else 0
+        for index, token in enumerate(tokens)
+    ]
+    np.testing.assert_allclose(pull, expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 1e6])
+def test_kl_cov_on_policy_is_the_unclipped_ratio(penalty: float) -> None:
+    batch = on_policy(ragged())
+    actual = at_tokens(kl_cov(share=1.0, penalty=penalty).coefficient(*batch))
+    np.testing.assert_array_equal(actual, at_tokens(unclipped().coefficient(*batch)))

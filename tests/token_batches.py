@@ -1,0 +1,141 @@
+"""A ragged batch of tokens for surrogates and methods, and its tokens as a list, for references written as loops."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simlab import Rollouts
+from simlab.surrogates import Surrogate
+
+PROMPTS, GROUP, LONGEST, CANDIDATES = 3, 4, 6, 4
+MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]], dtype=bool)
+# One rollout is without tokens; rollouts that do not exist claim some, which are not to be believed.
+LENGTHS = np.array([[6, 3, 1, 0], [5, 6, 4, 2], [2, 4, 6, 6]])
+TOKEN_MASK = np.arange(LONGEST) < LENGTHS[..., None]
+PRESENT = TOKEN_MASK & MASK[..., None]
+REWARDS = np.array([[1.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+# On each side of the bounds .8, 1.2, 1.28 and 6. All that is drawn is a 64th, exact in float32.
+RATIOS = [0.25, 0.5, 0.75, 0.875, 1.0, 1.0, 1.0, 1.125, 1.25, 1.5, 2.0, 7.0]
+TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
+
+Rows = list[float] | list[list[float]]
+
+
+class Batch(NamedTuple):
+    """What a surrogate's coefficient is called with."""
+
+    ratio: Any
+    advantages: Any
+    rollouts: Rollouts
+
+
+class Token(NamedTuple):
+    """One token that exists, as Python numbers."""
+
+    prompt: int
+    rollout: int
+    ratio: float
+    advantage: float
+    old_logp: float
+    entropy: float
+    topn_logp: tuple[float, ...]
+    ref_logp: float
+    noise: float
+
+    @property
+    def logp(self) -> float:
+        """log pi under the policy being updated."""
+        return self.old_logp + math.log(self.ratio)
+
+
+def ragged(filler: float = math.nan, seed: int = 5) -> Batch:
+    """A NumPy batch of 64-bit numbers, ``filler`` standing wherever no rollout or token exists."""
+    generator = np.random.default_rng(seed)
+    shape = (PROMPTS, GROUP, LONGEST)
+
+    def sixtyfourths(low: int, high: int, *more: int) -> np.ndarray:
+        return generator.integers(low, high, (*shape, *more)) / 64
+
+    topn = -np.sort(sixtyfourths(1, 320, CANDIDATES), axis=-1)
+    is_top = generator.random(shape) < 0.5
+    fields = {
+        "ratio": generator.choice(RATIOS, shape),
+        "old_logp": np.where(is_top, topn[..., 0], topn[..., 0] - sixtyfourths(1, 320)),
+        "entropy": np.floor(sixtyfourths(0, 192) * 4) / 4,  # few values, so that tokens of a response tie
+        "ref_logp": -sixtyfourths(1, 320),
+        "noise": generator.permutation(math.prod(shape)).reshape(shape) / 128,
+    }
+    padded = {name: np.where(PRESENT, values, filler) for name, values in fields.items()}
+    padded["topn_logp"] = np.where(PRESENT[..., None], topn, filler)
+    advantages = np.where(MASK, generator.choice([-2.0, -1.0, -0.5, 0.0, 0.75, 1.5, 2.5], (PROMPTS, GROUP)), filler)
+    rewards = np.where(MASK, REWARDS, filler)
+    ratio = padded.pop("ratio")
+    return Batch(ratio, advantages[..., None], Rollouts(rewards, mask=MASK, token_mask=TOKEN_MASK, **padded))
+
+
+def on_policy(batch: Batch) -> Batch:
+    return batch._replace(ratio=np.where(PRESENT, 1.0, batch.ratio))
+
+
+def converted(batch: Batch, xp: Any, dtype: str = "float64") -> Batch:
+    """The batch as arrays of another library; masks stay Boolean."""
+    real = getattr(xp, dtype)
+
+    def convert(values: Any) -> Any:
+        return xp.asarray(values) if values.dtype == np.bool_ else xp.asarray(values, dtype=real)
+
+    return jax.tree.map(convert, batch)
+
+
+def tokens_of(batch: Batch) -> list[Token]:
+    """The tokens that exist, prompt by prompt and rollout by rollout."""
+    record, tokens = batch.rollouts, []
+    for p in range(PROMPTS):
+        for g in range(GROUP):
+            for t in range(LENGTHS[p, g] if MASK[p, g] else 0):
+                own = (float(x[p, g, t]) for x in (batch.ratio, batch.advantages[..., [0] * LONGEST], record.old_logp))
+                topn = tuple(float(x) for x in record.topn_logp[p, g, t])
+                rest = (float(x[p, g, t]) for x in (record.ref_logp, record.noise))
+                tokens.append(Token(p, g, *own, float(record.entropy[p, g, t]), topn, *rest))
+    return tokens
+
+
+def responses_of(tokens: list[Token]) -> list[list[Token]]:
+    """The tokens of each rollout that has any, in order."""
+    places = dict.fromkeys((token.prompt, token.rollout) for token in tokens)
+    return [[token for token in tokens if (token.prompt, token.rollout) == place] for place in places]
+
+
+def clip_objective(ratio: Any, advantage: float, eps_low: float = 0.2, eps_high: float = 0.2) -> Any:
+    return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - eps_low, 1 + eps_high) * advantage)
+
+
+def slopes(objective: Callable[[Any], Any], tokens: list[Token]) -> list[float]:
+    """The derivative by log pi of each token of an objective of the list of their log pi."""
+    return [float(slope) for slope in jax.grad(objective)([token.logp for token in tokens])]
+
+
+def at_tokens(coefficients: Any) -> np.ndarray:
+    """The coefficients, or rows of them, of the tokens that exist, in the order of ``tokens_of``."""
+    return np.asarray(coefficients)[PRESENT]
+
+
+def check_equals(chosen: Surrogate, expected: Rows, xp: Any, dtype: str) -> None:
+    """On the ragged batch, padded with NaN, in one array library (JAX under jit), the dtype being kept."""
+    coefficient = jax.jit(chosen.coefficient) if xp is jnp else chosen.coefficient
+    actual = coefficient(*converted(ragged(), xp, dtype))
+    assert actual.dtype == getattr(xp, dtype)
+    tolerance = TOLERANCE[dtype]
+    np.testing.assert_allclose(at_tokens(actual), expected, rtol=tolerance, atol=tolerance / 100)
+
+
+def check_padding_is_irrelevant(chosen: Surrogate) -> None:
+    """What stands where no token exists changes no digit of a coefficient where one does."""
+    expected = at_tokens(chosen.coefficient(*ragged(math.nan)))
+    assert np.isfinite(expected).all()
+    for filler in (3.0, 1e30):
+        np.testing.assert_array_equal(at_tokens(chosen.coefficient(*ragged(filler))), expected)
