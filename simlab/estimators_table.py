@@ -43,11 +43,16 @@ def plain_list() -> str:
 
 def markdown_table() -> str:
     """All registered estimators, one a line, as a GitHub table; signs and peaks computed at groups of 64."""
-    rows = [HEADINGS, ("---",) * len(HEADINGS), *(_row(entry) for entry in REGISTRY.values())]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+    lines = [_line(*HEADINGS), _line(*["---"] * len(HEADINGS)), *(markdown_line(entry) for entry in REGISTRY.values())]
+    return "\n".join(lines)
 
 
-def _row(entry: Registered) -> tuple[str, ...]:
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def markdown_line(entry: Registered) -> str:
+    """One estimator's line of the table."""
     built = entry.build()
     try:
         found = masses(built, GROUP_SIZE)
@@ -56,14 +61,8 @@ def _row(entry: Registered) -> tuple[str, ...]:
         computed = UNKNOWN, UNKNOWN
     formula = code(entry.formula) if entry.formula else UNKNOWN
     needs = ", ".join(sorted(built.needs))
-    return (
-        f"{code(call(entry))} [{entry.tag}]",
-        formula,
-        _masses_text(entry.name),
-        needs,
-        REWARDS[built.domain],
-        *computed,
-    )
+    name = f"{code(call(entry))} [{entry.tag}]"
+    return _line(name, formula, _masses_text(entry.name), needs, REWARDS[built.domain], *computed)
 
 
 def call(entry: Registered) -> str:

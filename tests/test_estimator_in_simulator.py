@@ -42,7 +42,19 @@ def assert_naive(rows, setting, seed=0):
         engine.assert_records(rows, seed, place, expected)
 
 
-@pytest.mark.parametrize("name", [name for name in REGISTRY if estimator(name).needs <= SUPPLIED])
+# One of each kind: zero-sum or not, with memory, reading log-probabilities, entropies, ranks, weights of tokens.
+KINDS = [
+    "dr_grpo", "psr", "a_grae", "pkpo", "log_mean_exp", "quantile", "running_mean", "ha_dw", "fade", "unlikeliness",
+    "cw_grpo", "entropy_advantage",
+]  # fmt: skip
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in REGISTRY if name not in KINDS]
+
+
+def test_the_simulator_supplies_what_every_registered_estimator_needs():
+    assert [name for name in REGISTRY if not estimator(name).needs <= SUPPLIED] == []
+
+
+@pytest.mark.parametrize("name", [*KINDS, *OTHERS])
 def test_registered_estimators_run(name):
     """On the anchored problem with rewards 1 and 0: records are finite, the policy learns, as the naive loops do."""
     setting = dataclasses.replace(SETTING, estimator=name)

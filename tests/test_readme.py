@@ -20,7 +20,7 @@ COMMANDS = [
 
 def test_the_python_examples_run_one_after_the_other():
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(block, namespace)
