@@ -22,12 +22,15 @@ def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str)
     """
     xp = array_namespace(logp)
     axes = (-2, -1) if scope == "group" else None
-    count = xp.sum(present, axis=axes, keepdims=True)
+    length, weight = xp.sum(present, axis=-1, keepdims=True), of_tokens(advantages)
+    count = xp.sum(length, axis=axes, keepdims=True)
     count = xp.where(count < 1, xp.ones_like(count), count)
-    zero = xp.zeros_like(logp)
-    kept, weight = xp.where(present > 0, logp, zero), xp.where(present > 0, of_tokens(advantages), zero)
+    kept = xp.where(present > 0, logp, xp.zeros_like(logp))
+    # An advantage of a rollout counts as often as it has tokens, without being written out for each.
+    often = length if weight.shape[-1] == 1 else present
+    weight = xp.where(often > 0, weight, xp.zeros_like(often))
     mean_logp = xp.sum(kept, axis=axes, keepdims=True) / count
-    mean_weight = xp.sum(weight, axis=axes, keepdims=True) / count
+    mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
     return (kept - mean_logp) * (weight - mean_weight) * present
 
 
@@ -52,27 +55,26 @@ def tame_covariance(scope: str = "group") -> Link:
         c = covariance_terms(advantages, logp, present, scope)
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
-        kernel = present * xp.exp(-_excess(c, present, axes) / (2 * _or_infinite(variance, c, axes)))
+        variance = _unless_rounding(variance, mean)
+        kernel = present * xp.exp((_least_square(c, present, axes) - c**2) / (2 * variance))
         total = xp.sum(kernel, axis=axes, keepdims=True)
         return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
 
     return stateless(reweigh, needs=frozenset({"old_logp"}))
 
 
-def _excess(c: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
-    """c^2 less its smallest value, which normalised weights do not see: they then do not all underflow."""
+def _least_square(c: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
+    """The smallest c^2; taken off every c^2, which normalised weights do not see, it keeps them from all vanishing."""
     xp = array_namespace(c)
-    square = xp.where(present > 0, c**2, xp.full_like(c, float("inf")))
-    least = xp.min(square, axis=axes, keepdims=True)
-    least = xp.where(xp.isfinite(least), least, xp.zeros_like(least))  # where there is no token at all
-    return xp.where(present > 0, square - least, xp.zeros_like(c))
+    least = xp.min(xp.where(present > 0, xp.abs(c), xp.full_like(c, float("inf"))), axis=axes, keepdims=True)
+    return xp.where(xp.isfinite(least), least, xp.zeros_like(least)) ** 2  # 0 where there is no token at all
 
 
-def _or_infinite(variance: Array, c: Array, axes: tuple[int, ...] | None) -> Array:
-    """The variance of c, or infinity where it is no more than the rounding of equal values."""
-    xp = array_namespace(c)
-    rounding = 8 * xp.finfo(c.dtype).eps * xp.max(xp.abs(c), axis=axes, keepdims=True)
-    return xp.where(variance > rounding**2, variance, xp.full_like(variance, float("inf")))
+def _unless_rounding(variance: Array, mean: Array) -> Array:
+    """The variance, or infinity where it is no more than the rounding of equal values of that mean."""
+    xp = array_namespace(variance)
+    rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * (variance + mean**2)
+    return xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
 
 
 @register("cw-grpo:kernel", "w_it N / sum(w) A_i, w = exp(-c^2 / (2 std(c)^2)), c = (log pi - mean)(A - mean)")
