@@ -1,5 +1,7 @@
 """Links that turn the advantage of a rollout, (P, G), into one for each of its tokens, (P, G, T)."""
 
+from typing import NamedTuple
+
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
@@ -15,13 +17,24 @@ def of_tokens(advantages: Array) -> Array:
     return advantages if advantages.ndim == 3 else advantages[..., None]
 
 
-def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
-    """(log pi - its mean)(A - its mean) at each token, both means over the tokens of the group or the batch, (P, G, T).
+class Deviations(NamedTuple):
+    """How far each token is from the mean over the tokens of its group or of the batch; 0 where no token is.
 
-    ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
+    Attributes:
+        logp: (P, G, T) log pi - its mean.
+        advantage: (P, G, 1) or (P, G, T) A - its mean.
+        mean_logp: (P, 1, 1) or (1, 1, 1) the mean of log pi.
     """
+
+    logp: Array
+    advantage: Array
+    mean_logp: Array
+
+
+def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> Deviations:
+    """Deviations over the tokens of each group or of the batch; ``present`` is 1 where a token is and 0 elsewhere."""
     xp = array_namespace(logp)
-    axes = (-2, -1) if scope == "group" else None
+    axes = _axes(scope)
     length, weight = xp.sum(present, axis=-1, keepdims=True), of_tokens(advantages)
     count = xp.sum(length, axis=axes, keepdims=True)
     count = xp.where(count < 1, xp.ones_like(count), count)
@@ -31,7 +44,20 @@ def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str)
     weight = xp.where(often > 0, weight, xp.zeros_like(often))
     mean_logp = xp.sum(kept, axis=axes, keepdims=True) / count
     mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
-    return (kept - mean_logp) * (weight - mean_weight) * present
+    return Deviations((kept - mean_logp) * present, weight - mean_weight, mean_logp)
+
+
+def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
+    """(log pi - its mean)(A - its mean) at each token, both means over the tokens of the group or the batch, (P, G, T).
+
+    ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
+    """
+    found = deviations(advantages, logp, present, scope)
+    return found.logp * found.advantage
+
+
+def _axes(scope: str) -> tuple[int, ...] | None:
+    return (-2, -1) if scope == "group" else None
 
 
 def tame_covariance(scope: str = "group") -> Link:
@@ -44,7 +70,7 @@ def tame_covariance(scope: str = "group") -> Link:
         InputError: for an unknown ``scope``.
     """
     check_choice("scope", scope, SCOPES)
-    axes = (-2, -1) if scope == "group" else None
+    axes = _axes(scope)
 
     def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
         logp = needed(rollouts, "old_logp")
@@ -52,10 +78,12 @@ def tame_covariance(scope: str = "group") -> Link:
         present = token_weights(logp, rollouts)
         count = xp.sum(present, axis=axes, keepdims=True)
         count = xp.where(count < 1, xp.ones_like(count), count)
-        c = covariance_terms(advantages, logp, present, scope)
+        found = deviations(advantages, logp, present, scope)
+        c = found.logp * found.advantage
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
-        variance = _unless_rounding(variance, mean)
+        size = xp.max(found.advantage**2, axis=axes, keepdims=True) * found.mean_logp**2
+        variance = _unless_rounding(variance, variance + mean**2 + size)
         kernel = present * xp.exp((_least_square(c, present, axes) - c**2) / (2 * variance))
         total = xp.sum(kernel, axis=axes, keepdims=True)
         return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
@@ -70,10 +98,10 @@ def _least_square(c: Array, present: Array, axes: tuple[int, ...] | None) -> Arr
     return xp.where(xp.isfinite(least), least, xp.zeros_like(least)) ** 2  # 0 where there is no token at all
 
 
-def _unless_rounding(variance: Array, mean: Array) -> Array:
-    """The variance, or infinity where it is no more than the rounding of equal values of that mean."""
+def _unless_rounding(variance: Array, square: Array) -> Array:
+    """The variance, or infinity where it is no more than the rounding of equal values made of numbers that large."""
     xp = array_namespace(variance)
-    rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * (variance + mean**2)
+    rounding = (8 * xp.finfo(variance.dtype).eps) ** 2 * square
     return xp.where(variance > rounding, variance, xp.full_like(variance, float("inf")))
 
 
