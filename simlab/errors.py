@@ -24,25 +24,27 @@ def check_range(
     *,
     open_low: bool = False,
 ) -> None:
-    """Raise ``InputError`` unless ``low <= value <= high`` (``low < value`` when ``open_low``).
+    """Raise ``InputError`` unless ``value`` is finite and ``low <= value <= high`` (``low < value`` if ``open_low``).
 
     Values traced by JAX pass: their concrete source was checked before tracing.
     """
-    if isinstance(value, (bool, str)) or value is None:
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value[()]
+    if isinstance(value, bool) or not (is_concrete_number(value) or hasattr(value, "dtype")):
         raise InputError(f"{name} = {value!r} is not a number")
     if not is_concrete_number(value):
         return
     inside = (value > low if open_low else value >= low) and value <= high
-    if not inside or math.isnan(value):
-        bracket = "(" if open_low else "["
-        raise InputError(f"{name} = {value} is outside its range {bracket}{low}, {high}]")
+    if not inside or not math.isfinite(value):
+        opening, closing = "(" if open_low else "[", "]" if math.isfinite(high) else ")"
+        raise InputError(f"{name} = {value} is outside its range {opening}{low}, {high}{closing}")
 
 
 def check_whole(name: str, value: Any, low: int) -> None:
     """Raise ``InputError`` unless ``value`` is a whole number from ``low`` up."""
     check_range(name, value, low)
     if not isinstance(value, Integral):
-        raise InputError(f"{name} = {value!r} is no whole number; allowed: whole numbers from {low} up")
+        raise InputError(f"{name} = {value!r} is no int; allowed: whole numbers from {low} up")
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from simlab import surrogates
-from simlab.errors import build, check_range
+from simlab.errors import InputError, build, check_range
 from simlab.estimators import Estimator, estimator, f_grpo
 from simlab.estimators.base import State
-from simlab.rollouts import Array, Rollouts, Scalar, token_weights
+from simlab.rollouts import TOKEN_FIELDS, Array, Rollouts, Scalar, check_shapes, token_weights
 from simlab.surrogates import Surrogate, aggregation_weights, clip_higher, ppo_clip, sequence_clip, unclipped
 
 
@@ -46,17 +46,29 @@ class Method:
 
         Returns:
             (P, G, T), or (P, G, T, 1 + C) for a surrogate of C candidates, see ``Surrogate``; 0 where no token is.
+
+        Raises:
+            InputError: for fields that are missing or do not fit together. Their values are for ``check_rollouts``.
         """
         xp = array_namespace(ratio)
+        check_shapes(rollouts, self.needs)
+        _check_ratio(ratio, rollouts)
         advantages, state = self.estimator.update(rollouts, state)
         advantages = advantages if advantages.ndim == 3 else advantages[..., None]
         values = self.surrogate.coefficient(ratio, advantages, rollouts)
         present = token_weights(ratio, rollouts) > 0
         longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
-        weights = xp.astype(aggregation_weights(present, self.aggregation, longest), ratio.dtype)
+        weights = aggregation_weights(present, self.aggregation, longest, ratio.dtype)
         if self.surrogate.candidates:
             weights, present = weights[..., None], present[..., None]
         return xp.where(present, values * weights, xp.zeros_like(values)), state
+
+
+def _check_ratio(ratio: Array, rollouts: Rollouts) -> None:
+    tokens = [field.shape for name in (*TOKEN_FIELDS, "token_mask") if (field := getattr(rollouts, name)) is not None]
+    allowed = tuple(tokens[0][:3]) if tokens else (*rollouts.rewards.shape, "tokens")
+    if ratio.ndim != 3 or any(a not in (b, "tokens") for a, b in zip(allowed, ratio.shape, strict=True)):
+        raise InputError(f"ratio has shape {tuple(ratio.shape)}; allowed: ({', '.join(map(str, allowed))})")
 
 
 def grpo() -> Method:

@@ -10,8 +10,8 @@ from simlab.rollouts import Array, Scalar
 Values = Float[Array, "*batch n"]
 Present = Bool[Array, "*batch n"] | None
 
-# How far below a whole number of values a quantile may fall through rounding and still count as that number.
-SLACK = 1e-6
+# How far above a whole number of values, relatively and at most, rounding may lift a quantile's place.
+SLACK, MOST_SLACK = 1e-6, 0.25
 
 
 def absent_last(values: Values, present: Present) -> Values:
@@ -36,7 +36,8 @@ def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[
     xp = array_namespace(values)
     count = count_present(values, present)
     order = xp.sort(absent_last(values, present), axis=-1)
-    wanted = xp.ceil(q * count - SLACK * count)
+    slack = xp.where(SLACK * count < MOST_SLACK, SLACK * count, MOST_SLACK * xp.ones_like(count))
+    wanted = xp.ceil(q * count - slack)
     place = xp.cumulative_sum(xp.ones_like(values), axis=-1)
     found = xp.sum(xp.where(place == wanted, order, xp.zeros_like(order)), axis=-1, keepdims=True)
     return xp.where((wanted < 1) & (count > 0), xp.full_like(found, -math.inf), found)

@@ -45,15 +45,25 @@ FIELDS = frozenset({"rewards", *TOKEN_FIELDS})
 
 def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
     """Raise ``InputError`` for rollouts that no estimator could use. For concrete arrays, not traced ones."""
+    check_shapes(rollouts, needs)
+    rewards = rollouts.rewards
+    xp = array_namespace(rewards)
+    if not xp.isdtype(rewards.dtype, "real floating") or xp.finfo(rewards.dtype).bits < 32:
+        raise InputError(f"rewards have dtype {rewards.dtype}; allowed: float32, float64")
+    absent = False if rollouts.mask is None else ~rollouts.mask
+    if not bool(xp.all(xp.isfinite(rewards) | absent)):
+        raise InputError("rewards hold NaN or infinity; allowed: finite numbers")
+    _check_token_values(rollouts, needs)
+
+
+def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
+    """Raise ``InputError`` for fields that are missing or do not fit together; also for traced arrays."""
     rewards = rollouts.rewards
     if rewards.ndim != 2:
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (prompts, rollouts)")
     if 0 in rewards.shape:
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; a group needs at least one rollout")
-    xp = array_namespace(rewards)
-    present = _weights(rollouts, xp) > 0 if _mask_fits(rollouts) else None
-    if not bool(xp.all(xp.isfinite(rewards) if present is None else xp.isfinite(rewards) | ~present)):
-        raise InputError("rewards hold NaN or infinity; allowed: finite numbers")
+    _check_mask(rollouts)
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
     tokens = None
@@ -65,10 +75,11 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
             raise InputError(
                 f"{name} has shape {tuple(field.shape)}; allowed: {axes} axes, the first two {tuple(rewards.shape)}"
             )
-        tokens = tokens or field.shape[2]
+        if field.shape[2] == 0:
+            raise InputError(f"{name} has shape {tuple(field.shape)}; a rollout needs at least one token")
+        tokens = field.shape[2] if tokens is None else tokens
         if field.shape[2] != tokens:
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
-    _check_token_values(rollouts, needs)
 
 
 def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
@@ -79,8 +90,10 @@ def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
         field = needed(rollouts, name)
         xp = array_namespace(field)
         present = token_weights(field if field.ndim == 3 else field[..., 0], rollouts) > 0
-        if bool(xp.any(xp.isnan(field) & (present if field.ndim == 3 else present[..., None]))):
-            raise InputError(f"{name} holds NaN; allowed: numbers")
+        # A candidate may be impossible; a token that was sampled is not.
+        bad = xp.isnan(field) if name == "topn_logp" else ~xp.isfinite(field)
+        if bool(xp.any(bad & (present if field.ndim == 3 else present[..., None]))):
+            raise InputError(f"{name} holds NaN or infinity; allowed: finite numbers")
 
 
 def needed(rollouts: Rollouts, name: str) -> Array:
@@ -95,14 +108,13 @@ def needed(rollouts: Rollouts, name: str) -> Array:
     return field
 
 
-def _mask_fits(rollouts: Rollouts) -> bool:
+def _check_mask(rollouts: Rollouts) -> None:
     if rollouts.mask is None:
-        return False
+        return
     if tuple(rollouts.mask.shape) != tuple(rollouts.rewards.shape):
         raise InputError(f"mask has shape {tuple(rollouts.mask.shape)}; allowed: {tuple(rollouts.rewards.shape)}")
     if not array_namespace(rollouts.mask).isdtype(rollouts.mask.dtype, "bool"):
         raise InputError(f"mask has dtype {rollouts.mask.dtype}; allowed: bool")
-    return True
 
 
 def _weights(rollouts: Rollouts, xp: Any) -> Array:

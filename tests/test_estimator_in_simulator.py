@@ -90,7 +90,7 @@ def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
     [
         ({"surrogate": add(ppo_clip(), kl_penalty())}, r"this surrogate needs \['ref_logp'\]"),
         ({"surrogate": "casp", "update_rule": "theorem"}, "update_rule = 'theorem' with a surrogate of candidates"),
-        ({"surrogate": "casp", "surrogate_choices": (("candidates", 0),)}, r"candidates = 0 .*\[1, inf\]"),
+        ({"surrogate": "casp", "surrogate_choices": (("candidates", 0),)}, r"candidates = 0 .*\[1, inf\)"),
     ],
 )
 def test_surrogates_that_the_simulator_cannot_run_are_refused(program, message):

@@ -281,7 +281,7 @@ def test_an_estimator_of_candidates_has_no_masses() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"group_size": 0}, "group_size = 0 is outside its range [1, inf]"),
+        ({"group_size": 0}, "group_size = 0 is outside its range [1, inf)"),
         ({"old_logp": np.zeros((3, 1))}, "old_logp has shape (3, 1); allowed: (4, 1)"),
         ({"entropy": np.zeros((3, 1))}, "entropy has shape (3, 1); allowed: (4, 1)"),
         ({"name": "ppo"}, "estimator = 'ppo' is unknown; allowed: "),
@@ -309,7 +309,7 @@ def test_bad_input_to_masses(arguments: dict[str, Any], message: str) -> None:
         ({"p": np.array([0.5, math.nan])}, "p = nan is outside its range [0, 1]"),
         ({"p": 0.3, "group_size": 4}, "p = 0.3 is no share of 4 rollouts; allowed: s / 4"),
         ({"group_size": 2.5}, "group_size = 2.5 is not allowed; allowed: whole numbers from 1 up, infinity"),
-        ({"group_size": 0}, "group_size = 0 is outside its range [1, inf]"),
+        ({"group_size": 0}, "group_size = 0 is outside its range [1, inf)"),
     ],
 )
 def test_bad_input_to_closed_forms(arguments: dict[str, Any], message: str) -> None:

@@ -271,15 +271,15 @@ def test_focal_takes_a_method_without_a_name_and_acts_off_policy(surrogate: Any)
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("f_dapo", {"gamma": -1.0}, "gamma = -1.0 is outside its range [0, inf]"),
-        ("f_grpo", {"gamma": math.nan}, "gamma = nan is outside its range [0, inf]"),
+        ("f_dapo", {"gamma": -1.0}, "gamma = -1.0 is outside its range [0, inf)"),
+        ("f_grpo", {"gamma": math.nan}, "gamma = nan is outside its range [0, inf)"),
         ("ppo", {}, f"method = 'ppo' is unknown; allowed: {', '.join(sorted(METHODS))}"),
         ("", {}, f"method = '' is unknown; allowed: {', '.join(sorted(METHODS))}"),
         ("dapo", {"gamma": 1.0}, "dapo has no parameter 'gamma'; it takes: none"),
         ("dr_grpo", {"eps": 0.2}, "dr_grpo has no parameter 'eps'; it takes: max_tokens"),
         ("f_dr_grpo", {"eps": 0.2}, "f_dr_grpo has no parameter 'eps'; it takes: gamma, max_tokens"),
         ("f_f_dapo", {}, f"method = 'f_f_dapo' is unknown; allowed: {', '.join(sorted(METHODS))}"),
-        ("dr_grpo", {"max_tokens": -1.0}, "max_tokens = -1.0 is outside its range (0, inf]"),
+        ("dr_grpo", {"max_tokens": -1.0}, "max_tokens = -1.0 is outside its range (0, inf)"),
         ("dr_grpo", {"max_tokens": "long"}, "max_tokens = 'long' is not a number"),
     ],
 )

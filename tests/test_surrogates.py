@@ -154,16 +154,16 @@ def test_dual_clip_differs_from_ppo_clip_above_its_cap_on_failures_alone() -> No
 BUILDERS_WITH_BOUNDS = (ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, casp)
 OUTSIDE: list[tuple[Callable[..., Surrogate], str, float, str]] = [
     *((build, "eps_low", value, "[0, 1]") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, 1.1)),
-    *((build, "eps_high", value, "[0, inf]") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, math.nan)),
-    *((dual_clip, "cap", value, "(1, inf]") for value in (1.0, 0.5, math.nan)),
+    *((build, "eps_high", value, "[0, inf)") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, math.nan)),
+    *((dual_clip, "cap", value, "(1, inf)") for value in (1.0, 0.5, math.nan)),
     *((build, "share", value, "[0, 1]") for build in (clip_cov, kl_cov) for value in (-1e-9, 1.5, math.nan)),
-    *((clip_cov, parameter, math.nan, "[-inf, inf]") for parameter in ("low", "high")),
-    (kl_cov, "penalty", -1.0, "[0, inf]"),
+    *((clip_cov, parameter, math.nan, "[-inf, inf)") for parameter in ("low", "high")),
+    (kl_cov, "penalty", -1.0, "[0, inf)"),
     *((casp, parameter, value, "[0, 1]") for parameter in ("alpha", "quantile") for value in (-0.1, 1.1, math.nan)),
-    (casp, "candidates", 0, "[1, inf]"),
-    (casp, "top_penalty", -1.1, "[0, inf]"),
-    (kl_penalty, "coefficient", -1e-3, "[0, inf]"),
-    (entropy_bonus, "coefficient", math.nan, "[-inf, inf]"),
+    (casp, "candidates", 0, "[1, inf)"),
+    (casp, "top_penalty", -1.1, "[0, inf)"),
+    (kl_penalty, "coefficient", -1e-3, "[0, inf)"),
+    (entropy_bonus, "coefficient", math.nan, "[-inf, inf)"),
 ]
 
 
@@ -249,7 +249,7 @@ def test_means_have_weights_that_sum_to_one(aggregation: str, mask: str) -> None
     ("arguments", "message"),
     [
         ({"aggregation": "median"}, "aggregation = 'median' is unknown; allowed: token_mean, sequence_mean, constant"),
-        ({"normaliser": 0.0}, "normaliser = 0.0 is outside its range (0, inf]"),
+        ({"normaliser": 0.0}, "normaliser = 0.0 is outside its range (0, inf)"),
     ],
 )
 def test_aggregation_refuses(arguments: dict[str, Any], message: str) -> None:

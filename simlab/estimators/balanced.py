@@ -3,7 +3,7 @@
 from simlab.estimators.base import Estimator, chain
 from simlab.estimators.baseline import center
 from simlab.estimators.difficulty import easy_power_weight, focal, focus, power
-from simlab.estimators.registry import estimator, register
+from simlab.estimators.registry import base_estimator, register
 from simlab.estimators.scale import divide_by_mean, divide_by_std, divide_by_variance_power, multiply_by_std
 from simlab.rollouts import Scalar
 
@@ -115,7 +115,7 @@ def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     >>> simlab.advantages("f_grpo", np.array([1.0, 0.0, 0.0, 0.0]), gamma=1.0, base="dr_grpo")
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
     """
-    return chain(base if isinstance(base, Estimator) else estimator(base), focal(gamma))
+    return chain(base_estimator(base), focal(gamma))
 
 
 @register("a-grae:control-2", "gamma / sqrt(p) A_GRPO")

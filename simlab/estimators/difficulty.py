@@ -73,7 +73,7 @@ FOCUSES = ("hard", "easy")
 def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
     """Multiply by gamma / sqrt(p) (``on="hard"``) or gamma / sqrt(1 - p) (``"easy"``), p the solve rate.
 
-    A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are.
+    A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are, ``gamma`` included.
 
     Raises:
         InputError: for an unknown ``on`` or a negative ``gamma``.

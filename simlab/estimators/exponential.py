@@ -127,7 +127,8 @@ def _log_rest(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:
 def log_mean_exp(beta: Scalar = 1.0) -> Estimator:
     """LogMeanExp, leave-one-out; 0 in groups of equal rewards, a single rollout included.
 
-    FADE gives no ``beta``. As beta -> 0 it is RLOO / G; as beta -> infinity, Tang et al.'s pass@k for rewards 0 and 1.
+    FADE gives no ``beta``. As beta -> 0 it is RLOO / G; as beta -> infinity, Tang et al.'s pass@k of
+    two rollouts and more.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("log_mean_exp", np.array([1.0, 0.0]), beta=np.log(3.0)).round(4)

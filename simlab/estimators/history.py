@@ -5,7 +5,7 @@ from array_api_compat import array_namespace
 from simlab.errors import check_range
 from simlab.estimators.base import Estimator, Link, chain, weigh
 from simlab.estimators.baseline import RunningMean
-from simlab.estimators.registry import estimator, register
+from simlab.estimators.registry import base_estimator, register
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean
 
 
@@ -44,4 +44,4 @@ def ha_dw(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar = 0.5, base:
     >>> simlab.advantages("ha_dw", np.array([1.0, 0.0, 0.0, 0.0]), base="dr_grpo").round(4)
     array([ 0.963 , -0.1947, -0.1947, -0.1947])
     """
-    return chain(base if isinstance(base, Estimator) else estimator(base), weigh_by_history(scale, decay, initial))
+    return chain(base_estimator(base), weigh_by_history(scale, decay, initial))

@@ -3,10 +3,9 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range
+from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, Link, chain, shape_rewards
-from simlab.estimators.baseline import center
 from simlab.estimators.registry import register
-from simlab.estimators.scale import divide_by_std
 from simlab.rollouts import Array, Rollouts, Scalar, is_correct, solve_rate
 
 
@@ -46,11 +45,12 @@ def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
 
     FADE states neither ``alpha`` nor by what the length is normalised; 0.2 and the longest rollout of the group are
     this library's. For rewards 0 and 1. Groups that are all right favour short rollouts, all wrong ones long rollouts;
-    where all are equally long they get 0, as does a single rollout. With ``alpha`` 0 it is GRPO.
+    where all are equally long they get 0, as does a single rollout. Reads the ``token_mask``, without which all are
+    equally long. With ``alpha`` 0 it is GRPO.
 
     >>> import simlab, numpy as np
     >>> short, long = [True, False], [True, True]
     >>> simlab.advantages("t2t", np.array([0.0, 0.0]), token_mask=np.array([short, long]), eps=0.0)
     array([-1.,  1.])
     """
-    return chain(thicken_then_thin(alpha, chain(center("mean"), divide_by_std(ddof, eps))))
+    return chain(thicken_then_thin(alpha, grpo(ddof, eps)))

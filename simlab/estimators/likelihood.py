@@ -3,10 +3,9 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
+from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, Link, chain, shape_rewards, stateless
-from simlab.estimators.baseline import center
 from simlab.estimators.registry import register
-from simlab.estimators.scale import divide_by_std
 from simlab.order import rank
 from simlab.rollouts import (
     Array,
@@ -47,13 +46,13 @@ def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
 def ds_grpo(success: Scalar = 0.05, failure: Scalar = 0.05, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """DS-GRPO: GRPO with differential smoothing, from the length-mean log-probability of each rollout.
 
-    Groups that are all right or all wrong get the smoothing term alone; with both coefficients 0 it is GRPO.
+    Groups of equal rewards get the smoothing term alone; with both coefficients 0 it is GRPO.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("ds_grpo", np.array([1.0, 0.0]), old_logp=np.array([[-2.0], [-4.0]]), eps=0.0)
     array([ 1.1, -1.2])
     """
-    return chain(center("mean"), divide_by_std(ddof, eps), smooth_by_outcome(success, failure))
+    return chain(grpo(ddof, eps), smooth_by_outcome(success, failure))
 
 
 RANKINGS = ("paper", "code")
@@ -64,7 +63,7 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
 
     ``ranking="paper"`` ranks by the log-probability of the whole sequence, the likeliest rollout getting 1 and the
     least likely 1 / G; ``"code"`` ranks by its mean over tokens, from (G - 1) / G down to 0. Rollouts that are equally
-    likely share the mean of their ranks.
+    likely share the mean of their ranks. Defined for rewards in [0, 1]: a discount would make a negative one better.
 
     Raises:
         InputError: for ``beta`` outside [0, 1] or an unknown ``ranking``.
@@ -82,19 +81,19 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
             likeliness = rank(sequence_mean_logp(rollouts), rollouts.mask)
         return rollouts.rewards * (1 - beta * likeliness / group_count(rollouts))
 
-    return shape_rewards(discount, inner, needs=LOGP)
+    return shape_rewards(discount, inner, needs=LOGP, domain="unit")
 
 
 @register("f-grpo:unlikeliness", "GRPO of r_i (1 - beta rank_i / G), the likeliest rollout ranking highest")
 def unlikeliness(beta: Scalar = 0.25, ranking: str = "paper", ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     """Unlikeliness reward: GRPO on rewards that are discounted the likelier a rollout is in its group.
 
-    The published code (``ranking="code"``, ``ddof=1``) ranks by the mean log-probability of the tokens, from 0. Groups
-    that are all wrong, and single rollouts, get 0; all right, the likely rollouts lose to the unlikely ones.
+    The published code (``ranking="code"``, ``ddof=1``) ranks by the mean log-probability of the tokens, from 0. For
+    rewards in [0, 1]. Groups of rewards 0, and single rollouts, get 0; of rewards 1, the likely lose to the unlikely.
 
     >>> import simlab, numpy as np
     >>> logp = np.log([[0.5], [0.25], [0.25]])
     >>> simlab.advantages("unlikeliness", np.array([1.0, 1.0, 0.0]), old_logp=logp, eps=0.0).round(3)
     array([ 0.539,  0.863, -1.402])
     """
-    return chain(discount_likely(beta, ranking, chain(center("mean"), divide_by_std(ddof, eps))))
+    return chain(discount_likely(beta, ranking, grpo(ddof, eps)))

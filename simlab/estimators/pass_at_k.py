@@ -175,7 +175,8 @@ def pkpo(k: int = 4, baseline: str = "leave_one_out") -> Estimator:
     """PKPO: the unbiased weight of pass@k, from all k-subsets of the group; the best of k for graded rewards.
 
     At ``k`` 1 it is REINFORCE; at ``k`` = G with its baseline, G times Tang et al.'s pass@k. Groups of equal rewards r
-    get 0 with the baseline (a single rollout gets r), and k r with ``baseline="none"``.
+    get 0 with the baseline if k > 1 (a single rollout, and any at k = 1, gets r), and min(k, G) r with
+    ``baseline="none"``.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("pkpo", np.array([1.0, 0.0, 0.0, 0.0]), k=2)

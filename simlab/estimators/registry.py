@@ -35,7 +35,7 @@ class Registered:
     @property
     def summary(self) -> str:
         """First line of the constructor's docstring."""
-        return (self.build.__doc__ or "").strip().splitlines()[0]
+        return next(iter((self.build.__doc__ or "").strip().splitlines()), "")
 
 
 _REGISTRY: dict[str, Registered] = {}
@@ -71,6 +71,20 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     frozenset({'rewards'})
     """
     built: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
+    return built
+
+
+def base_estimator(base: str | Estimator) -> Estimator:
+    """The estimator that another one builds on: a registered name's, with its defaults, or the estimator given.
+
+    Raises:
+        InputError: for an unknown name, or something that is no estimator.
+    """
+    if isinstance(base, Estimator):
+        return base
+    if not isinstance(base, str):
+        raise InputError(f"base is a {type(base).__name__}; allowed: a registered name, or an estimator (see chain)")
+    built: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
     return built
 
 
@@ -156,7 +170,11 @@ def _from_lists(name: str, values: Any, dtype: type) -> Array:
 
 def _as_float_array(rewards: Array) -> Array:
     """Integers and booleans become the library's default float."""
+    if not hasattr(rewards, "dtype"):
+        raise InputError(f"rewards are of type {type(rewards).__name__}; allowed: lists or arrays of numbers")
     xp = array_namespace(rewards)
+    if not xp.isdtype(rewards.dtype, ("bool", "integral", "real floating")):
+        raise InputError(f"rewards have dtype {rewards.dtype}; allowed: real numbers")
     if xp.isdtype(rewards.dtype, "real floating"):
         return rewards
     return xp.astype(rewards, xp.asarray(0.0).dtype)

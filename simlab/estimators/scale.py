@@ -17,7 +17,7 @@ def _divide(advantages: Array, scale: Array) -> Array:
 
 def check_ddof(ddof: int) -> None:
     """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
-    if ddof not in (0, 1):
+    if not isinstance(ddof, int) or isinstance(ddof, bool) or ddof not in (0, 1):
         raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
 
 

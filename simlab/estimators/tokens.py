@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Estimator, Link, chain, stateless
-from simlab.estimators.registry import estimator, register
+from simlab.estimators.registry import base_estimator, register
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
 
 SCOPES = ("group", "batch")
@@ -110,7 +110,8 @@ def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
     """CW-GRPO: any base, its tokens of extreme covariance tamed by a Gaussian kernel; advantages of tokens.
 
     The means, sigma and N run over the tokens of a group, as the paper's sums do, or of the batch (``scope="batch"``).
-    Groups of equal rewards get the base's advantages, 0 for GRPO. Equal log-probabilities leave the base as it is.
+    Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. Equal log-probabilities leave the base
+    as it is.
 
     >>> import simlab, numpy as np
     >>> logp = np.array([[-1.0, -1.0], [-1.0, -5.0]])
@@ -118,7 +119,7 @@ def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
     array([[ 0.638,  0.638],
            [-0.638, -0.086]])
     """
-    return chain(base if isinstance(base, Estimator) else estimator(base), tame_covariance(scope))
+    return chain(base_estimator(base), tame_covariance(scope))
 
 
 def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
@@ -145,7 +146,7 @@ def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
 def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Estimator = "grpo") -> Estimator:
     """Entropy-based advantage: any base, uncertain tokens gaining up to a share of its size; advantages of tokens.
 
-    Groups of equal rewards get the base's advantages, 0 for GRPO. With ``alpha`` 0 it is its base.
+    Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. With ``alpha`` 0 it is its base.
 
     >>> import simlab, numpy as np
     >>> entropy = np.array([[0.5, 5.0], [0.0, 5.0]])
@@ -153,4 +154,4 @@ def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Esti
     array([[ 0.7 ,  0.75],
            [-0.5 , -0.25]])
     """
-    return chain(base if isinstance(base, Estimator) else estimator(base), add_entropy(alpha, kappa))
+    return chain(base_estimator(base), add_entropy(alpha, kappa))

@@ -3,11 +3,12 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.order import SLACK, lower_quantile
+from simlab.order import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
 from simlab.surrogates.base import Surrogate
 from simlab.surrogates.clip import ppo_clip
 
+TIE = 1e-6  # nats, the rounding of a log-probability that was computed twice
 CANDIDATE_WEIGHTS = ("uniform", "proportional")
 
 
@@ -20,7 +21,7 @@ def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
 
 def is_top(rollouts: Rollouts) -> Array:
     """Where the sampled token is the likeliest candidate, (P, G, T); tokens that tie with it count as it."""
-    return needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - SLACK
+    return needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - TIE
 
 
 def casp(

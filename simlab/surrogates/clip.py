@@ -18,6 +18,12 @@ def is_clipped(ratio: Array, advantages: Array, eps_low: Scalar, eps_high: Scala
     return ((advantages > 0) & (ratio > 1 + eps_high)) | ((advantages < 0) & (ratio < 1 - eps_low))
 
 
+def product(ratio: Array, advantages: Array) -> Array:
+    """ratio A, and 0 where A is 0, also beside a ratio that has overflowed."""
+    xp = array_namespace(ratio)
+    return xp.where(advantages == 0, xp.zeros_like(ratio), ratio * advantages)
+
+
 def reinforce() -> Surrogate:
     """J = A log pi: the coefficient is A, whatever the ratio ``[fade:eq-1]``."""
     return Surrogate(lambda ratio, advantages, rollouts: array_namespace(ratio).ones_like(ratio) * advantages)
@@ -25,7 +31,7 @@ def reinforce() -> Surrogate:
 
 def unclipped() -> Surrogate:
     """J = ratio A, as CW-GRPO writes it ``[cw-grpo:loss]``: the coefficient is ratio A."""
-    return Surrogate(lambda ratio, advantages, rollouts: ratio * advantages)
+    return Surrogate(lambda ratio, advantages, rollouts: product(ratio, advantages))
 
 
 def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
@@ -42,7 +48,7 @@ def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
         clipped = is_clipped(ratio, advantages, eps_low, eps_high)
-        return xp.where(clipped, xp.zeros_like(ratio), ratio * advantages)
+        return xp.where(clipped, xp.zeros_like(ratio), product(ratio, advantages))
 
     return Surrogate(coefficient)
 

@@ -7,10 +7,10 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range, is_concrete_number
 from simlab.estimators.tokens import covariance_terms
-from simlab.order import SLACK, places
+from simlab.order import places
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
 from simlab.surrogates.base import Surrogate, current_logp
-from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip
+from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip, product
 
 
 def _first(scores: Array, eligible: Array, wanted: Array) -> Array:
@@ -25,7 +25,7 @@ def _share_of(tokens: Array, share: Scalar) -> Array:
     """max(1, int(share * number of tokens)), tokens being marked by 1."""
     xp = array_namespace(tokens)
     count = xp.sum(tokens)
-    wanted = xp.floor(share * count * (1 + SLACK))
+    wanted = xp.floor(share * count * (1 + 1e-6))  # a whole number may have been rounded down
     return xp.where(wanted < 1, xp.ones_like(wanted), wanted)
 
 
@@ -77,6 +77,6 @@ def kl_cov(share: Scalar = 2e-3, penalty: Scalar = 1.0) -> Surrogate:
         c = covariance_terms(advantages, current_logp(ratio, rollouts), present, "batch")
         chosen = _first(-c, present > 0, _share_of(present, share))
         pull = xp.where(chosen, penalty * xp.sign(ratio - 1), xp.zeros_like(ratio))
-        return ratio * advantages - pull
+        return product(ratio, advantages) - pull
 
     return Surrogate(coefficient, frozenset({"old_logp"}))

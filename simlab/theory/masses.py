@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_whole
 from simlab.estimators import Estimator, advantages
 from simlab.theory.closed_forms import CLOSED_FORMS, closed_form
 
@@ -57,7 +57,7 @@ def masses(
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])
     """
-    check_range("group_size", group_size, 1)
+    check_whole("group_size", group_size, 1)
     fields = {
         "old_logp": _one_token("old_logp", old_logp, group_size),
         "entropy": _one_token("entropy", entropy, group_size),

@@ -55,7 +55,8 @@ def closed_form(
 
 def _group(rates: Float[np.ndarray, "..."], group_size: float) -> Group:
     """The groups to take masses of, checked; a rate of a finite group becomes exactly s / G."""
-    check_range("group_size", group_size, 1)
+    if group_size != math.inf:
+        check_range("group_size", group_size, 1)
     inside = (rates >= 0) & (rates <= 1)
     if not inside.all():
         raise InputError(f"p = {rates[~inside][0]} is outside its range [0, 1]")
