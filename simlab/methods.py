@@ -11,6 +11,7 @@ from simlab import surrogates
 from simlab.errors import InputError, build, check_range
 from simlab.estimators import Estimator, estimator, f_grpo
 from simlab.estimators.base import State
+from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import TOKEN_FIELDS, Array, Rollouts, Scalar, check_shapes, token_weights
 from simlab.surrogates import Surrogate, aggregation_weights, clip_higher, ppo_clip, sequence_clip, unclipped
 
@@ -54,8 +55,7 @@ class Method:
         check_shapes(rollouts, self.needs)
         _check_ratio(ratio, rollouts)
         advantages, state = self.estimator.update(rollouts, state)
-        advantages = advantages if advantages.ndim == 3 else advantages[..., None]
-        values = self.surrogate.coefficient(ratio, advantages, rollouts)
+        values = self.surrogate.coefficient(ratio, of_tokens(advantages), rollouts)
         present = token_weights(ratio, rollouts) > 0
         longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
         weights = aggregation_weights(present, self.aggregation, longest, ratio.dtype)

@@ -6,12 +6,13 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from token_batches import (
+    DTYPES,
+    LIBRARIES,
     Token,
     at_tokens,
     check_equals,
@@ -26,9 +27,6 @@ from simlab import Rollouts
 from simlab.errors import InputError
 from simlab.surrogates import Surrogate, add, casp, clip_cov, entropy_bonus, kl_penalty, ppo_clip, unclipped
 from simlab.surrogates.penalties import KL_FORMS
-
-LIBRARIES = pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
-DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
 @pytest.fixture(autouse=True)

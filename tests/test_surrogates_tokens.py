@@ -7,13 +7,14 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_surrogates import BEYOND_THE_TOKEN, OBJECTIVES
 from token_batches import (
+    DTYPES,
+    LIBRARIES,
     PRESENT,
     Batch,
     Token,
@@ -37,9 +38,6 @@ from simlab.surrogates import (
     surrogate,
     unclipped,
 )
-
-LIBRARIES = pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
-DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,17 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from simlab import Rollouts
 from simlab.surrogates import Surrogate
+
+LIBRARIES = pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 PROMPTS, GROUP, LONGEST, CANDIDATES = 3, 4, 6, 4
 MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]], dtype=bool)

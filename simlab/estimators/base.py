@@ -51,9 +51,14 @@ def stateless(function: PlainLink, *, needs: frozenset[str] = frozenset(), domai
     return Link(update, needs=needs | {"rewards"}, domain=domain)
 
 
+def beside(values: Array, advantages: Array) -> Array:
+    """Values of each group, (P, 1), or of each rollout, (P, G), with an axis of tokens if the advantages have one."""
+    return values if values.ndim == advantages.ndim else values[..., None]
+
+
 def weigh(advantages: Array, weight: Array) -> Array:
     """Advantages (P, G) or (P, G, T) times a weight of each group, (P, 1), or of each rollout, (P, G)."""
-    return advantages * (weight if weight.ndim == advantages.ndim else weight[..., None])
+    return advantages * beside(weight, advantages)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.balanced import grpo
-from simlab.estimators.base import Estimator, Link, chain, shape_rewards, stateless
+from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
 from simlab.estimators.registry import register
 from simlab.order import rank
 from simlab.rollouts import (
@@ -37,7 +37,7 @@ def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
         xp = array_namespace(advantages)
         logp = sequence_mean_logp(rollouts)
         change = xp.where(is_correct(rollouts), -success * logp, failure * logp)
-        return advantages + (change if advantages.ndim == 2 else change[..., None])
+        return advantages + beside(change, advantages)
 
     return stateless(smooth, needs=LOGP)
 

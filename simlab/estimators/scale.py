@@ -3,7 +3,7 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range
-from simlab.estimators.base import Link, stateless, weigh
+from simlab.estimators.base import Link, beside, stateless, weigh
 from simlab.order import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 
@@ -11,6 +11,7 @@ from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 def _divide(advantages: Array, scale: Array) -> Array:
     """``advantages / scale``, and exactly 0 where the scale is 0."""
     xp = array_namespace(advantages)
+    scale = beside(scale, advantages)
     safe = xp.where(scale > 0, scale, xp.ones_like(scale))
     return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
 

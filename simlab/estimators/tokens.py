@@ -24,11 +24,13 @@ class Deviations(NamedTuple):
         logp: (P, G, T) log pi - its mean.
         advantage: (P, G, 1) or (P, G, T) A - its mean.
         mean_logp: (P, 1, 1) or (1, 1, 1) the mean of log pi.
+        count: (P, 1, 1) or (1, 1, 1) the number of tokens, at least 1.
     """
 
     logp: Array
     advantage: Array
     mean_logp: Array
+    count: Array
 
 
 def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> Deviations:
@@ -44,7 +46,7 @@ def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> De
     weight = xp.where(often > 0, weight, xp.zeros_like(often))
     mean_logp = xp.sum(kept, axis=axes, keepdims=True) / count
     mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
-    return Deviations((kept - mean_logp) * present, weight - mean_weight, mean_logp)
+    return Deviations((kept - mean_logp) * present, weight - mean_weight, mean_logp, count)
 
 
 def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
@@ -76,10 +78,8 @@ def tame_covariance(scope: str = "group") -> Link:
         logp = needed(rollouts, "old_logp")
         xp = array_namespace(logp)
         present = token_weights(logp, rollouts)
-        count = xp.sum(present, axis=axes, keepdims=True)
-        count = xp.where(count < 1, xp.ones_like(count), count)
         found = deviations(advantages, logp, present, scope)
-        c = found.logp * found.advantage
+        c, count = found.logp * found.advantage, found.count
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
         size = xp.max(found.advantage**2, axis=axes, keepdims=True) * found.mean_logp**2
