@@ -1,0 +1,1 @@
+"""Claims of the A-GRAE paper."""

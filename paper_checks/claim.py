@@ -1,0 +1,138 @@
+"""What a claim is: its tag, its sentence, what it states in a form that can be tested, and who decides it."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paper_checks.evidence import Evidence
+
+# What a claim states: a formula, a predicate, or a table of printed numbers. A planted error is another of its kind.
+Statement = Any
+Decide = Callable[[Statement], Iterable[Evidence]]
+
+# In the order of the report.
+PACKAGES = {
+    "f-grpo": "f_grpo",
+    "a-grae": "a_grae",
+    "cw-grpo": "cw_grpo",
+    "fade": "fade",
+    "casp": "casp",
+    "simlab": "laboratory",
+}
+
+
+@dataclass(frozen=True)
+class Amended:
+    """A statement put in place of the printed one, which the very same check must let stand.
+
+    Attributes:
+        text: the condition, the intended form or the corrected claim, in words.
+        statement: the same in the form that the check takes. A condition makes it silent (None) outside.
+    """
+
+    text: str
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper.
+
+    Attributes:
+        tag: ``"paper:label"``.
+        where: section, equation or table of the paper.
+        says: the claim in one sentence.
+        formula: its formula in LaTeX, without dollar signs; empty for claims in words.
+        refuted_by: what would refute it.
+        reading: the reading of the paper that was taken, and the reading under which another verdict would be right.
+        statement: what it states, in the form that ``decide`` takes.
+        decide: the check: a statement -> its evidence.
+        condition: where the statement holds only under a condition, that condition.
+        slip: where the print is a slip, the form that was meant.
+        correction: where the claim fails, a statement that does not.
+        planted: wrong statements by name, each of which the check must refute.
+        needs: for a claim that cannot be decided here, what it would take; it then has no evidence.
+    """
+
+    tag: str
+    where: str
+    says: str
+    refuted_by: str
+    reading: str
+    statement: Statement
+    decide: Decide
+    formula: str = ""
+    condition: Amended | None = None
+    slip: Amended | None = None
+    correction: Amended | None = None
+    planted: Mapping[str, Statement] = field(default_factory=dict)
+    needs: str = ""
+
+    @property
+    def paper(self) -> str:
+        """The paper's id."""
+        return self.tag.partition(":")[0]
+
+
+CLAIMS: dict[str, Claim] = {}
+
+
+def claim(
+    tag: str,
+    *,
+    where: str,
+    says: str,
+    refuted_by: str,
+    reading: str,
+    statement: Statement,
+    formula: str = "",
+    condition: Amended | None = None,
+    slip: Amended | None = None,
+    correction: Amended | None = None,
+    planted: Mapping[str, Statement] | None = None,
+) -> Callable[[Decide], Decide]:
+    """Enter a claim in the list; the decorated function is the check that decides it. Arguments as in ``Claim``.
+
+    Raises:
+        ValueError: for a tag that is taken, or more than one amendment.
+    """
+
+    def enter(decide: Decide) -> Decide:
+        if sum(amended is not None for amended in (condition, slip, correction)) > 1:
+            raise ValueError(f"{tag} has more than one of condition, slip and correction")
+        _enter(
+            Claim(
+                tag, where, says, refuted_by, reading, statement, decide,
+                formula, condition, slip, correction, planted or {},
+            )
+        )  # fmt: skip
+        return decide
+
+    return enter
+
+
+def undecided(tag: str, *, where: str, says: str, needs: str, reading: str, formula: str = "") -> None:
+    """Enter a claim that nothing in this laboratory can decide, with what it would take."""
+
+    def none(statement: Statement) -> Iterable[Evidence]:
+        return ()
+
+    _enter(Claim(tag, where, says, needs, reading, None, none, formula, needs=needs))
+
+
+def load() -> dict[str, Claim]:
+    """All claims by tag, in the order of the papers, then of the modules' names, then of the modules."""
+    for package in PACKAGES.values():
+        folder = importlib.import_module(f"paper_checks.{package}")
+        for module in sorted(info.name for info in pkgutil.iter_modules(folder.__path__)):
+            importlib.import_module(f"paper_checks.{package}.{module}")
+    papers = list(PACKAGES)
+    return dict(sorted(CLAIMS.items(), key=lambda item: papers.index(item[1].paper)))
+
+
+def _enter(entered: Claim) -> None:
+    if entered.tag in CLAIMS:
+        raise ValueError(f"{entered.tag} is claimed twice")
+    CLAIMS[entered.tag] = entered

@@ -1,0 +1,1 @@
+"""What the laboratory itself finds, beyond the papers."""
