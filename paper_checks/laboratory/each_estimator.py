@@ -1,0 +1,129 @@
+"""What each registered estimator does to unsampled-correct mass, to first and to second order."""
+
+import functools
+from fractions import Fraction
+
+from mpmath import mp, mpf
+
+from paper_checks.claim import claim
+from paper_checks.evidence import Evidence, number, satisfies
+from paper_checks.exact import binomial, expectation, mass
+from paper_checks.laboratory.unsampled_mass import CONCENTRATED, first_order_terms, of_a_group
+from paper_checks.laboratory.weights import Weight, direction
+from simlab import theory
+from simlab.estimators.registry import REGISTRY, estimator
+
+GROUP_SIZE = 16
+# F-GRPO App. J: how many actions have which logit, and whether they are correct.
+CLASSES = ((1, 5, True), (9_999, 3, True), (118_000, 0, False))
+
+
+def estimators_of_rewards():
+    """The registered estimators that read rewards alone."""
+    return sorted(name for name in REGISTRY if estimator(name).needs <= {"rewards"})
+
+
+@functools.cache
+def library_masses(name, group_size):
+    """m_S and m_F at every s, from the library's estimator."""
+    found = theory.masses(name, group_size)
+    return tuple(zip(map(Fraction, found.success.tolist()), map(Fraction, found.failure.tolist()), strict=True))
+
+
+@functools.cache
+def rare_action_factors():
+    """Of App. J's policy: Q, then of each correct class its count, p, |p|^2 - p, and rho and nu of ``expected_by``."""
+    total = mp.fsum(count * mp.exp(logit) for count, logit, _ in CLASSES)
+    sizes = [(count, mp.exp(logit) / total, right) for count, logit, right in CLASSES]
+    q_pos = mp.fsum(count * p for count, p, right in sizes if right)
+    right_square = mp.fsum(count * p**2 for count, p, right in sizes if right)
+    wrong_square = mp.fsum(count * p**2 for count, p, right in sizes if not right)
+    return q_pos, [
+        (
+            count,
+            p,
+            right_square + wrong_square - p,
+            (right_square - p**2) / (q_pos - p),
+            wrong_square / (1 - q_pos),
+        )
+        for count, p, right in sizes
+        if right
+    ]
+
+
+def relative_change(name):
+    """E[dQ_upos] / (eta Q_pos) to first order at the start of App. J's simulation, G = 16."""
+    q_pos, factors = rare_action_factors()
+    chances = binomial(GROUP_SIZE, q_pos)
+    total = mpf(0)
+    for count, p, gap, rho, nu in factors:
+        for s, chance in enumerate(chances):
+            success, failure = (number(part) for part in library_masses(name, GROUP_SIZE)[s])
+            total += (
+                count * p * chance * (1 - p / q_pos) ** s * ((success - failure) * gap - success * rho + failure * nu)
+            )
+    return total / q_pos
+
+
+@claim(
+    "simlab:unsampled-mass-each-estimator",
+    where="Beyond the papers, question 3",
+    says="At the start of F-GRPO's own simulation (128,000 actions, G = 16) every registered estimator of rewards "
+    "lowers the unsampled-correct mass in expectation, to first order, except the three that put more mass on "
+    "failures than on successes by a constant factor: NSR, W-REINFORCE and A-GRAE's negative-dominant control.",
+    refuted_by="another estimator whose expected change is positive, or one of the three whose change is not",
+    reading="Plain gradient steps on rewards 0 and 1, default parameters, a batch of one group, by the formula of "
+    "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos; with Adam, "
+    "which F-GRPO's figure uses, they differ.",
+    statement=frozenset({"nsr", "w_reinforce", "negative_dominant"}),
+    planted={
+        "Focal weighting protects": frozenset({"nsr", "w_reinforce", "negative_dominant", "f_grpo"}),
+        "none raises it": frozenset(),
+    },
+)
+def each_estimator(statement):
+    """The expected change under every registered estimator of rewards, by classes of like actions."""
+    changes = {name: relative_change(name) for name in estimators_of_rewards()}
+    raising = {name for name, change in changes.items() if change > 0}
+    listed = ", ".join(
+        f"{name} {float(change):.2g}" for name, change in sorted(changes.items(), key=lambda item: item[1])
+    )
+    wrong = ", ".join(sorted(raising ^ statement))
+    yield Evidence("numerical", not wrong, listed, f"differs for {wrong}" if wrong else "")
+
+
+def expected_second_order(name):
+    """The first- and second-order terms of E[dQ_upos], over eta and eta^2, from all groups of four."""
+    policy, correct = CONCENTRATED
+    of_group = library_masses(name, 4)
+    weight = Weight(lambda s, G: of_group[s][0] * G / s, lambda s, G: of_group[s][1] * G / (G - s))
+
+    def second(counts):
+        change = direction(counts, policy, correct, weight)
+        mean = sum(p * d for p, d in zip(policy, change, strict=True))
+        variance = sum(p * (d - mean) ** 2 for p, d in zip(policy, change, strict=True))
+        terms = [p * ((d - mean) ** 2 - variance) / 2 for p, d in zip(policy, change, strict=True)]
+        return mass(terms, of_a_group(counts, correct))
+
+    return (
+        expectation(policy, 4, lambda counts: first_order_terms(policy, correct, counts, weight)),
+        expectation(policy, 4, second),
+    )
+
+
+@claim(
+    "simlab:unsampled-mass-noise",
+    where="Beyond the papers, question 3",
+    says="To second order no registered estimator of rewards gives to what it missed: where one correct action is "
+    "likely and the failures are spread, the noise of a finite group costs the missed actions mass under all of "
+    "them.",
+    refuted_by="an estimator whose second-order term is positive at this policy",
+    reading="A policy of 6 actions (1/2, 1/20 correct; four failures of 9/80), G = 4, all groups, plain gradient. That "
+    "noise alone is meant, at another policy (two likely actions) some terms are positive: "
+    "simlab:second-order-shrinks says when.",
+    statement=lambda terms, **_: terms[1] <= 0,
+    planted={"noise helps": lambda terms, **_: terms[1] >= 0},
+)
+def noise_costs(statement):
+    """Both terms of every estimator, by enumeration."""
+    yield from satisfies(statement, [{"name": name} for name in estimators_of_rewards()], expected_second_order)

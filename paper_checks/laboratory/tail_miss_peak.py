@@ -1,0 +1,235 @@
+"""At which group size a tail miss is likeliest, as a function of mu and tau."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+from mpmath import mp, mpf
+
+from paper_checks.claim import claim
+from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.exact import groups
+
+RATES = [Fraction(1, 10), Fraction(3, 10), Fraction(1, 2), Fraction(63, 100), Fraction(9, 10)]
+SHARES = [Fraction(1, 1000), Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)]
+LARGEST = 60
+
+
+def tail_miss(G, mu, tau):
+    """Lemma 3.1, itself checked as f-grpo:lemma-3.1."""
+    return (1 - tau) ** G - (mu - tau) ** G - (1 - mu) ** G
+
+
+def active(G, mu):
+    """The probability of both outcomes in a group."""
+    return 1 - mu**G - (1 - mu) ** G
+
+
+def conditional(G, mu, tau):
+    """The probability that an active group misses the target."""
+    return tail_miss(G, mu, tau) / active(G, mu)
+
+
+def enumerated_conditional(G, mu, tau):
+    """The same, from all groups of target, other correct and incorrect rollouts."""
+    missed = chance_active = Fraction(0)
+    for chance, (target, other, wrong) in groups((tau, mu - tau, 1 - mu), G):
+        both = target + other > 0 and wrong > 0
+        chance_active += chance * both
+        missed += chance * (both and target == 0)
+    return missed / chance_active
+
+
+TARGETS = [{"mu": mu, "tau": mu * share} for mu in RATES for share in SHARES]
+
+
+@claim(
+    "simlab:conditional-tail-miss-at-two",
+    where="Beyond the papers, question 2",
+    says="Among active groups a tail miss is likeliest at G = 2, where it has probability 1 - tau / mu, whatever mu "
+    "and tau.",
+    formula=r"\Pr(\mathcal{M}_2 \mid \mathcal{A}_2) = 1 - \tau/\mu",
+    refuted_by="one (mu, tau) at which the share of pairs, one correct and one not, without the target differs",
+    reading="Conditional on the group being active. At G = 2 an active group has exactly one correct rollout.",
+    statement=lambda mu, tau: 1 - tau / mu,
+    planted={"the mass in place of the share": lambda mu, tau: 1 - tau},
+)
+def conditional_at_two(statement):
+    """All groups of two; Lemma 3.1 over the active probability."""
+    yield from equals(
+        statement,
+        TARGETS,
+        derived=lambda mu, tau: conditional(2, mu, tau),
+        enumerated=lambda mu, tau: enumerated_conditional(2, mu, tau),
+    )
+
+
+@claim(
+    "simlab:conditional-tail-miss-falls",
+    where="Beyond the papers, question 2",
+    says="Among active groups the probability of a tail miss falls strictly with every increase of G: the rise at "
+    "small G is the rise of activity alone.",
+    formula=r"\Pr(\mathcal{M}_{G+1}\mid\mathcal{A}_{G+1}) < \Pr(\mathcal{M}_G\mid\mathcal{A}_G),\quad G\ge 2,\ "
+    r"0<\tau<\mu<1",
+    refuted_by="one (mu, tau, G) at which it does not fall",
+    reading="Proof: given s correct rollouts the target is missed with probability (1 - tau / mu)^s, falling in s; and "
+    "the number of successes of an active group, a binomial cut to 1..G-1, grows with G in the likelihood-ratio "
+    "order, since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. Read without the condition (the joint "
+    "probability) it is wrong: that one rises first (simlab:tail-miss-unimodal). F-GRPO's non-monotonic curve is "
+    "the joint one.",
+    statement=lambda pair, **_: pair[1] < pair[0],
+    planted={"it rises": lambda pair, **_: pair[1] > pair[0]},
+)
+def conditional_falls(statement):
+    """The share at G and G + 1, exact, over a grid; at small G from all groups as well."""
+    points = [{"G": size} | target for size in range(2, LARGEST) for target in TARGETS]
+    yield from satisfies(
+        statement,
+        points[: len(TARGETS) * 3],
+        lambda G, mu, tau: (enumerated_conditional(G, mu, tau), enumerated_conditional(G + 1, mu, tau)),
+        derived=lambda G, mu, tau: (conditional(G, mu, tau), conditional(G + 1, mu, tau)),
+    )
+    yield from satisfies(
+        statement,
+        points,
+        lambda G, mu, tau: (conditional(G, mu, tau), conditional(G + 1, mu, tau)),
+        method="numerical",
+    )
+
+
+def likelihood_ratio(s, G, mu):
+    """Of s successes in an active group of G + 1 against one of G."""
+
+    def chance(size):
+        ways = mp.binomial(size, s) * number(mu) ** s * number(1 - mu) ** (size - s)
+        return ways / number(active(size, mu))
+
+    return chance(G + 1) / chance(G)
+
+
+@claim(
+    "simlab:active-successes-grow",
+    where="Beyond the papers, question 2",
+    says="The number of successes of an active group grows with G in the likelihood-ratio order, which is why its "
+    "tail misses become rarer.",
+    refuted_by="an (s, G, mu) at which the likelihood ratio of G + 1 to G falls from s to s + 1",
+    reading="Binomial cut to 1..G-1. This is the step of the proof of simlab:conditional-tail-miss-falls that is not "
+    "plain.",
+    statement=lambda pair, **_: pair[1] > pair[0],
+    planted={"it falls": lambda pair, **_: pair[1] < pair[0]},
+)
+def active_successes_grow(statement):
+    """The ratio at s and s + 1 over a grid, 50 digits."""
+    points = grid(lambda G, s, mu: s + 1 <= G - 1, G=range(3, 25), s=range(1, 23), mu=RATES)
+    yield from satisfies(
+        statement,
+        points,
+        lambda G, s, mu: (likelihood_ratio(s, G, mu), likelihood_ratio(s + 1, G, mu)),
+        method="numerical",
+    )
+
+
+def turns(mu, tau):
+    """How often the joint probability turns from rising to falling or back, over G from 1 to far past its peak."""
+    last = int(real_peak(mu, tau) * 4) + 20
+    sizes = sorted({*range(1, min(last, 200)), *(1 + last * part // 400 for part in range(1, 401))})
+    values = [tail_miss(size, number(mu), number(tau)) for size in sizes]
+    rises = [later > earlier for earlier, later in pairwise(values) if later != earlier]
+    return sum(one != other for one, other in pairwise(rises))
+
+
+def slope(G, mu, tau):
+    """The derivative in a real G."""
+    return sum(sign * base**G * mp.log(base) for sign, base in ((1, 1 - tau), (-1, mu - tau), (-1, 1 - mu)) if base > 0)
+
+
+def real_peak(mu, tau):
+    """The zero of the derivative, by bisection between 1 and a size at which it is negative."""
+    mu, tau = number(mu), number(tau)
+    low, high = mpf(1), mpf(2)
+    while slope(high, mu, tau) > 0:
+        high *= 2
+    for _ in range(180):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle, mu, tau) > 0 else (low, middle)
+    return low
+
+
+@claim(
+    "simlab:tail-miss-unimodal",
+    where="Beyond the papers, question 2",
+    says="The probability that a group is active and misses the target rises with G to one peak and then falls to 0.",
+    refuted_by="a (mu, tau) at which it turns more than once, or never",
+    reading="The joint probability of Lemma 3.1, 0 < tau < mu < 1. Proof: its derivative in a real G is a sum of three "
+    "exponentials, whose largest base has a negative coefficient and whose smaller bases have positive ones, so "
+    "that it has one zero at most; it is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle "
+    "term is missing and the same holds; the curve can start at its peak (G = 2) on whole numbers.",
+    statement=lambda count, **_: count == 1,
+    planted={"two turns": lambda count, **_: count == 2},
+)
+def unimodal(statement):
+    """The turns of the curve, 50 digits, over a grid of mu and tau."""
+    yield from satisfies(statement, TARGETS, turns, method="numerical")
+
+
+def likeliest_size(mu, tau):
+    """The whole G with the largest joint probability: it lies beside the real peak."""
+    near = range(max(1, int(real_peak(mu, tau)) - 2), int(real_peak(mu, tau)) + 4)
+    return max(near, key=lambda size: tail_miss(size, number(mu), number(tau)))
+
+
+def peak_by(factor):
+    """G* = log(log b / log(1 - tau) factor) / log((1 - tau) / b), b the larger of mu - tau and 1 - mu."""
+
+    def stated(mu, tau):
+        mu, tau = number(mu), number(tau)
+        larger = max(mu - tau, 1 - mu)
+        return mp.log(factor * mp.log(larger) / mp.log(1 - tau)) / mp.log((1 - tau) / larger)
+
+    return stated
+
+
+@claim(
+    "simlab:tail-miss-peak",
+    where="Beyond the papers, question 2",
+    says="As tau shrinks the peak lies at G* = log(log b / log(1 - tau)) / log((1 - tau) / b), b the larger of mu - "
+    "tau and 1 - mu: about log(1 / tau) divided by log(1 / max(mu, 1 - mu)), so that the rarer the target and "
+    "the more one-sided the prompt, the larger the worst group.",
+    formula=r"G^* = \frac{\ln\left(\ln b / \ln(1-\tau)\right)}{\ln\left((1-\tau)/b\right)},\quad "
+    r"b=\max(\mu-\tau,\,1-\mu)",
+    refuted_by="a mu other than 1/2 at which the distance from the exact peak does not vanish with tau",
+    reading="Real G; the whole number with the largest probability is beside it. At mu = 1/2 the two smaller bases "
+    "come together as tau shrinks, their terms add up, and the distance tends to 1 instead (a factor of 2 "
+    "inside the logarithm).",
+    statement=peak_by(1),
+    planted={"a factor of 2": peak_by(2)},
+)
+def peak(statement):
+    """The exact peak by bisection, against the formula, as tau shrinks."""
+
+    def distance(step, mu):
+        tau = number(mu) * step
+        return real_peak(mu, tau) - statement(mu, tau)
+
+    points = [{"mu": mu} for mu in (Fraction(2, 5), Fraction(3, 5), Fraction(1, 4), Fraction(3, 4), Fraction(9, 10))]
+    yield from vanishes(distance, points, order=0.7, steps=("1e-3", "1e-4", "1e-5", "1e-6"))
+
+
+@claim(
+    "simlab:f-grpo-worst-group",
+    where="Beyond the papers, question 2; F-GRPO App. J",
+    says="For a typical rare action of F-GRPO's simulator (mu = .6301, tau = 6.297e-5) the worst group has 19 "
+    "rollouts, and is active and misses the target with probability .99865.",
+    refuted_by="another group size with a larger probability",
+    reading="The joint probability at the start of training. Among active groups the worst is G = 2.",
+    statement=(19, Fraction(99865, 100_000)),
+    planted={"a power of two": (16, Fraction(99865, 100_000)), "a digit": (19, Fraction(99866, 100_000))},
+)
+def worst_group(statement):
+    """The whole number beside the exact peak, and the probability there to five digits."""
+
+    def found(mu, tau):
+        size = likeliest_size(mu, tau)
+        return size, Fraction(round(tail_miss(size, number(mu), number(tau)) * 100_000), 100_000)
+
+    points = [{"mu": Fraction(6301, 10_000), "tau": Fraction(6297, 10**8)}]
+    yield from equals(lambda **_: statement, points, derived=found)
