@@ -21,6 +21,14 @@ PACKAGES = {
     "casp": "casp",
     "simlab": "laboratory",
 }
+TITLES = {
+    "f-grpo": "F-GRPO",
+    "a-grae": "A-GRAE",
+    "cw-grpo": "CW-GRPO",
+    "fade": "FADE",
+    "casp": "CaSP",
+    "simlab": "The laboratory's own findings",
+}
 
 
 @dataclass(frozen=True)

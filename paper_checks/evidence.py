@@ -52,6 +52,10 @@ class Evidence:
     figures: str
     counterexample: str = ""
 
+    def __post_init__(self) -> None:
+        if self.stands is not None:  # the False of NumPy and sympy "is not False"
+            object.__setattr__(self, "stands", bool(self.stands))
+
 
 def grid(such_that: Callable[..., bool] = lambda **_: True, **values: Iterable[Any]) -> list[dict[str, Any]]:
     """All points with these values of the arguments for which ``such_that`` is true, the first argument slowest.

@@ -51,7 +51,7 @@ def judge(claim: Claim) -> Verdict:
         printed = weigh(claim, claim.statement)
         if stands(printed):
             return _verdict(claim, HOLDS, printed)
-        example = next(piece.counterexample or piece.figures for piece in printed if piece.stands is False)
+        example = counterexample(printed)
         kind, amended = _amendment(claim)
         if amended is None:
             return _verdict(claim, FAILS, printed, counterexample=example)
@@ -59,8 +59,8 @@ def judge(claim: Claim) -> Verdict:
     except Disagreement as disagreement:
         return _verdict(claim, OURS, counterexample=str(disagreement))
     if not stands(repaired):
-        example = next(piece.counterexample or piece.figures for piece in repaired if piece.stands is False)
-        return _verdict(claim, OURS, (*printed, *repaired), counterexample=f"amended, it fails too: {example}")
+        found = f"amended, it fails too: {counterexample(repaired)}"
+        return _verdict(claim, OURS, (*printed, *repaired), counterexample=found)
     condition, correction = (amended.text, "") if kind == HOLDS_IF else ("", amended.text)
     marked = tuple(Evidence(f"{piece.method}, amended", True, piece.figures) for piece in repaired if piece.stands)
     return _verdict(
@@ -83,6 +83,18 @@ def weigh(claim: Claim, statement: Statement) -> tuple[Evidence, ...]:
 def stands(evidence: Sequence[Evidence]) -> bool:
     """Whether no method refutes."""
     return all(piece.stands is not False for piece in evidence)
+
+
+def counterexample(evidence: Sequence[Evidence]) -> str:
+    """That of the first method that refutes; a derivation's only for want of another, since its point is arbitrary."""
+    refuting = [piece for piece in evidence if piece.stands is False]
+    first = min(refuting, key=lambda piece: piece.method == "symbolic")
+    return first.counterexample or first.figures
+
+
+def unfinished(claim: Claim, error: Exception) -> Verdict:
+    """The verdict where the check itself broke."""
+    return _verdict(claim, OURS, counterexample=f"the check ended in {type(error).__name__}: {error}")
 
 
 def _amendment(claim: Claim) -> tuple[str, Amended | None]:

@@ -4,12 +4,13 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_range
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code: 0, or 2 for bad input, or 130 when interrupted."""
+    """Run a command; its exit code: 0, 1 for verdicts other than recorded, 2 for bad input, 130 when interrupted."""
     try:
         options = _parser().parse_args(arguments)
         code = int(options.run(options))
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_merge(commands.add_parser("merge", help="join the shards of a sweep into one result"))
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
+    _add_check(commands.add_parser("check", help="judge the claims of the papers"))
     return parser
 
 
@@ -183,7 +185,7 @@ def _estimators(options: argparse.Namespace) -> int:
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_where)
-    parser.add_argument("paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp or brorl")
+    parser.add_argument("paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp, brorl or simlab")
     parser.add_argument("tag", metavar="TAG", help="for example eq-12, lemma-3.1, app-j")
 
 
@@ -192,6 +194,53 @@ def _where(options: argparse.Namespace) -> int:
 
     print(describe(find(options.paper, options.tag, roots())))
     return 0
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Judge what the papers claim, and compare the verdicts with the recorded ones (1 if they differ)."
+    parser.set_defaults(run=_check)
+    parser.add_argument("--paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp or simlab (default all)")
+    parser.add_argument("--tag", metavar="TAG", help="one claim: f-grpo:lemma-3.1, or with --paper lemma-3.1")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts and their evidence")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to read, one self-contained file")
+    parser.add_argument("--jobs", type=_whole, metavar="N", help="processes (default: one a core)")
+
+
+def _check(options: argparse.Namespace) -> int:
+    try:
+        from paper_checks import report
+        from paper_checks.claim import load
+        from paper_checks.page import page
+        from paper_checks.run import differences, judge_all, recorded, select
+    except ModuleNotFoundError as error:
+        if error.name not in {"sympy", "mpmath", "latex2mathml", "pygments"}:
+            raise
+        raise InputError(f'check needs {error.name}; install it with: pip install "simlab[check]"') from None
+    from simlab.sweep.parts import check_replaceable, make_folder, write_atomically
+
+    if options.jobs is not None:
+        check_range("jobs", options.jobs, 1)
+    if options.json and options.html and options.json.resolve() == options.html.resolve():
+        raise InputError(f"--json and --html are both {options.html}; allowed: a path each")
+    for path in filter(None, (options.json, options.html)):
+        check_replaceable(path)
+        make_folder(path.parent)
+    claims = load()
+    try:
+        verdicts = judge_all(select(claims, options.paper, options.tag), options.jobs)
+    except KeyboardInterrupt:
+        return _complain("interrupted; nothing was written", 130)
+    print(report.table(verdicts, shutil.get_terminal_size((100, 24)).columns))
+    print(f"\n{report.summary(verdicts)}")
+    if options.json:
+        write_atomically(options.json, lambda file: file.write(report.as_json(verdicts).encode()))
+    if options.html:
+        write_atomically(options.html, lambda file: file.write(page(verdicts, claims).encode()))
+    found = {verdict.tag: verdict.verdict for verdict in verdicts}
+    changed = differences(found, recorded(), everything=not (options.paper or options.tag))
+    if changed:
+        print("not as recorded in paper_checks/verdicts.json:", *changed, sep="\n  ")
+    return 1 if changed else 0
 
 
 if __name__ == "__main__":

@@ -1,23 +1,23 @@
 """Where a numbered equation, lemma or claim of a paper is implemented, checked, shown and tested.
 
 A tag is a paper's id and a label joined by a colon, ``paper:label``. It counts where it stands in square brackets in
-a docstring or a comment, and bare as an argument of a decorator, such as ``register``.
+a docstring or a comment, and bare as an argument of a decorator, such as ``register``, or of a call that stands alone
+at the top of a module, such as ``undecided``.
 """
 
 import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from simlab.errors import InputError, check_choice
 
-PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl")
+PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl", "simlab")  # the last: what the laboratory finds
 CHECKOUT_FOLDERS = {
-    "check": "paper_checks",
     "figure": "figures",
     "test": "tests",
     "notebook": "notebooks",
@@ -48,17 +48,17 @@ class Place:
 
 
 def roots() -> dict[str, Path]:
-    """The folders to read, by kind: the installed package, and the folders of the checkout it runs from, if any.
+    """The folders to read, by kind: package and checks as installed, and the folders of its checkout, if any.
 
     >>> roots()["code"].name
     'simlab'
     """
     package = Path(__file__).resolve().parent
-    found = {"code": package}
+    folders = {"check": "paper_checks"}  # installed beside it
     if (package.parent / "pyproject.toml").is_file():
-        folders = {kind: package.parent / folder for kind, folder in CHECKOUT_FOLDERS.items()}
-        found |= {kind: folder for kind, folder in folders.items() if folder.is_dir()}
-    return found
+        folders |= CHECKOUT_FOLDERS
+    beside = {kind: package.parent / folder for kind, folder in folders.items()}
+    return {"code": package} | {kind: folder for kind, folder in beside.items() if folder.is_dir()}
 
 
 def places(roots: Mapping[str, Path]) -> list[Place]:
@@ -134,24 +134,27 @@ def _places_in(path: Path, kind: str, folder: Path) -> Iterator[Place]:
 
 
 def _tags(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The line number and the name of each tag in the docstrings, decorators and comments of a file."""
+    """The line number and the name of each tag in the docstrings, decorators, lone calls and comments of a file."""
     lines = source.split("\n")
+    for statement in tree.body:
+        if isinstance(statement, ast.Expr):
+            yield from _argument_tags(ast.walk(statement))
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
                 for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                     yield from ((number, tag) for tag in _BRACKETED.findall(lines[number - 1]))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield from _decorator_tags(node.decorator_list)
+                yield from _argument_tags(node.decorator_list)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from ((token.start[0], tag) for tag in _BRACKETED.findall(token.string))
 
 
-def _decorator_tags(decorators: list[ast.expr]) -> Iterator[tuple[int, str]]:
-    for decorator in decorators:
-        if isinstance(decorator, ast.Call):
-            for argument in [*decorator.args, *(keyword.value for keyword in decorator.keywords)]:
+def _argument_tags(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
                 match argument:
                     case ast.Constant(value=str(text)) if _BARE.fullmatch(text):
                         yield argument.lineno, text

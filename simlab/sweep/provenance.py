@@ -28,9 +28,10 @@ def code_fingerprint() -> str:
 
 
 @functools.cache
-def versions() -> dict[str, str]:
+def versions(
+    names: tuple[str, ...] = ("simlab", "jax", "jaxlib", "optax", "numpy", "xarray", "array-api-compat"),
+) -> dict[str, str]:
     """Versions of Python and of the libraries that take part."""
-    names = ("simlab", "jax", "jaxlib", "optax", "numpy", "xarray", "array-api-compat")
     return {"python": platform.python_version()} | {name: _version(name) for name in names}
 
 
@@ -42,8 +43,8 @@ def _version(name: str) -> str:
 
 
 @functools.cache
-def commit() -> str:
-    """The git commit of the source tree, "+changes" if it differs; "unknown" for an installed package."""
+def commit(folder: Path = _PACKAGE) -> str:
+    """The git commit of a folder of the source tree, "+changes" if it differs; "unknown" for an installed package."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(_PACKAGE), *arguments]
@@ -52,6 +53,6 @@ def commit() -> str:
     try:
         if not (_PACKAGE.parent / ".git").exists():
             return "unknown"
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--", str(_PACKAGE)) else "")
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--", str(folder)) else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
