@@ -164,7 +164,7 @@ def drift(policy, correct, G, weight, missed):
 
 
 def derived_drift(policy, correct, G, weight, missed):
-    """The same by s: a rollout of its own outcome misses the action with probability 1 - p_a / Q, or 1 - p_a / (1 - Q)."""
+    """The same by s: a rollout of its own outcome misses the action with probability 1 - p_a / Q (or / (1 - Q))."""
     q_pos, p = mass(policy, correct), policy[missed]
     total = 0
     for s, chance in enumerate(binomial(G, q_pos)):
