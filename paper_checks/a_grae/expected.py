@@ -1,0 +1,305 @@
+"""Control Experiment I in expectation over groups: exploration, entropy (Section 4.2) and displacement (B.5).
+
+Appendix B.5 follows one group. Over all groups of i.i.d. rollouts the correct ones push along +grad log Q and the
+incorrect ones along -grad log(1 - Q), Q the correct mass; both are multiples of grad Q. Rescaling either side
+rescales the expected step of a prompt and leaves its direction alone.
+"""
+
+from fractions import Fraction
+
+from mpmath import mp, mpf
+
+from paper_checks.a_grae.advantage import FACTORS, action_weights, binary_group, grae, probability_change, tilted
+from paper_checks.a_grae.logits import ETA, PEAKED, SIMULATED_SIZE
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import Evidence, equals, grid, number, satisfies
+from paper_checks.exact import POLICIES, binomial, entropy, expectation, groups, mass, score_gradient, stepped
+from paper_checks.simulated import estimate, simulated_step
+
+STEP = mpf("1e-25")
+RATE_TOLERANCE = mpf("1e-15")  # of a rate measured over that step in 50 digits
+# Correct and incorrect modes in turn, the latter with entropy to gain; two answers, then three and four.
+POOL = (
+    *POLICIES[:3],
+    ((Fraction(3, 5), Fraction(2, 5)), (True, False)),
+    *PEAKED,
+    ((Fraction(1, 50), Fraction(97, 100), Fraction(1, 100)), (True, False, False)),
+)
+ENTROPY_POINTS = [{"policy": policy, "correct": correct, "G": G} for policy, correct in POOL for G in (2, 4)]
+
+
+def group_change(policy, correct, counts, success, failure):
+    """A group's logit change with positive advantages times ``success`` and negative ones times ``failure``."""
+    weights = [
+        number(failure) * weight if weight < 0 else weight for weight in action_weights(counts, correct, success)
+    ]
+    return score_gradient([number(p) for p in policy], weights)
+
+
+def expected_change(policy, correct, G, success=1, failure=1):
+    """Each logit's expected change, group by group."""
+    changes = [
+        (number(chance), group_change(policy, correct, counts, success, failure))
+        for chance, counts in groups(policy, G)
+    ]
+    return [mp.fsum(chance * change[action] for chance, change in changes) for action in range(len(policy))]
+
+
+def conditioned_change(policy, correct, G, success=1, failure=1):
+    """The same by conditioning on s: given s, rollouts are i.i.d. from either side, and each side weighs the same."""
+    right = mass(policy, correct)
+    half = mp.fsum(
+        number(chance) * mp.fsum(value for value in grae(binary_group(G, s)) if value > 0)
+        for s, chance in enumerate(binomial(G, right))
+    )
+    change = []
+    for p, is_right in zip(policy, correct, strict=True):
+        up, down = (p / right - p, p) if is_right else (-p, p - p / (1 - right))
+        change.append(half * (number(success) * number(up) + number(failure) * number(down)))
+    return change
+
+
+VARIANTS = {name: (factor, Fraction(1)) for name, factor in FACTORS.items()}
+
+
+@claim(
+    "a-grae:app-b5-exploration",
+    where="Appendix B.5, Case C; abstract (i); Takeaway 1",
+    says="Suppressing positive advantages is an incentive to explore: the expected logits of correct paths, which may "
+    "go unsampled, rise more than under GRPO.",
+    refuted_by="a correct action whose expected logit change is smaller than under GRPO",
+    reading="Expected over all groups, so over groups that contain the path too: what an unsampled path gains by "
+    "C < 0 is less than what a sampled one loses. Every logit's expected change is GRPO's times Q + (1 - Q)/10, Q the "
+    "correct mass: a smaller step in the same direction. On the reading that only groups without the path are meant "
+    "it would hold (a-grae:eq-36).",
+    statement=lambda changes, correct, **_: all(
+        new > old for new, old, right in zip(*changes, correct, strict=True) if right
+    ),
+    correction=Amended(
+        "each logit's expected change is GRPO's times Q + (1 - Q)/10",
+        lambda changes, policy, correct, G: all(
+            abs(new - old * number(mass(policy, correct) + mass(policy, [not right for right in correct]) / 10)) < 1e-30
+            for new, old in zip(*changes, strict=True)
+        ),
+    ),
+    planted={
+        "a tenth of GRPO's": lambda changes, **_: all(
+            abs(new - old / 10) < 1e-30 for new, old in zip(*changes, strict=True)
+        )
+    },
+)
+def exploration(statement):
+    """Enumerate the groups under both, and derive both by conditioning on the number of correct rollouts."""
+
+    def both(change):
+        """All logits' changes in one row, negative-dominant before GRPO."""
+        return lambda policy, correct, G: tuple(
+            move for name in ("negative_dominant", "grpo") for move in change(policy, correct, G, *VARIANTS[name])
+        )
+
+    def judged(row, policy, correct, G):
+        return statement((row[: len(policy)], row[len(policy) :]), policy=policy, correct=correct, G=G)
+
+    points = [{"policy": policy, "correct": correct, "G": G} for policy, correct in POOL[:6] for G in (2, 3)]
+    yield from satisfies(judged, points, both(expected_change), derived=both(conditioned_change))
+    yield simulator_agrees()
+
+
+def simulator_agrees():
+    """The simulator's mean logit changes against the enumerated ones; this says nothing about a statement."""
+    policy, correct = POLICIES[2]
+
+    def sampled(G):
+        step = simulated_step(
+            policy, correct, G, "negative_dominant", parameters=(("eps", 0.0),), learning_rate=float(ETA * G)
+        )
+        return [estimate(column / float(ETA)) for column in step.logit_change.T]
+
+    def enumerated(G):
+        return tuple(expected_change(policy, correct, G, *VARIANTS["negative_dominant"]))
+
+    points = [{"G": SIMULATED_SIZE}]
+    *_, drawn = equals(enumerated, points, enumerated=enumerated, sampled=sampled, sampled_points=points)
+    return Evidence("Monte Carlo", None, f"the enumerated change lies {drawn.figures}")
+
+
+def overconfident(error):
+    """A policy of two correct actions and an error with this probability, and another error."""
+    rest = 1 - error
+    return (rest / 2, rest / 4, error, rest / 4), (True, True, False, False)
+
+
+def displaced(error, G, success, failure):
+    """First-order expected change of the correct mass."""
+    policy, correct = overconfident(error)
+    return mass(probability_change(policy, expected_change(policy, correct, G, success, failure)), correct)
+
+
+@claim(
+    "a-grae:app-b5-displacement",
+    where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
+    says="Under the negative-dominant control overconfident errors displace correct paths: with an overconfident error "
+    "the correct mass falls.",
+    refuted_by="a policy with an overconfident error whose correct mass does not fall",
+    reading="The expected first-order change, which is what accumulates over training; error of probability 0.9 and "
+    "0.97. It is always upward, as under GRPO. On the reading that single groups can lower the correct mass "
+    "('occasionally') it would hold (a-grae:eq-35), but that then is noise, not the drift of C < 0.",
+    statement=lambda change, error, **_: change < 0,
+    correction=Amended(
+        "the expected correct mass rises at every policy, more slowly than under GRPO",
+        lambda change, error, G, **_: 0 < change < displaced(error, G, 1, 1),
+    ),
+    planted={"faster than under GRPO": lambda change, error, G: change > displaced(error, G, 1, 1)},
+)
+def displacement(statement):
+    """Enumerate the groups of a policy with one overconfident error."""
+    yield from satisfies(
+        statement,
+        grid(error=[Fraction(9, 10), Fraction(97, 100)], G=[2, 4, 8]),
+        lambda error, G: displaced(error, G, *VARIANTS["negative_dominant"]),
+    )
+
+
+def entropy_rate(policy, correct, G, success=1, failure=1):
+    """The expected change of entropy over groups, by a step so small that it is first-order, over that step."""
+    before = entropy(policy)
+    total = mpf(0)
+    for chance, counts in groups(policy, G):
+        change = group_change(policy, correct, counts, success, failure)
+        total += number(chance) * (entropy(stepped(policy, change, STEP)) - before)
+    return total / STEP
+
+
+def derived_entropy_rate(policy, correct, G, success=1, failure=1):
+    """Minus the covariance, under the policy, of log-probability and expected logit change."""
+    change = conditioned_change(policy, correct, G, success, failure)
+    p = [number(value) for value in policy]
+    return -mp.fsum(q * (mp.log(q) + entropy(policy)) * move for q, move in zip(p, change, strict=True))
+
+
+def rates(rate, *variants):
+    """Entropy rates of several pairs of factors at a point."""
+    return lambda policy, correct, G: tuple(rate(policy, correct, G, *pair) for pair in variants)
+
+
+def judge_entropy(statement, *variants):
+    """A predicate on the entropy rates of several variants, which are both enumerated and derived."""
+    return satisfies(
+        statement,
+        ENTROPY_POINTS,
+        rates(entropy_rate, *variants),
+        derived=rates(derived_entropy_rate, *variants),
+        tolerance=RATE_TOLERANCE,
+    )
+
+
+@claim(
+    "a-grae:sec-4.2-positive",
+    where="Section 4.2, 'Over-emphasizing correct paths triggers entropy collapse'; Figure 3",
+    says="The more weight correct rollouts have the faster entropy falls: positive-dominant, GRPO, negative-dominant.",
+    refuted_by="a policy at which entropy falls no faster the larger the weight",
+    reading="Expected first-order entropy change of a tabular softmax. Where GRPO raises entropy, as with a likely "
+    "error to be unlearned, more weight raises it faster. On the reading that the sentence reports Figure 3's run "
+    "only, nothing can be decided here.",
+    statement=lambda rate, **_: rate[0] < rate[1] < rate[2],
+    condition=Amended(
+        "GRPO itself lowers the entropy", lambda rate, **_: rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
+    ),
+    planted={"the other way round": lambda rate, **_: rate[0] > rate[1] > rate[2] if rate[1] < 0 else None},
+)
+def entropy_order(statement):
+    """Enumerate the entropy after a vanishing step under the three variants, and derive it as a covariance."""
+    yield from judge_entropy(
+        statement, *(VARIANTS[name] for name in ("positive_dominant", "grpo", "negative_dominant"))
+    )
+
+
+@claim(
+    "a-grae:sec-4.2-negative",
+    where="Section 4.2, 'a trend diametrically opposed to the other groups'; Figure 3; Takeaway 1",
+    says="Suppressing positive advantages makes entropy rise where under GRPO it falls.",
+    refuted_by="a policy at which entropy falls under GRPO and under the negative-dominant control",
+    reading="As a consequence of the update rule, in expectation and to first order; Figure 3's rise must then have "
+    "another cause (clipping, several epochs, shared parameters, other tokens). The two rates always have the same "
+    "sign. On the reading that Figure 3 is only reported, nothing can be decided here.",
+    statement=lambda rate, **_: rate[1] > 0 if rate[0] < 0 else None,
+    correction=Amended(
+        "entropy moves the same way under both, under the negative-dominant control at Q + (1 - Q)/10 of GRPO's rate",
+        lambda rate, policy, correct, G: (
+            abs(rate[1] - rate[0] * (number(mass(policy, correct)) * mpf("0.9") + mpf("0.1"))) < RATE_TOLERANCE
+        ),
+    ),
+    planted={"a tenth of the rate": lambda rate, **_: abs(rate[1] - rate[0] / 10) < RATE_TOLERANCE},
+)
+def entropy_reversal(statement):
+    """The entropy rates of GRPO and the negative-dominant control at policies of both kinds."""
+    yield from judge_entropy(statement, VARIANTS["grpo"], VARIANTS["negative_dominant"])
+
+
+BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VARIANTS["negative_dominant"]}
+
+
+@claim(
+    "a-grae:against-fade",
+    where="Section 4.2 (failure bias is exploration) against FADE Section 5 (delta < 1 'forces exploitation')",
+    says="A failure-biased update keeps more entropy than the balanced one, where that one loses entropy.",
+    refuted_by="a failure-biased update that loses entropy faster than GRPO",
+    reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation either rescales the "
+    "same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its own normalisation, and "
+    "neither about the sign balance. On the reading that step sizes are matched the two lose the same.",
+    statement=lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 else None,
+    condition=Amended(
+        "the bias weakens successes; strengthening failures speeds the loss",
+        lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 and bias == "successes / 10" else None,
+    ),
+    planted={"only if failures are strengthened": lambda rate, bias, **_: (rate[1] > rate[0]) == ("failures" in bias)},
+)
+def failure_bias(statement):
+    """The entropy rates of GRPO and of either kind of failure bias."""
+
+    def pair(rate):
+        return lambda bias, **point: rates(rate, VARIANTS["grpo"], BIASES[bias])(**point)
+
+    points = [{"bias": bias} | point for bias in BIASES for point in ENTROPY_POINTS]
+    yield from satisfies(
+        statement, points, pair(entropy_rate), derived=pair(derived_entropy_rate), tolerance=RATE_TOLERANCE
+    )
+
+
+@claim(
+    "a-grae:sec-4.1-isolation",
+    where="Section 4.1: Experiment I breaks symmetry within a group, Experiment II difficulty focus",
+    says="Experiment I leaves the focus on difficulties as it is: its update is one multiple of GRPO's at every p.",
+    refuted_by="two success rates at which the update is a different multiple of GRPO's",
+    reading="By Theorem 2's measure, the sum of |A|, the multiple is (1 + 1/beta)/2 everywhere. The expected step is "
+    "Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it on easy ones, so that the negative-dominant "
+    "control is also an easy-focused one (and the positive-dominant a hard-focused one).",
+    statement=lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30"),
+    condition=Amended(
+        "updates are measured by the sum of |A|",
+        lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30") if measure == "sum of |A|" else None,
+    ),
+    planted={"half of GRPO's": lambda multiples, measure: max(multiples) <= mpf("0.5")},
+)
+def isolation(statement):
+    """Both measures of the negative-dominant control over GRPO's, at three success rates, by enumeration."""
+    success, failure = VARIANTS["negative_dominant"]
+
+    def total(p, factor):
+        return expectation(
+            (p, 1 - p),
+            4,
+            lambda counts: mp.fsum(map(abs, tilted(grae(binary_group(4, counts[0])), factor))),
+        )
+
+    def multiples(measure):
+        chances = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+        if measure == "sum of |A|":
+            return tuple(number(total(p, success)) / number(total(p, 1)) for p in chances)
+        steps = [
+            [expected_change((p, 1 - p), (True, False), 4, *pair)[0] for pair in ((success, failure), (1, 1))]
+            for p in chances
+        ]
+        return tuple(biased / balanced for biased, balanced in steps)
+
+    yield from satisfies(statement, grid(measure=["expected step", "sum of |A|"]), multiples)

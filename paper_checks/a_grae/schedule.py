@@ -1,0 +1,314 @@
+"""Section 5.1, Eqs. 11-13, with their constants (Appendix C.2) and the published code: A-GRAE's schedules."""
+
+from fractions import Fraction
+
+import numpy as np
+from mpmath import mp, mpf
+
+import simlab
+from paper_checks.a_grae.advantage import binary_group, grae, tilted
+from paper_checks.a_grae.difficulty import focused, total
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, number, satisfies
+from paper_checks.exact import binomial
+from paper_checks.simulated import drawn, estimate
+
+NO_ATTENUATION = 1e-9  # an alpha below any mean reward of a batch that holds a correct rollout
+FLOATING = mpf("1e-12")  # simlab computes in float64
+BATCH = 5  # groups in a batch: the one looked at, and others all right or all wrong
+BATCHES = grid(lambda G, s, solved: 0 < s < G, G=[2, 3, 8], s=[1, 2, 4, 7], solved=[0, 2, 4])
+
+
+def omega(G, s, solved):
+    """The mean reward of a batch of five groups, ``solved`` of the other four being all right (Eq. 11)."""
+    return Fraction(s + solved * G, BATCH * G)
+
+
+def implemented(G, s, solved, **parameters):
+    """simlab's A-GRAE advantages of the group looked at."""
+    others = [binary_group(G, G)] * solved + [binary_group(G, 0)] * (BATCH - 1 - solved)
+    batch = np.array([binary_group(G, s), *others], dtype=float)
+    return np.asarray(simlab.advantages("a_grae", batch, eps=0.0, **parameters))[0]
+
+
+def eq_12(G, s, solved):
+    """Eq. 12, as printed."""
+    rate, p = number(omega(G, s, solved)), number(Fraction(s, G))
+    factor = rate / 2 / mp.sqrt(p) + (1 - rate) / 2 / mp.sqrt(1 - p)
+    return tuple(factor * value for value in grae(binary_group(G, s)))
+
+
+def blended(weights, gamma=Fraction(1, 2)):
+    """A blend of the hard- and the easy-focused advantages of Control Experiment II."""
+
+    def advantages(G, s, solved):
+        hard, easy = (number(weight) for weight in weights(omega(G, s, solved)))
+        parts = zip(focused("hard_focused", G, s, gamma), focused("easy_focused", G, s, gamma), strict=True)
+        return tuple(hard * one + easy * other for one, other in parts)
+
+    return advantages
+
+
+@claim(
+    "a-grae:eq-11",
+    where="Section 5.1, Eq. 11",
+    says="The batch's mean reward is a proxy of proficiency: its mean is the mean probability of success.",
+    formula=r"\omega_s = \frac{\sum_{i=1}^B r_i}{B}",
+    refuted_by="prompts whose mean probability of success differs from the expected mean reward",
+    reading="Binary rewards, B rollouts in groups of one size. With the multimodal reward it is mostly the share of "
+    "well-formed answers (a-grae:app-c2-alpha-format), and on that reading it would fail.",
+    statement=lambda chances, G: sum(chances) / len(chances),
+    planted={
+        "any success": lambda chances, G: sum(1 - (1 - chance) ** G for chance in chances) / len(chances),
+        "the median prompt": lambda chances, G: sorted(chances)[len(chances) // 2],
+    },
+)
+def proficiency(statement):
+    """The expected mean over all groups of two and three prompts, and over drawn ones."""
+
+    def expected(chances, G):
+        return sum(
+            probability * Fraction(s, G) for chance in chances for s, probability in enumerate(binomial(G, chance))
+        ) / len(chances)
+
+    def sampled(chances, G):
+        return estimate(np.mean([drawn((chance, 1 - chance), G) == 0 for chance in chances], axis=(0, 2)))
+
+    chances = [(Fraction(1, 2), Fraction(1, 4)), (Fraction(0), Fraction(1, 10), Fraction(9, 10))]
+    yield from equals(
+        statement,
+        grid(chances=chances, G=[1, 2, 8]),
+        enumerated=expected,
+        sampled=sampled,
+        sampled_points=[{"chances": chances[0], "G": 8}],
+    )
+
+
+@claim(
+    "a-grae:eq-12",
+    where="Section 5.1, Eq. 12",
+    says="The advantage blends the hard-focused and the easy-focused one with weights omega and 1 - omega.",
+    formula=r"A_i = \frac{\omega_s}{2} \frac{r_i - \text{mean}}{\text{std} \sqrt{p}} "
+    r"+ \frac{1 - \omega_s}{2} \frac{r_i - \text{mean}}{\text{std} \sqrt{1 - p}}",
+    refuted_by="a batch with a group whose advantages are another blend",
+    reading="gamma = 1/2 as in Control Experiment II. The sum of |A| is G (omega sqrt(1 - p) + (1 - omega) sqrt(p)), "
+    "whose largest value G sqrt(omega^2 + (1 - omega)^2) is below GRPO's G except at omega = 0 and 1. On the reading "
+    "of the published code it would fail (a-grae:code-easy-term).",
+    statement=blended(lambda rate: (rate, 1 - rate)),
+    planted={
+        "the weights exchanged": blended(lambda rate: (1 - rate, rate)),
+        "gamma = 1": blended(lambda rate: (rate, 1 - rate), gamma=Fraction(1)),
+    },
+)
+def blend(statement):
+    """Eq. 12 as printed, and simlab's implementation without the attenuation, in batches of several mean rewards."""
+    yield from equals(
+        statement,
+        BATCHES,
+        derived=eq_12,
+        enumerated=lambda **batch: tuple(map(float, implemented(**batch, alpha=NO_ATTENUATION))),
+        tolerance=FLOATING,
+    )
+
+
+def blended_sum(rate, p):
+    """Sum of |A| of Eq. 12 over G, from Eq. 12's factor and Theorem 2's sum."""
+    rate, p = number(rate), number(p)
+    return 2 * mp.sqrt(p * (1 - p)) * (rate / 2 / mp.sqrt(p) + (1 - rate) / 2 / mp.sqrt(1 - p))
+
+
+RATES = [Fraction(tenth, 10) for tenth in range(11)]
+
+
+@claim(
+    "a-grae:eq-12-transition",
+    where="Section 5.1, before and after Eq. 12",
+    says="As the mean reward rises attention shifts from easy to hard prompts.",
+    refuted_by="a rise of omega after which a harder prompt weighs no more, relative to a simpler one, than before",
+    reading="Sums of |A| of two mixed groups. The success rate of most weight is (1 - omega)^2 / (omega^2 + "
+    "(1 - omega)^2), falling from 1 to 0. No reading was found on which it would fail for binary rewards.",
+    statement=lambda ratios, **_: ratios[1] > ratios[0],
+    planted={"from hard to easy": lambda ratios, **_: ratios[1] < ratios[0]},
+)
+def transition(statement):
+    """Compare the ratio of a harder to a simpler prompt's weight at two values of omega."""
+
+    def ratios(low, high, hard, easy):
+        return tuple(blended_sum(rate, hard) / blended_sum(rate, easy) for rate in (low, high))
+
+    eighths = [Fraction(eighth, 8) for eighth in (1, 3, 5, 7)]
+    points = grid(
+        lambda low, high, hard, easy: low < high and hard < easy, low=RATES, high=RATES, hard=eighths, easy=eighths
+    )
+    yield from satisfies(statement, points, ratios)
+
+
+BASE_ACCURACY = {  # Tables 2, 3 and 4, base model, Pass@1
+    "Qwen2.5-Math-7B on MATH": Fraction(634, 1000),
+    "DeepSeek-R1-7B on MATH": Fraction(843, 1000),
+    "Qwen2.5-VL-3B-Instruct on Geo3K": Fraction(278, 1000),
+}
+
+
+@claim(
+    "a-grae:eq-12-easy-first",
+    where="Section 5.1, Eq. 12; abstract (ii); Section 4.3, Takeaway 2",
+    says="Training starts with the weight on simpler prompts.",
+    refuted_by="a run of the paper whose first batch puts more weight on p = 0.25 than on p = 0.75",
+    reading="The first batch's omega taken to be the base model's printed Pass@1: 0.634 on MATH, where the schedule "
+    "is hard-focused from the first step and most so at p = 0.25. Test set, temperature 0.6: if the base model solves "
+    "less than half of the training rollouts at temperature 1 it would hold.",
+    statement=lambda sums, **_: sums[1] > sums[0],
+    condition=Amended(
+        "the first batch's mean reward is below 1/2 (0.634 and 0.843 are printed for MATH, 0.278 for Geo3K)",
+        lambda sums, run: sums[1] > sums[0] if BASE_ACCURACY[run] < Fraction(1, 2) else None,
+    ),
+    planted={"always on harder ones": lambda sums, **_: sums[1] < sums[0]},
+)
+def easy_first(statement):
+    """The weights of a hard and of a simple prompt at the omega that each run's base model has."""
+    yield from satisfies(
+        statement,
+        grid(run=list(BASE_ACCURACY)),
+        lambda run: tuple(blended_sum(BASE_ACCURACY[run], Fraction(quarter, 4)) for quarter in (1, 3)),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "a-grae:eq-12-degenerate",
+    where="Section 5.1, after Eq. 12; Appendix C.2, reward of the multimodal experiments",
+    says="At a success rate of 0 or 1 there is nothing to rescale: the standard advantage is 0.",
+    refuted_by="a group all right or all wrong with an advantage that is not 0",
+    reading="p the share of correct answers. With the multimodal reward a group that is all wrong but not all "
+    "well-formed has advantages, and Eq. 12 divides them by sqrt(0). On the reading that p is the mean reward it "
+    "would hold, since all rewards are then equal.",
+    statement=lambda largest, **_: largest == 0,
+    condition=Amended(
+        "rewards are 0 or 1 for accuracy alone",
+        lambda largest, form_weight, **_: largest == 0 if form_weight == 0 else None,
+    ),
+    planted={"positive": lambda largest, **_: largest > 0},
+)
+def nothing_to_rescale(statement):
+    """The largest advantage of groups of five with one accuracy and all numbers of well-formed answers."""
+
+    def largest(form_weight, right, formatted):
+        return max(grae([(1 - form_weight) * right + form_weight * (index < formatted) for index in range(5)]))
+
+    yield from satisfies(
+        statement, grid(form_weight=[Fraction(9, 10), Fraction(0)], right=[0, 1], formatted=range(6)), largest
+    )
+
+
+def attenuated(G, s, solved, alpha):
+    """Eqs. 12 and 13: the group's advantages, positive ones times min(1, omega / alpha)."""
+    return tilted(eq_12(G, s, solved), min(Fraction(1), omega(G, s, solved) / alpha))
+
+
+def side_ratio(advantages):
+    """What the positive advantages sum to over what the negative ones do, absolutely."""
+    return total(value for value in advantages if value > 0) / total(value for value in advantages if value < 0)
+
+
+@claim(
+    "a-grae:eq-13",
+    where="Section 5.1, Eq. 13",
+    says="Correct rollouts weigh min(1, omega / alpha) of what incorrect ones do: little at first, the same from "
+    "omega = alpha on.",
+    formula=r"A_i^* = A_i \min(1, \omega_s / \alpha) \text{ if } A > 0",
+    refuted_by="a batch in which the two sums of |A| are in another ratio",
+    reading="Advantages of Eq. 12, whose factor both sides share. With alpha = 1 (MATH) symmetry returns only in a "
+    "batch without an error, so C < 0 throughout; at the base model's 0.634 the factor is far from Control I's 0.1. On "
+    "the reading that alpha is Table 1's constant 10 it never exceeds 0.1.",
+    statement=lambda G, s, solved, alpha: min(Fraction(1), omega(G, s, solved) / alpha),
+    planted={
+        "without the bound": lambda G, s, solved, alpha: omega(G, s, solved) / alpha,
+        "of the group": lambda G, s, solved, alpha: min(Fraction(1), Fraction(s, G) / alpha),
+    },
+)
+def attenuation(statement):
+    """The ratio of the two sums by definition and by simlab, for alpha 1 and 0.5."""
+    points = [point | {"alpha": alpha} for alpha in (Fraction(1), Fraction(1, 2)) for point in BATCHES]
+    yield from equals(
+        statement,
+        points,
+        derived=lambda **batch: side_ratio(attenuated(**batch)),
+        enumerated=lambda **batch: side_ratio(implemented(**batch | {"alpha": float(batch["alpha"])})),
+        tolerance=FLOATING,
+    )
+
+
+@claim(
+    "a-grae:app-c2-alpha",
+    where="Appendix C.2 (alpha 1 for MATH, 0.5 for Geo3K and medical data)",
+    says="A smaller alpha keeps closer to the symmetric, more stable update.",
+    refuted_by="a batch in which the smaller alpha leaves the two sums further apart",
+    reading="Closer to symmetry; that symmetry is more stable is the paper's experiment. No reading was found on "
+    "which it would fail.",
+    statement=lambda ratios, **_: ratios[0] >= ratios[1],
+    planted={"a larger one does": lambda ratios, **_: ratios[0] <= ratios[1]},
+)
+def smaller_alpha(statement):
+    """The ratio of the two sums under alpha 0.5 and under 1."""
+
+    def ratios(**batch):
+        return tuple(side_ratio(attenuated(**batch, alpha=alpha)) for alpha in (Fraction(1, 2), Fraction(1)))
+
+    yield from satisfies(statement, BATCHES, ratios)
+
+
+@claim(
+    "a-grae:app-c2-alpha-format",
+    where="Appendix C.2: alpha = 0.5 with the reward 0.1 accuracy + 0.9 format; Eq. 13",
+    says="With alpha = 0.5 a model that is well-formed but mostly wrong has its positive advantages attenuated.",
+    refuted_by="a model of low accuracy whose attenuation factor is 1",
+    reading="Reward weights as printed: omega is at least 0.9 for well-formed answers, so nothing is ever attenuated "
+    "and A-GRAE is hard-focused from the start. Taken for the slip of a-grae:app-b2-sign. On the reading that omega "
+    "is accuracy alone it would hold.",
+    statement=(Fraction(1, 10), Fraction(9, 10)),
+    slip=Amended("r = 0.9 acc + 0.1 format", (Fraction(9, 10), Fraction(1, 10))),
+    planted={"equal weights": (Fraction(1, 2), Fraction(1, 2))},
+)
+def attenuated_while_wrong(statement):
+    """The factor of Eq. 13 at three accuracies, all answers being well-formed."""
+    yield from satisfies(
+        lambda factor, accuracy: factor < 1,
+        grid(accuracy=[Fraction(0), Fraction(1, 10), Fraction(278, 1000)]),
+        lambda accuracy: min(Fraction(1), (statement[0] * accuracy + statement[1]) / Fraction(1, 2)),
+    )
+
+
+def printed_sum(G, s, solved):
+    """Sum of |A| of Eq. 12."""
+    return total(eq_12(G, s, solved))
+
+
+def code_sum(G, s, solved):
+    """Sum of |A| with 1 - sqrt(p) in place of sqrt(1 - p)."""
+    rate, p = number(omega(G, s, solved)), number(Fraction(s, G))
+    return G * (rate * mp.sqrt(1 - p) + (1 - rate) * mp.sqrt(p * (1 - p)) / (1 - mp.sqrt(p)))
+
+
+@claim(
+    "a-grae:code-easy-term",
+    where="Section 5.1, Eq. 12, against the published code",
+    says="The published code computes Eq. 12.",
+    refuted_by="a batch whose advantages the code scales otherwise",
+    reading="The code, as read for this project, divides the easy term by 1 - sqrt(p) + 1e-6. Seven of eight right "
+    "then sum to 41 in the easy term where Eq. 12 gives 7.5, and the control at most 8, the bound gamma is there to "
+    "keep. No reading was found on which the two agree.",
+    statement=printed_sum,
+    correction=Amended("it divides the easy term by 1 - sqrt(p), up to 1e-6", code_sum),
+    planted={"hard term only": lambda G, s, solved: total(focused("hard_focused", G, s))},
+)
+def published_code(statement):
+    """simlab's transcription of the code, without the attenuation."""
+    yield from equals(
+        statement,
+        BATCHES,
+        enumerated=lambda **batch: mpf(
+            float(np.abs(implemented(**batch, alpha=NO_ATTENUATION, easy_term="code")).sum())
+        ),
+        tolerance=mpf("1e-4"),
+    )

@@ -1,0 +1,321 @@
+"""Sections 4.2-5.4 and Appendices A, C.2 and D.5: what the text says of the printed tables, and pass@k (Eq. 37)."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+
+from paper_checks.a_grae.printed import KS, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import Estimate, Printed, arithmetic, equals, grid, satisfies
+from paper_checks.exact import binomial
+from paper_checks.simulated import drawn, estimate
+
+TABLES = {"Table 2": TABLE_2, "Table 3": TABLE_3, "Table 4": TABLE_4, "Table 5": TABLE_5, "Table 6": TABLE_6}
+BENCHMARKS = tuple(TABLE_2)
+FULL, SAMPLE_LEVEL, GROUP_LEVEL = (f"GRPO + A-GRAE ({part})" for part in ("full", "sample level", "group level"))
+# Table 6 calls the two parts by other names.
+DDAS, ASS = "GRPO + DDAS (sample level)", "GRPO + ASS (group level)"
+SAME_RUNS = {FULL: "GRPO + A-GRAE", DDAS: SAMPLE_LEVEL, ASS: GROUP_LEVEL}
+
+
+def gain(table, benchmark, method, other, column):
+    """Points by which one method is ahead of another."""
+    rows = TABLES[table][benchmark]
+    return round(rows[method][column] - rows[other][column], 1)
+
+
+def ahead(statement, **values):
+    """A predicate on the gain of ``method`` over ``other``, at every benchmark and k unless they are given."""
+
+    def points_ahead(table, benchmark, method, other, k):
+        return gain(table, benchmark, method, other, KS.index(k))
+
+    values = {"benchmark": BENCHMARKS, "k": KS} | values
+    ordered = {name: values[name] for name in ("table", "benchmark", "method", "other", "k")}
+    yield from satisfies(statement, grid(**ordered), points_ahead, method="arithmetic")
+
+
+def better(points, **_):
+    """Ahead."""
+    return points > 0
+
+
+def worse(points, **_):
+    """Behind."""
+    return points < 0
+
+
+@claim(
+    "a-grae:eq-37",
+    where="Appendix C.2, Eq. 37",
+    says="1 - C(n - c, k)/C(n, k), c the correct ones among n responses, is an unbiased estimate of pass@k.",
+    formula=r"E [ 1 - \binom{n-c}{k} / \binom{n}{k} ]",
+    refuted_by="n, k and a success probability at which its mean differs from 1 - (1 - p)^k",
+    reading="n >= k, independent responses. On the reading that the printed 16 and 4 runs are n it is not defined for "
+    "the larger k (a-grae:app-c2-runs).",
+    statement=lambda n, k, p: 1 - (1 - p) ** k,
+    planted={
+        "the plug-in": lambda n, k, p: 1 - (1 - p) ** n,
+        "k p": lambda n, k, p: k * p,
+    },
+)
+def pass_at_k(statement):
+    """The mean of the estimator over all counts of correct responses, and over drawn ones."""
+
+    def expected(n, k, p):
+        return sum(chance * (1 - Fraction(comb(n - c, k), comb(n, k))) for c, chance in enumerate(binomial(n, p)))
+
+    def sampled(n, k, p) -> Estimate:
+        correct = (drawn((p, 1 - p), n) == 0).sum(axis=1)
+        return estimate(np.array([1 - comb(n - c, k) / comb(n, k) for c in range(n + 1)])[correct])
+
+    yield from equals(
+        statement,
+        grid(lambda n, k, p: k <= n, n=[2, 4, 8], k=[1, 2, 4], p=[Fraction(1, 10), Fraction(1, 2)]),
+        enumerated=expected,
+        sampled=sampled,
+        sampled_points=[{"n": 8, "k": 4, "p": Fraction(1, 2)}],
+    )
+
+
+@claim(
+    "a-grae:app-c2-runs",
+    where="Appendix C.2 (16 runs for AIME 2025 and AMC23, 4 for the others; n >= k) against Tables 2 and 4-6",
+    says="The reported runs suffice for the estimator at every reported k, up to 256.",
+    refuted_by="a reported k above the number of responses",
+    reading="n is not given, so the runs are taken for it; with n = 16 or 4 the estimator is 0/0 beyond. On the "
+    "reading that each run draws 256 responses or more it would hold.",
+    statement=lambda enough, **_: enough,
+    condition=Amended(
+        "k is at most 4 on MATH and 16 on AIME 2025 and AMC23",
+        lambda enough, runs, k: enough if k <= {"MATH": 4, "AIME 2025": 16, "AMC23": 16}[runs] else None,
+    ),
+    planted={"never": lambda enough, **_: not enough},
+)
+def runs_suffice(statement):
+    """Whether C(n, k) is positive for each benchmark's runs and each k."""
+    n = {"MATH": 4, "AIME 2025": 16, "AMC23": 16}
+    yield from satisfies(statement, grid(runs=list(n), k=KS), lambda runs, k: comb(n[runs], k) > 0, method="arithmetic")
+
+
+@claim(
+    "a-grae:tables-concave",
+    where="Tables 2 and 4-6 against Eq. 37",
+    says="The printed pass@k are values of Eq. 37: each further sample adds no more than the one before.",
+    refuted_by="a row whose mean slope in k rises by more than rounding can explain",
+    reading="Eq. 37 is concave in k for every question, so any average over questions and runs is. Dr.GRPO + A-GRAE on "
+    "AIME 2025 gains 3.1 points from k = 32 to 64 and 10.1 from 64 to 128; 8 rows of 66 different runs bend so. On the "
+    "reading that each k was measured with responses of its own, noise could explain it.",
+    statement=lambda slopes, **_: slopes[1] <= slopes[0] + slopes[2],
+    correction=Amended("they do not fall as k grows", lambda slopes, **_: min(slopes) >= 0),
+    planted={"each adds more": lambda slopes, **_: slopes[1] >= slopes[0]},
+)
+def concave(statement):
+    """Mean slopes before and after each k in every row, and the error that rounding to 0.1 can make in both."""
+
+    def slopes(table, benchmark, method, k):
+        place, row = KS.index(k), TABLES[table][benchmark][method]
+        widths = [KS[place] - KS[place - 1], KS[place + 1] - KS[place]]
+        rises = [row[place] - row[place - 1], row[place + 1] - row[place]]
+        return (
+            *(rise / width for rise, width in zip(rises, widths, strict=True)),
+            sum(0.1 / width for width in widths),
+        )
+
+    points = [
+        {"table": name, "benchmark": benchmark, "method": method, "k": k}
+        for name in ("Table 2", "Table 4", "Table 5", "Table 6")
+        for benchmark in BENCHMARKS
+        for method in TABLES[name][benchmark]
+        for k in KS[1:-1]
+    ]
+    yield from satisfies(statement, points, slopes, method="arithmetic")
+
+
+def with_figure(table, benchmark, method, column, value):
+    """The table with one figure replaced."""
+    row = list(table[benchmark][method])
+    row[column] = value
+    return table | {benchmark: table[benchmark] | {method: tuple(row)}}
+
+
+@claim(
+    "a-grae:tables-2-5-6",
+    where="Tables 2, 5 and 6",
+    says="The runs that are in several tables have the same figures there.",
+    refuted_by="a run with two figures for one k",
+    reading="GRPO on AMC23 has a Pass@1 of 60.2 in Table 2 and 59.2 in Tables 5 and 6; all other figures agree. Two "
+    "tables against one; on the reading that Table 2 is right, they have the slip. A-GRAE's gain is 2.4 or 3.4.",
+    statement=TABLE_2,
+    slip=Amended("59.2 in Table 2", with_figure(TABLE_2, "AMC23", "GRPO", 0, 59.2)),
+    planted={
+        "another": with_figure(with_figure(TABLE_2, "AMC23", "GRPO", 0, 59.2), "MATH", "GRPO", 8, 95.1),
+    },
+)
+def repeated_runs(statement):
+    """Compare the figures of every run of Tables 5 and 6 with those of Table 2, and of the parts with one another."""
+    known = {benchmark: dict(rows) for benchmark, rows in statement.items()}
+    printed = []
+    for name in ("Table 5", "Table 6"):
+        for benchmark, rows in TABLES[name].items():
+            for method, row in rows.items():
+                other = known[benchmark].setdefault(SAME_RUNS.get(method, method), row)
+                printed += [
+                    Printed(f"{method}, {benchmark}, k = {k}, Table 2 or 5", before, figure, 0)
+                    for k, before, figure in zip(KS, other, row, strict=True)
+                ]
+    yield from arithmetic(printed)
+
+
+@claim(
+    "a-grae:table-6-repeated-row",
+    where="Table 6",
+    says="The methods of Table 6 are different runs.",
+    refuted_by="two methods with the same nine figures on a benchmark",
+    reading="On AMC23 the Positive-Dominant row is GRPO's, all nine figures. On the reading that the two runs agree to "
+    "0.1 at nine values of k by chance it would hold; on the other benchmarks they are 0.6 to 6.7 points apart.",
+    statement=lambda rows, **_: len(set(rows)) == len(rows),
+    correction=Amended(
+        "on AMC23, and only there, two rows are the same (Positive-Dominant and GRPO)",
+        lambda rows, benchmark: len(rows) - len(set(rows)) == (benchmark == "AMC23"),
+    ),
+    planted={"all the same": lambda rows, **_: len(set(rows)) == 1},
+)
+def different_runs(statement):
+    """Look for equal rows."""
+    yield from satisfies(
+        statement, grid(benchmark=BENCHMARKS), lambda benchmark: tuple(TABLE_6[benchmark].values()), method="arithmetic"
+    )
+
+
+@claim(
+    "a-grae:abstract-gains",
+    where="Abstract; Section 5.3; Tables 2, 3 and 4",
+    says="A-GRAE consistently improves GRPO, DAPO and Dr. GRPO, at every k and on every benchmark.",
+    refuted_by="a printed figure at which a method is better without A-GRAE",
+    reading="Point estimates, ties at 100.0 allowed (DeepSeek-R1-7B on AMC23, k = 256). On the reading that each "
+    "difference is significant it cannot be decided: no errors are printed.",
+    statement=lambda points, ceiling, **_: points > 0 or ceiling,
+    planted={"by a point": lambda points, ceiling, **_: points >= 1 or ceiling},
+)
+def consistent_gains(statement):
+    """All differences between a method with and without A-GRAE."""
+    points = [
+        {"table": name, "benchmark": benchmark, "method": method, "column": column}
+        for name in ("Table 2", "Table 3", "Table 4")
+        for benchmark, rows in TABLES[name].items()
+        for method in ("GRPO", "DAPO", "Dr.GRPO")
+        for column in range(len(rows[method]))
+    ]
+
+    def difference(table, benchmark, method, column):
+        return gain(table, benchmark, f"{method} + A-GRAE", method, column)
+
+    def judged(value, table, benchmark, method, column):
+        return statement(value, ceiling=TABLES[table][benchmark][method][column] == 100)
+
+    yield from satisfies(judged, points, difference, method="arithmetic")
+
+
+@claim(
+    "a-grae:sec-5.3-baselines",
+    where="Section 5.3, 'in comparison with W-REINFORCE and GRPO-LEAD'; Table 2",
+    says="GRPO + A-GRAE is ahead of W-REINFORCE and GRPO-LEAD in Pass@1 and Pass@k.",
+    refuted_by="a printed k at which either is level or ahead",
+    reading="GRPO with A-GRAE; W-REINFORCE is ahead of it at 9 of 27 figures, by up to 1.3, and level at 5. On the "
+    "reading that the best of the three variants is meant, W-REINFORCE is still ahead on AMC23 at k = 128, and level "
+    "at k = 64.",
+    statement=better,
+    condition=Amended(
+        "k = 1, or GRPO-LEAD is the baseline",
+        lambda points, other, k, **_: points > 0 if k == 1 or other == "GRPO-LEAD" else None,
+    ),
+    planted={"behind": worse},
+)
+def baselines(statement):
+    """All differences in Table 2."""
+    yield from ahead(statement, table=["Table 2"], method=["GRPO + A-GRAE"], other=["W-REINFORCE", "GRPO-LEAD"])
+
+
+@claim(
+    "a-grae:sec-4.2-pass-256",
+    where="Section 4.2; Table 6",
+    says="On AMC23 and MATH GRPO falls below the base model at Pass@256; the negative-dominant control does not, on "
+    "any benchmark.",
+    refuted_by="a printed figure on the other side",
+    reading="Point estimates of Table 6, as the curves of Figure 2 are not stored. No other reading was found.",
+    statement={"GRPO": {"MATH": -1, "AMC23": -1}, "Negative-Dominant": {"MATH": 1, "AIME 2025": 1, "AMC23": 0}},
+    planted={"GRPO gains": {"GRPO": {"MATH": 1}}},
+)
+def at_256(statement):
+    """The sign of the difference from the base model."""
+    points = [{"method": method, "benchmark": benchmark} for method, signs in statement.items() for benchmark in signs]
+    yield from satisfies(
+        lambda sign, method, benchmark: sign == statement[method][benchmark],
+        points,
+        lambda method, benchmark: int(np.sign(gain("Table 6", benchmark, method, "Base Model", KS.index(256)))),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "a-grae:app-a-shrinkage",
+    where="Appendix A, 'GRPO exhibits a performance drop at pass@256 compared to the base model'",
+    says="GRPO's Pass@256 is below the base model's.",
+    refuted_by="a printed model and benchmark where it is not",
+    reading="All models and benchmarks with printed figures. DeepSeek-R1-7B gains 20 points on AIME 2025. On the "
+    "reading that Figure 2's model is meant, it would hold on MATH and AMC23, with a tie on AIME 2025.",
+    statement=worse,
+    condition=Amended(
+        "the model is Qwen2.5-Math-7B and the benchmark MATH or AMC23",
+        lambda points, table, benchmark, **_: points < 0 if table == "Table 2" and benchmark != "AIME 2025" else None,
+    ),
+    planted={"above": better},
+)
+def shrinkage(statement):
+    """GRPO less the base model at k = 256 in Tables 2 and 4."""
+    yield from ahead(statement, table=["Table 2", "Table 4"], method=["GRPO"], other=["Base Model"], k=[256])
+
+
+@claim(
+    "a-grae:sec-4.2-positive-dominant",
+    where="Section 4.2; Table 6",
+    says="On MATH and AIME 2025 the positive-dominant control is behind all others for k > 16.",
+    refuted_by="a printed k > 16 at which it is level with or ahead of the base model, GRPO or negative-dominant",
+    reading="The four methods of Figure 2, figures of Table 6. On AMC23 its printed row is GRPO's, so it would fail "
+    "there.",
+    statement=worse,
+    planted={"by two points": lambda points, **_: points < -2},
+)
+def positive_dominant_lags(statement):
+    """All differences at k above 16."""
+    yield from ahead(
+        statement,
+        table=["Table 6"],
+        benchmark=["MATH", "AIME 2025"],
+        method=["Positive-Dominant"],
+        other=["Base Model", "GRPO", "Negative-Dominant"],
+        k=[32, 64, 128, 256],
+    )
+
+
+@claim(
+    "a-grae:sec-4.2-growing-gain",
+    where="Section 4.2; Table 6",
+    says="The negative-dominant control is ahead of GRPO, the more the larger k.",
+    refuted_by="a k at which it is not ahead, or less ahead than at the k before",
+    reading="Every printed k. The lead is never lost but falls at k = 32 on MATH and AMC23 and at k = 8 and 16 on "
+    "AIME 2025. On the reading of a trend between the ends it would hold.",
+    statement=lambda leads, **_: leads[1] > 0 and leads[1] >= leads[0],
+    condition=Amended("k > 32", lambda leads, benchmark, k: 0 < leads[0] <= leads[1] if k > 32 else None),
+    planted={"the less": lambda leads, **_: leads[1] < leads[0]},
+)
+def growing_gain(statement):
+    """The lead at each k and at the one before."""
+
+    def leads(benchmark, k):
+        place = KS.index(k)
+        return tuple(gain("Table 6", benchmark, "Negative-Dominant", "GRPO", column) for column in (place - 1, place))
+
+    yield from satisfies(statement, grid(benchmark=BENCHMARKS, k=KS[1:]), leads, method="arithmetic")
