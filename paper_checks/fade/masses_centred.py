@@ -1,0 +1,300 @@
+"""Section 2.2, Appendices 8.1, 8.3 and 8.8: weights that centre the reward by its mean and scale it."""
+
+from fractions import Fraction
+
+import sympy
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid
+from paper_checks.exact import binomial
+from paper_checks.fade.masses_common import (
+    HALF,
+    SIZE,
+    P,
+    balanced,
+    enumerated,
+    mixed,
+    power,
+    ratio,
+    rollouts,
+    root,
+    solve_rates,
+    two_outcomes,
+    weighs,
+)
+
+SIZES = [1, 2, 3, 4, 5, 8]
+SYMBOLIC = [{"p": P, "G": SIZE}]
+PER_ROLLOUT = (
+    "Masses of Eq. 3, m = w p, a mean over the group; the appendix prints the sum over the batch, B times that, "
+    "see fade:masses-normalisation."
+)
+
+
+def mean_grpo(reward, batch):
+    """r - mean(r)."""
+    return reward - batch.mean
+
+
+def grpo(reward, batch):
+    """(r - mean(r)) / std(r)."""
+    return ratio(reward - batch.mean, batch.std)
+
+
+def rloo(reward, batch):
+    """r - the mean of the other rollouts; nothing is subtracted from a group of one that is not its own reward."""
+    return reward - batch.without(reward).mean if batch.size != 1 else Fraction(0)
+
+
+def skew_r(reward, batch):
+    """std(r) (r - mean(r))."""
+    return batch.std * (reward - batch.mean)
+
+
+def maxrl(reward, batch):
+    """(r - mean(r)) / mean(r)."""
+    return ratio(reward - batch.mean, batch.mean)
+
+
+def power_norm(reward, batch, gamma):
+    """(r - m) / [m (1 - m)]^gamma."""
+    return ratio(reward - batch.mean, power(batch.mean * (1 - batch.mean), gamma))
+
+
+def dr_grpo_masses(p, **_):
+    """p q."""
+    return balanced(p * (1 - p))
+
+
+def grpo_masses(p, **_):
+    """sqrt(p q)."""
+    return balanced(root(p * (1 - p)))
+
+
+@claim(
+    "fade:dr-grpo",
+    where="Section 2.2, Eqs. 4-6",
+    says="Mean GRPO, r - mean(r), puts the mass p (1 - p) on successes and on failures.",
+    formula=r"\nabla_{\mathrm{GRPO}} = G p(1-p)[\bar\nabla_S - \bar\nabla_F]",
+    refuted_by="one group whose mean of the advantages over its successes, or its failures, differs",
+    reading=f"p is the group's own share of successes; with the true solve rate see fade:eq-6-true-rate. {PER_ROLLOUT}",
+    statement=dr_grpo_masses,
+    planted={"sqrt": grpo_masses, "one side": lambda p, **_: (p * (1 - p), p)},
+)
+def dr_grpo(statement):
+    """The definition on the two outcomes, in p; on every group of up to 8; and our estimator."""
+    yield from weighs(statement, mean_grpo, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="dr_grpo")
+
+
+@claim(
+    "fade:grpo-std",
+    where="Appendix 8.1",
+    says="For binary rewards the standard deviation of a batch is sqrt(p (1 - p)), at any size.",
+    formula=r"\sigma_r = \sqrt{\hat p(1-\hat p)}",
+    refuted_by="a batch with another root mean squared deviation",
+    reading="The population std, 1/B, that the appendix defines. With the sample std of the common implementations it "
+    "is sqrt(p (1 - p) B / (B - 1)) and the statement fails at every B.",
+    statement=lambda p, **_: root(p * (1 - p)),
+    planted={"sample std": lambda p, G: root(ratio(p * (1 - p) * G, G - 1))},
+)
+def grpo_std(statement):
+    """The root mean squared deviation, in p and of every group."""
+    yield from equals(
+        statement,
+        solve_rates(SIZES),
+        derived=lambda p, G: two_outcomes(p, G).std,
+        enumerated=lambda p, G: rollouts(p, G).std,
+        symbolic_points=SYMBOLIC,
+    )
+
+
+@claim(
+    "fade:grpo-masses",
+    where="Appendix 8.1",
+    says="GRPO, (r - mean(r)) / std(r), puts the mass sqrt(p (1 - p)) on both outcomes: it is sign-balanced.",
+    formula=r"m_S = m_F = Bpq/\sigma_r = B\sqrt{pq}",
+    refuted_by="one group whose masses differ",
+    reading=f"{PER_ROLLOUT} At p 0 and 1 the weight is 0/0; there the mass is taken as the printed 0, no update.",
+    statement=grpo_masses,
+    planted={"no std": dr_grpo_masses, "inverse": lambda p, **_: balanced(ratio(p, root(p * (1 - p))))},
+)
+def grpo_of_group(statement):
+    """As mean GRPO."""
+    settings = {"eps": 0.0, "ddof": 0}
+    yield from weighs(statement, grpo, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="grpo", settings=settings)
+
+
+@claim(
+    "fade:grpo-advantages",
+    where="Appendix 8.1",
+    says="GRPO gives a success sqrt(q/p) and a failure -sqrt(p/q).",
+    formula=r"A_s = \sqrt{q/p},\quad A_f = -\sqrt{p/q}",
+    refuted_by="a mixed group with other advantages",
+    reading="Mixed groups; else an outcome is absent.",
+    statement=lambda p, **_: (root(ratio(1 - p, p)), -root(ratio(p, 1 - p))),
+    planted={"swapped": lambda p, **_: (root(ratio(p, 1 - p)), -root(ratio(1 - p, p)))},
+)
+def grpo_advantages(statement):
+    """The definition, for each outcome of each mixed group and in p."""
+    yield from equals(
+        statement,
+        solve_rates(SIZES, mixed),
+        derived=lambda p, G: tuple(grpo(r, two_outcomes(p, G)) for r in (1, 0)),
+        enumerated=lambda p, G: tuple(grpo(r, rollouts(p, G)) for r in (1, 0)),
+    )
+
+
+def expected_mass(weight, p, G):
+    """E[m_S] over groups of G that succeed with probability p."""
+    chances = binomial(G, p)
+    return sum(chance * enumerated(weight)(Fraction(s, G), G)[0] for s, chance in enumerate(chances))
+
+
+EXPECTED = grid(G=[2, 3, 4, 8], p=[Fraction(1, 4), HALF, Fraction(9, 10)])
+
+
+@claim(
+    "fade:grpo-expected-mass",
+    where="Appendix 8.1, 'in expectation'",
+    says="In expectation over groups GRPO's mass is sqrt(p (1 - p)), p the true solve rate.",
+    formula=r"|S| = Bp,\ |F| = Bq \text{ in expectation}: \nabla_{\mathrm{GRPO}} = B\sqrt{pq}[m_S - m_F]",
+    refuted_by="a p and B at which the expected mass over binomial numbers of successes differs",
+    reading="E|S| = Bp is put into a concave function of |S|. On the reading that p is the group's own share, the "
+    "statement is exact at any B (fade:grpo-masses) and 'in expectation' should go.",
+    statement=lambda p, G: root(p * (1 - p)),
+    correction=Amended(
+        "it is the sum over s of C(B, s) p^s q^(B - s) sqrt(s (B - s)) / B, which is less: p q at B = 2",
+        lambda p, G: sum(chance * root(s * (G - s)) / G for s, chance in enumerate(binomial(G, p))),
+    ),
+    planted={"mean GRPO's": lambda p, G: p * (1 - p) * (G - 1) / G},
+)
+def grpo_expected_mass(statement):
+    """All numbers of successes, weighed by their probability."""
+    yield from equals(statement, EXPECTED, enumerated=lambda p, G: expected_mass(grpo, p, G))
+
+
+@claim(
+    "fade:rloo",
+    where="Table 1 (body lost)",
+    says="RLOO, r less the mean of the other rollouts, puts the mass p q G / (G - 1) on both outcomes.",
+    refuted_by="one group whose masses differ",
+    reading="The stored text lacks the table's body, so that the definition is the common one. On the reading that "
+    "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G.",
+    statement=lambda p, G: balanced(p * (1 - p) * G / (G - 1)),
+    planted={"mean GRPO's": dr_grpo_masses},
+)
+def rloo_of_group(statement):
+    """As mean GRPO, for groups of two and more."""
+    yield from weighs(statement, rloo, solve_rates(SIZES[1:]), symbolic_points=SYMBOLIC, simlab="rloo")
+
+
+@claim(
+    "fade:rloo-expected",
+    where="Table 1 (body lost); Section 2.1, Eq. 2",
+    says="In expectation over groups RLOO's mass is p q, p the true solve rate, at any group size.",
+    refuted_by="a p and G at which the expected mass differs",
+    reading="What makes Eq. 2's masses of centred rewards exact in finite groups; mean GRPO's is (G - 1) / G of it.",
+    statement=lambda p, G: p * (1 - p),
+    planted={"mean GRPO's": lambda p, G: p * (1 - p) * (G - 1) / G},
+)
+def rloo_expected(statement):
+    """All numbers of successes, weighed by their probability."""
+    yield from equals(statement, EXPECTED, enumerated=lambda p, G: expected_mass(rloo, p, G))
+
+
+@claim(
+    "fade:skew-r",
+    where="Appendix 8.1",
+    says="Skew-R puts the mass p q sqrt(p q) on both outcomes, the product of GRPO's and mean GRPO's.",
+    formula=r"m_S = m_F = pq \times \sqrt{pq}",
+    refuted_by="one group whose masses differ",
+    reading="The weight std(r) (r - mean(r)). 'The product of both' is true of the masses; on the reading that the "
+    "two weights are multiplied, failures would get the positive weight p^2 / sqrt(pq) and it would fail.",
+    statement=lambda p, **_: balanced(p * (1 - p) * root(p * (1 - p))),
+    planted={"GRPO's": grpo_masses},
+)
+def skew_r_of_group(statement):
+    """As mean GRPO."""
+    yield from weighs(statement, skew_r, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="skew_r")
+
+
+@claim(
+    "fade:maxrl",
+    where="Appendix 8.3",
+    says="MaxRL, (r - mean(r)) / mean(r), puts the mass 1 - p on both outcomes.",
+    formula=r"\nabla_{\mathrm{MaxRL}} = B(1-p)[m_S - m_F]",
+    refuted_by="one group whose masses differ",
+    reading=f"{PER_ROLLOUT} At p = 0 there is no success for the printed mass 1 to lie on, and the weight of the "
+    "failures is 0/0, by convention 0: the mass jumps from nearly 1 to 0 at exactly the hardest groups. "
+    "On the reading that p is the true solve rate, never 0, the printed mass stands as a limit of large groups.",
+    statement=lambda p, **_: balanced(1 - p),
+    condition=Amended("the group holds a success, p > 0", lambda p, **_: balanced(1 - p) if p != 0 else None),
+    planted={"per mean twice": lambda p, **_: balanced(ratio(1 - p, p)), "easy": lambda p, **_: balanced(p)},
+)
+def maxrl_of_group(statement):
+    """As mean GRPO."""
+    yield from weighs(statement, maxrl, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="maxrl")
+
+
+GAMMA = sympy.Symbol("gamma", positive=True)
+
+
+@claim(
+    "fade:power-norm",
+    where="Appendix 8.8",
+    says="Power Norm, (r - p) / [p q]^gamma, puts the mass (p q)^(1 - gamma) on both outcomes.",
+    formula=r"m_S = m_F = pq/(pq)^\gamma = p^{1-\gamma}q^{1-\gamma}",
+    refuted_by="one group whose masses differ",
+    reading="Mixed groups and gamma from 0 up: at p 0 and 1 the weight is 0/0. On the reading that gamma may exceed 1 "
+    "the form still stands, but the mass then has no bound as p -> 0.",
+    statement=lambda p, gamma, **_: balanced(power(p, 1 - gamma) * power(1 - p, 1 - gamma)),
+    planted={"gamma": lambda p, gamma, **_: balanced(power(p, gamma) * power(1 - p, gamma))},
+)
+def power_norm_of_group(statement):
+    """As mean GRPO, for several gamma."""
+    points = solve_rates([2, 3, 4, 8], mixed, gamma=[Fraction(0), Fraction(1, 4), HALF, Fraction(1), Fraction(3, 2)])
+    symbolic = [{"p": P, "G": SIZE, "gamma": GAMMA}]
+    yield from weighs(statement, power_norm, points, symbolic_points=symbolic, simlab="power_norm")
+
+
+@claim(
+    "fade:power-norm-special-cases",
+    where="Appendix 8.8",
+    says="Power Norm is GRPO at gamma = 1/2 and Dr. GRPO at gamma = 0.",
+    refuted_by="a group that the two weights give different masses",
+    reading="GRPO with the population std and no epsilon, as the appendix defines it.",
+    statement={HALF: grpo, Fraction(0): mean_grpo},
+    planted={"swapped": {HALF: mean_grpo, Fraction(0): grpo}},
+)
+def power_norm_special_cases(statement):
+    """The masses of both definitions, group by group."""
+    points = solve_rates([2, 3, 5], mixed, gamma=list(statement))
+    yield from equals(lambda p, G, gamma: enumerated(statement[gamma])(p, G), points, enumerated=enumerated(power_norm))
+
+
+@claim(
+    "fade:power-norm-advantages",
+    where="Appendix 8.8",
+    says="Power Norm gives a success q / (pq)^gamma and a failure p / (pq)^gamma.",
+    formula=r"A_s = \frac{q}{(pq)^\gamma},\quad A_f = \frac{p}{(pq)^\gamma}",
+    refuted_by="a mixed group with other advantages",
+    reading="A_f as everywhere else in the appendix, the signed weight of a failure. On the reading that it is the "
+    "absolute weight w_F of Eq. 1 it would stand; the gradient two lines on has the minus.",
+    statement=lambda p, gamma, **_: (
+        ratio(1 - p, power(p * (1 - p), gamma)),
+        ratio(p, power(p * (1 - p), gamma)),
+    ),
+    slip=Amended(
+        "A_f = -p / (pq)^gamma",
+        lambda p, gamma, **_: (ratio(1 - p, power(p * (1 - p), gamma)), -ratio(p, power(p * (1 - p), gamma))),
+    ),
+    planted={"swapped": lambda p, gamma, **_: (ratio(p, power(p * (1 - p), gamma)),) * 2},
+)
+def power_norm_advantages(statement):
+    """The definition, for each outcome of each mixed group."""
+    points = solve_rates([2, 3, 4], mixed, gamma=[Fraction(0), HALF, Fraction(1)])
+    yield from equals(
+        statement,
+        points,
+        enumerated=lambda p, G, gamma: tuple(power_norm(r, rollouts(p, G), gamma) for r in (1, 0)),
+    )

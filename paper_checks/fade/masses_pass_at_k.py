@@ -1,0 +1,199 @@
+"""Appendix 8.4.1: the pass@k weight of Tang et al., and PKPO."""
+
+import itertools
+from fractions import Fraction
+from math import comb
+
+import sympy
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, satisfies
+from paper_checks.exact import binomial
+from paper_checks.fade.masses_centred import expected_mass
+from paper_checks.fade.masses_common import (
+    HALF,
+    P,
+    agrees_with_simlab,
+    enumerated,
+    mixed,
+    rollouts,
+    solve_rates,
+    weighs,
+)
+from paper_checks.simulated import estimate, simulated_step
+
+
+def tang(reward, batch):
+    """max(r) - max(r without i)."""
+    return batch.best - batch.without(reward).best
+
+
+def subsets_with(reward, batch, k):
+    """All k-subsets of a listed batch that hold its first rollout of this reward, as lists of rewards."""
+    first = batch.rewards.index(reward)
+    others = [r for place, r in enumerate(batch.rewards) if place != first]
+    return [[reward, *chosen] for chosen in itertools.combinations(others, k - 1)]
+
+
+def pkpo(reward, batch, k):
+    """G / C(G, k) times the sum over the k-subsets with the rollout of their best less their best without it."""
+    gains = [max(chosen) - max(chosen[1:], default=0) for chosen in subsets_with(reward, batch, k)]
+    return Fraction(batch.size * sum(gains), comb(batch.size, k))
+
+
+K_POINTS = solve_rates([1, 2, 3, 4, 5, 6], lambda G, k, **_: k <= G, k=[1, 2, 3, 4])
+
+
+@claim(
+    "fade:pass-at-k-tang",
+    where="Appendix 8.4.1",
+    says="Over groups of k, Tang's max(r) - max(r without i) has the masses k p q^(k - 1) on successes and 0 on "
+    "failures, p the true solve rate.",
+    formula=r"\mathbb{E}[\nabla] = kpq^{k-1}\,m_S - 0\cdot m_F",
+    refuted_by="a p and k at which the expected masses differ",
+    reading="'sum': the expected sum over the group of the advantages, as the derivation says. 'mean': Eq. 3's "
+    "definition, a mean over the group, with which the masses of Table 1 are compared; it is k times less. The lone "
+    "rollout of a group of one gets its reward.",
+    statement=lambda p, k, over: (k * p * (1 - p) ** (k - 1), 0),
+    condition=Amended(
+        "the mass is the sum over the group, k times the mass of Eq. 3, p q^(k - 1)",
+        lambda p, k, over: (k * p * (1 - p) ** (k - 1), 0) if over == "sum" else None,
+    ),
+    planted={
+        "exponent": lambda p, k, over: (k * p * (1 - p) ** k, 0) if over == "sum" else None,
+        "at least one": lambda p, k, over: (1 - (1 - p) ** k, 0) if over == "sum" else None,
+    },
+)
+def tang_expected(statement):
+    """All numbers of successes, weighed by their probability; and drawn groups of our simulator."""
+
+    def over_all_groups(p, k, over):
+        expected = [
+            sum(chance * enumerated(tang)(Fraction(s, k), k)[side] for s, chance in enumerate(binomial(k, p)))
+            for side in (0, 1)
+        ]
+        return tuple(mass * (k if over == "sum" else 1) for mass in expected)
+
+    points = grid(k=[1, 2, 3, 5, 8], p=[Fraction(1, 8), Fraction(1, 4), HALF, Fraction(9, 10)], over=["mean", "sum"])
+    yield from equals(statement, points, enumerated=over_all_groups)
+
+
+@claim(
+    "fade:pass-at-k-tang-simulated",
+    where="Appendix 8.4.1; Eq. 3",
+    says="Tang's weight moves the logit of the correct of two actions by p q^(k - 1) (1 - p) on average, a mass of "
+    "p q^(k - 1) per rollout.",
+    refuted_by="a simulated mean step outside the noise",
+    reading="Learning rate 1, mean over the group: dz = m_S (1 - p) + m_F p. With a sum over the group it is k times.",
+    statement=lambda p, k: p * (1 - p) ** k,
+    planted={"sum": lambda p, k: k * p * (1 - p) ** k},
+)
+def tang_simulated(statement):
+    """The simulator's first step, over 20,000 seeds, and the same by enumeration."""
+
+    def step(p, k):
+        change = simulated_step((float(p), float(1 - p)), (True, False), k, "pass_at_k_tang").logit_change[:, 0]
+        return estimate(change)
+
+    point = [{"p": Fraction(1, 4), "k": 4}]
+    yield from equals(
+        statement,
+        point,
+        enumerated=lambda p, k: expected_mass(tang, p, k) * (1 - p),
+        sampled=step,
+        sampled_points=point,
+    )
+
+
+@claim(
+    "fade:pass-at-k-tang-advantage",
+    where="Appendix 8.4.1",
+    says="Tang's advantage is 1 for a lone success and 0 for every other rollout.",
+    formula=r"A_i = \mathbf{1}[\text{sample } i \text{ is the only success}]",
+    refuted_by="a group with another advantage",
+    reading="The best of no rollouts is 0, which matters for a group of one alone.",
+    statement=lambda p, G: (int(p * G == 1), 0),
+    planted={"any success": lambda p, G: (int(p > 0), 0), "best of failures": lambda p, G: (int(p * G == 1), 1)},
+)
+def tang_advantage(statement):
+    """The definition for a success and a failure of every group that holds both."""
+    yield from equals(
+        statement,
+        solve_rates([2, 3, 4, 8], mixed),
+        enumerated=lambda p, G: tuple(tang(r, rollouts(p, G)) for r in (1, 0)),
+    )
+
+
+@claim(
+    "fade:pass-at-k-tang-batch",
+    where="Sections 2.1, below Eq. 3, and 2.2; Appendix 8.4.1",
+    says="Read like the other masses, as a function of the group's own share of successes, Tang's mass is k p q^(k-1).",
+    refuted_by="a group whose summed advantages differ",
+    reading="Section 2 drops the bar that tells the group's share from the true solve rate, and defines the masses "
+    "of Table 1 as functions of the share. Taking the true rate, this one is right (fade:pass-at-k-tang).",
+    statement=lambda p, G: (G * p * (1 - p) ** (G - 1), 0),
+    correction=Amended(
+        "it is 1 in a group with one success and 0 in all others, as fixed by the group as any sign-balanced mass",
+        lambda p, G: (int(p * G == 1), 0),
+    ),
+    planted={"any success": lambda p, G: (int(p > 0), 0)},
+)
+def tang_of_group(statement):
+    """The sum of the advantages, rollout by rollout; and our estimator."""
+    yield from weighs(
+        lambda p, G: tuple(Fraction(total) / G for total in statement(p, G)),
+        tang,
+        solve_rates([1, 2, 3, 4, 8]),
+        simlab="pass_at_k_tang",
+    )
+
+
+@claim(
+    "fade:pass-at-k-tang-silence",
+    where="Appendix 8.4.1",
+    says="Tang's gradient is zero in most groups.",
+    refuted_by="a p and k at which more than half of the groups have exactly one success",
+    reading="Most: at least half. The bound is met with equality at k = 2, p = 1/2; from k = 3 on it is strict. At "
+    "k = 1, where pass@k is pass@1, it fails for p > 1/2.",
+    statement=lambda silent, **_: silent >= HALF,
+    planted={"nine tenths": lambda silent, **_: silent >= Fraction(9, 10)},
+)
+def tang_silence(statement):
+    """The probability of the groups whose advantages are all 0."""
+
+    def silent(k, p):
+        return sum(chance for s, chance in enumerate(binomial(k, p)) if enumerated(tang)(Fraction(s, k), k) == (0, 0))
+
+    yield from satisfies(statement, grid(k=[2, 3, 4, 8, 16], p=[Fraction(n, 16) for n in range(17)]), silent)
+
+
+@claim(
+    "fade:pkpo",
+    where="Section 6; Table 1 (body lost)",
+    says="PKPO's unbiased pass@k weight puts the mass k p q^(k - 1) on successes in expectation, and 0 on failures: "
+    "the gradient of 1 - (1 - p)^k.",
+    formula=r"\nabla (1-(1-p)^k) = k q^{k-1} \nabla p",
+    refuted_by="a p, G and k at which the expected mass differs",
+    reading="The variant whose baseline is the best of each subset without the rollout. The paper names PKPO without "
+    "a formula in the stored text. Unlike Tang's k p q^(k - 1), this is a mean over the group.",
+    statement=lambda p, G, k: (k * p * (1 - p) ** (k - 1), 0),
+    planted={
+        "Tang's mean": lambda p, G, k: (p * (1 - p) ** (k - 1), 0),
+        "pass@(k+1)": lambda p, G, k: ((k + 1) * p * (1 - p) ** k, 0),
+    },
+)
+def pkpo_expected(statement):
+    """All k-subsets of all groups, weighed by their probability; the derivative of pass@k times p."""
+
+    def of_gradient(p, G, k):
+        # grad p = p (mean score of the successes), for any parametrisation
+        slope = sympy.diff(1 - (1 - P) ** k, P)
+        return slope.subs(P, sympy.Rational(p.numerator, p.denominator)) * sympy.Rational(p.numerator, p.denominator), 0
+
+    def over_all_groups(p, G, k):
+        pairs = [(chance, enumerated(pkpo)(Fraction(s, G), G, k=k)) for s, chance in enumerate(binomial(G, p))]
+        return tuple(sum(chance * pair[side] for chance, pair in pairs) for side in (0, 1))
+
+    agrees_with_simlab(enumerated(pkpo), "pkpo", K_POINTS, {"baseline": "leave_one_out"})
+    points = grid(lambda G, k, p: k <= G, G=[1, 2, 3, 5], k=[1, 2, 3], p=[Fraction(1, 4), HALF, Fraction(9, 10)])
+    yield from equals(statement, points, derived=of_gradient, enumerated=over_all_groups)
