@@ -1,0 +1,173 @@
+"""Appendix H and Section 4.1: what the number of correct rollouts says of the sampled correct mass."""
+
+import itertools
+from collections import defaultdict
+from fractions import Fraction
+
+from paper_checks.claim import claim
+from paper_checks.evidence import equals, satisfies
+from paper_checks.exact import POLICIES, groups, mass
+from paper_checks.f_grpo.sampled_sets import Batch, batch_of, derived_logits, derived_policy_change
+from paper_checks.f_grpo.simulator import ratio_update
+
+G = 4
+PROMPTS = [{"policy": policy, "correct": correct} for policy, correct in POLICIES]
+
+
+def given_successes(policy, correct, value):
+    """(G + 1,) the mean of a value over the groups with X = 0, 1, ..., G correct rollouts, by Bayes."""
+    weight: defaultdict[int, Fraction] = defaultdict(Fraction)
+    total: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for chance, counts in groups(policy, G):
+        successes = mass(counts, correct)
+        weight[successes] += chance
+        total[successes] += chance * value(counts)
+    return [total[successes] / weight[successes] for successes in range(G + 1)]
+
+
+def sampled_mass(policy, kind, draws):
+    """Eqs. 24 and 25: the mean distinct mass of this kind after so many draws of it."""
+    whole = mass(policy, kind)
+    return sum((p * (1 - (1 - p / whole) ** draws) for p, k in zip(policy, kind, strict=True) if k), start=Fraction(0))
+
+
+def by_successes(policy, correct, x):
+    """Both masses given X = x."""
+    wrong = [not c for c in correct]
+    return sampled_mass(policy, correct, x), sampled_mass(policy, wrong, G - x)
+
+
+def enumerated_masses(policy, correct, x):
+    """Both distinct sampled masses, averaged over the groups with X = x."""
+    return tuple(
+        given_successes(policy, correct, lambda counts, side=side: getattr(batch_of(policy, correct, counts), side))[x]
+        for side in ("P_pos", "P_neg")
+    )
+
+
+@claim(
+    "f-grpo:lemma-h.1",
+    where="Appendix H, Lemma H.1, Eqs. 24 and 25",
+    says="Given X = x the mean distinct sampled correct mass is sum of p (1 - (1 - p/mu)^x) over the correct, and the "
+    "incorrect mass likewise with G - x draws.",
+    formula=r"\mathbb{E}[P_{pos} \mid X = x] = \mu \sum_{a} q_a (1 - (1 - q_a)^x)",
+    refuted_by="an x at which the mean over all groups with x correct rollouts differs",
+    reading="i.i.d. rollouts, repeats removed.",
+    statement=by_successes,
+    planted={
+        "p for q": lambda policy, correct, x: (
+            sum(p * (1 - (1 - p) ** x) for p, c in zip(policy, correct, strict=True) if c),
+            by_successes(policy, correct, x)[1],
+        ),
+        "repeats counted": lambda policy, correct, x: (
+            x * mass([p * p for p in policy], correct) / mass(policy, correct),
+            by_successes(policy, correct, x)[1],
+        ),
+    },
+)
+def lemma_h_1(statement):
+    """Enumerate the groups of four and condition on X."""
+    yield from equals(
+        statement, [prompt | {"x": x} for prompt in PROMPTS for x in range(G + 1)], enumerated=enumerated_masses
+    )
+
+
+@claim(
+    "f-grpo:lemma-h.1-monotone",
+    where="Appendix H, Lemma H.1",
+    says="Given X = x the mean sampled correct mass never falls, and the incorrect never rises, with x.",
+    refuted_by="a policy and an x at which it does",
+    reading="So the unsampled correct mass, and the chance that a target is missed, are largest in the groups of low "
+    "success: the focal weight attenuates the groups that expose most. The paper says so itself (Section 4.1).",
+    statement=lambda right, wrong: (
+        all(later >= earlier for earlier, later in itertools.pairwise(right))
+        and all(later <= earlier for earlier, later in itertools.pairwise(wrong))
+    ),
+    planted={"both grow": lambda right, wrong: sorted(right) == list(right) and sorted(wrong) == list(wrong)},
+)
+def lemma_h_1_monotone(statement):
+    """Enumerate the groups of four and condition on X."""
+    yield from satisfies(
+        lambda value, **_: statement(*value),
+        PROMPTS,
+        lambda policy, correct: tuple(zip(*(enumerated_masses(policy, correct, x) for x in range(G + 1)), strict=True)),
+    )
+
+
+@claim(
+    "f-grpo:app-h-difference",
+    where="Appendix H, proof of Lemma H.1",
+    says="From x to x + 1 correct rollouts the mean sampled correct mass grows by the sum of p q (1 - q)^x.",
+    formula=r"\mathbb{E}[P_{pos} \mid x+1] - \mathbb{E}[P_{pos} \mid x] = \mu \sum_a q_a^2 (1 - q_a)^x",
+    refuted_by="an x at which the difference of the enumerated means is another",
+    reading="The formula is lost in the stored text and is restored from the sentence around it.",
+    statement=lambda policy, correct, x: sum(
+        p * (p / mass(policy, correct)) * (1 - p / mass(policy, correct)) ** x
+        for p, c in zip(policy, correct, strict=True)
+        if c
+    ),
+    planted={"one power less": lambda policy, correct, x: sampled_mass(policy, correct, 1) / (x + 1)},
+)
+def difference(statement):
+    """Differences of the enumerated means."""
+    yield from equals(
+        statement,
+        [prompt | {"x": x} for prompt in PROMPTS for x in range(G)],
+        enumerated=lambda policy, correct, x: (
+            enumerated_masses(policy, correct, x + 1)[0] - enumerated_masses(policy, correct, x)[0]
+        ),
+    )
+
+
+@claim(
+    "f-grpo:cor-h.2",
+    where="Appendix H, Corollary H.2; Section 4.1",
+    says="With R_c > 0 >= R_w the mean batch baseline S_R given X is non-decreasing in X.",
+    refuted_by="rewards of these signs and a policy for which it falls from one X to the next",
+    reading="R_c > 0 >= R_w, the standard rewards the corollary assumes. With R_w > 0 it can fall.",
+    statement=lambda means, R_c, R_w: sorted(means) == means if R_c > 0 >= R_w else None,
+    planted={
+        "for any rewards": lambda means, R_c, R_w: sorted(means) == means,
+        "it falls": lambda means, R_c, R_w: sorted(means, reverse=True) == means if R_c > 0 >= R_w else None,
+    },
+)
+def corollary_h_2(statement):
+    """Enumerate S_R over the groups of four and condition on X."""
+
+    def means(policy, correct, R_c, R_w):
+        return given_successes(
+            policy,
+            correct,
+            lambda counts: Batch(policy, correct, tuple(n > 0 for n in counts), R_c, R_w).S_R,
+        )
+
+    rewards = ((1, 0), (1, -1), (Fraction(1, 10), -2), (1, 1))
+    points = [prompt | {"R_c": R_c, "R_w": R_w} for prompt in PROMPTS for R_c, R_w in rewards]
+    yield from satisfies(lambda value, R_c, R_w, **_: statement(value, R_c, R_w), points, means)
+
+
+@claim(
+    "f-grpo:sec-4.1-motivation",
+    where="Section 4.1 with Section 3.2",
+    says="Among active groups the unsampled correct mass changes the less favourably the more rollouts are correct, "
+    "so that the weight attenuates the harmful steps most.",
+    refuted_by="a policy for which the mean change given X rises with X somewhere in 0 < X < G",
+    reading="Not said in so many words: the paper says that S_R, which drives the drift, grows with X, and that this "
+    "makes X convenient to condition on. Under the theorem's update. Under the mean-centred update of the simulator "
+    "it fails (the planted error): there the loss is largest at medium X.",
+    statement=lambda policy, correct, counts: derived_logits(batch_of(policy, correct, counts)),
+    planted={"the simulator's update": ratio_update},
+)
+def motivation(statement):
+    """Enumerate the groups of four, move along the update, and condition on X."""
+
+    def change(policy, correct):
+        def missed(counts):
+            moved = derived_policy_change(policy, statement(policy, correct, counts))
+            return mass(moved, batch_of(policy, correct, counts).unsampled_correct)
+
+        return given_successes(policy, correct, missed)[1:G]
+
+    yield from satisfies(
+        lambda value, **_: all(later <= earlier for earlier, later in itertools.pairwise(value)), PROMPTS, change
+    )

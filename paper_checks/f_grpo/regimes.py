@@ -1,0 +1,154 @@
+"""Section 3.1 in words: activity, coverage, and how the tail-miss probability depends on the group size."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import sympy
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, satisfies
+from paper_checks.exact import binomial
+from paper_checks.f_grpo.tail_miss import POINTS, enumerated_tail_miss
+from paper_checks.simulated import drawn, estimate
+
+SIZES = (1, 2, 3, 4, 8, 16, 64, 256, 4096)
+MASSES = (Fraction(1, 100), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100))
+TARGETS = grid(
+    lambda mu, tau: tau <= mu,
+    mu=(*MASSES, Fraction(1)),
+    tau=(Fraction(1, 1000), Fraction(1, 100), Fraction(1, 4), Fraction(9, 10)),
+)
+
+
+def tail_miss(G, mu, tau):
+    """Lemma 3.1, which f-grpo:lemma-3.1 settles."""
+    return (1 - tau) ** G - (mu - tau) ** G - (1 - mu) ** G
+
+
+def activity(G, mu):
+    """The probability of a mixed group, summed over the number of correct rollouts."""
+    return sum(binomial(G, mu)[1:G], start=Fraction(0))
+
+
+@claim(
+    "f-grpo:eq-7",
+    where="Section 3.1, Eq. 7",
+    says="A group is active, 0 < X < G, with probability 1 - mu^G - (1 - mu)^G.",
+    formula=r"\Pr(\mathcal{A}_G) = 1 - \mu^G - (1-\mu)^G",
+    refuted_by="one (G, mu) at which the summed probability of mixed groups differs",
+    reading="For G >= 1. At G = 1 it is 0, as it should be.",
+    statement=lambda G, mu: 1 - mu**G - (1 - mu) ** G,
+    planted={
+        "all wrong counted as active": lambda G, mu: 1 - mu**G,
+        "an exponent": lambda G, mu: 1 - mu**G - (1 - mu) ** (G - 1),
+    },
+)
+def eq_7(statement):
+    """Sum the binomial over mixed groups, symbolically and exactly, and draw groups."""
+
+    def sampled(G, mu):
+        correct = np.sum(drawn((mu, 1 - mu), G) == 0, axis=1)
+        return estimate((correct > 0) & (correct < G))
+
+    mu = sympy.Symbol("mu", positive=True)
+    yield from equals(
+        statement,
+        grid(G=[1, 2, 3, 8], mu=(Fraction(0), *MASSES, Fraction(1))),
+        derived=activity,
+        symbolic_points=[{"G": size, "mu": mu} for size in (1, 2, 3, 5)],
+        sampled=sampled,
+        sampled_points=[{"G": 4, "mu": Fraction(9, 10)}],
+    )
+
+
+@claim(
+    "f-grpo:lemma-3.1-factors",
+    where="Section 3.1, below Lemma 3.1",
+    says="Coverage and activity together determine the tail-miss probability: it is the coverage factor (1 - tau)^G "
+    "times the activity given a miss, at correct mass (mu - tau)/(1 - tau).",
+    refuted_by="one (G, mu, tau) at which the product of the two is not the tail-miss probability",
+    reading="The paper names the two effects and gives no product. With the unconditional activity of Eq. 7, as the "
+    "text could be read, the product is wrong: that is the planted error.",
+    statement=lambda G, mu, tau: None if tau == 1 else (1 - tau) ** G * activity(G, (mu - tau) / (1 - tau)),
+    planted={"the unconditional activity": lambda G, mu, tau: (1 - tau) ** G * activity(G, mu)},
+)
+def factors(statement):
+    """Against the enumerated tail-miss probability."""
+    yield from equals(statement, POINTS, enumerated=enumerated_tail_miss)
+
+
+@claim(
+    "f-grpo:lemma-3.1-competing",
+    where="Section 3.1, below Lemma 3.1",
+    says="The coverage factor decreases with G; activity increases, from near zero toward one.",
+    refuted_by="mu and tau, strictly between 0 and 1, at which a sequence is not monotone or ends elsewhere",
+    reading="From G = 1, where no group is active. From G = 2, the smallest that can be used, activity starts at 2 mu "
+    "(1 - mu), which is near zero for extreme mu only: it is 1/2 at mu = 1/2.",
+    statement=lambda coverage, active: (
+        all(np.diff(coverage) < 0) and all(np.diff(active) > 0) and active[0] < 0.01 and active[-1] > 0.99
+    ),
+    planted={"activity falls": lambda coverage, active: all(np.diff(active) < 0)},
+)
+def competing(statement):
+    """Both sequences at growing G; activity by Eq. 7, which f-grpo:eq-7 settles."""
+    yield from satisfies(
+        lambda value, mu, tau: bool(statement(*value)),
+        [point for point in TARGETS if point["mu"] < 1],
+        lambda mu, tau: (
+            [(1 - tau) ** G for G in SIZES],
+            [1 - mu**G - (1 - mu) ** G for G in SIZES],
+        ),
+    )
+
+
+def rises_then_falls(values):
+    """Whether a sequence rises strictly to one peak inside it, then falls strictly."""
+    peak = max(range(len(values)), key=values.__getitem__)
+    steps = [later - earlier for earlier, later in itertools.pairwise(values)]
+    return 0 < peak < len(values) - 1 and all(s > 0 for s in steps[:peak]) and all(s < 0 for s in steps[peak:])
+
+
+@claim(
+    "f-grpo:lemma-3.1-non-monotonic",
+    where="Section 3.1; abstract; Section 7",
+    says="Given mu and tau the tail-miss probability first rises with G, then falls: intermediate G maximizes it.",
+    refuted_by="mu and tau at which it has no interior peak, or more than one",
+    reading="0 < tau <= mu <= 1; the paper's assumption on the target is lost in the stored text. Of the joint "
+    "probability, as the paper has it. Given an active group, the probability of a miss only falls with G: it is "
+    "largest at G = 2. If the paper assumes tau < mu < 1 the condition is stated and the verdict is 'holds'.",
+    statement=lambda values, mu, tau: rises_then_falls(values),
+    condition=Amended(
+        "tau < mu < 1: other correct rollouts and incorrect ones exist",
+        lambda values, mu, tau: rises_then_falls(values) if tau < mu < 1 else None,
+    ),
+    planted={"it only rises": lambda values, mu, tau: all(np.diff(values) > 0) if tau < mu < 1 else None},
+)
+def non_monotonic(statement):
+    """Lemma 3.1 at every G from 1 to 12 and at powers of two beyond the peak."""
+    sizes = (*range(1, 13), *(2**power for power in range(4, 14)))
+    yield from satisfies(
+        statement, TARGETS, lambda mu, tau: [tail_miss(G, mu, tau) for G in sizes], method="enumerated"
+    )
+
+
+@claim(
+    "f-grpo:sec-7-small-groups",
+    where="Sections 1, 3.1 and 7",
+    says="Small groups limit active misses through inactivity, large groups through coverage.",
+    refuted_by="a case in which the tail-miss probability at G = 2 is not below its peak, or at large G is not small",
+    reading="0 < tau < mu < 1. At G = 2 at least half of all groups are inactive, whatever mu. That bounds active "
+    "misses by 1/2; the part missed, given activity, is at its largest there.",
+    statement=lambda pair, peak, large, inactive: pair < peak and large < Fraction(1, 10) and inactive >= 1 / 2,
+    planted={"pairs are inactive nine times in ten": lambda pair, peak, large, inactive: inactive > 9 / 10},
+)
+def small_groups(statement):
+    """Lemma 3.1 at G = 2, at its largest over the sizes, and where G tau is 5 or more."""
+    sizes = (2, 3, 4, 8, 16, 64)
+
+    def course(mu, tau):
+        values = [tail_miss(G, mu, tau) for G in sizes]
+        return values[0], max(values), tail_miss(int(5 / tau), mu, tau), 1 - activity(2, mu)
+
+    points = [{"mu": mu, "tau": tau} for mu in MASSES[1:4] for tau in (Fraction(1, 1000), Fraction(1, 100)) if tau < mu]
+    yield from satisfies(lambda value, **_: bool(statement(*value)), points, course)

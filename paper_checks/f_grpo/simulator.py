@@ -1,0 +1,350 @@
+"""Section 5.1 and Appendix J: the categorical simulator beside the theorem, and what it measures."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from mpmath import exp, mpf
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import STANDARD_ERRORS, Printed, arithmetic, equals, grid, satisfies
+from paper_checks.exact import POLICIES, groups, mass, score_gradient
+from paper_checks.f_grpo.redistribution import logit_update
+from paper_checks.f_grpo.sampled_sets import (
+    SIMULATED,
+    batch_of,
+    derived_logits,
+    derived_policy_change,
+    expected,
+    simulated_mass_change,
+    theorem_steps,
+    unsampled,
+)
+from paper_checks.simulated import simulated_step
+
+COUNTED = [
+    {"policy": policy, "correct": correct, "counts": counts}
+    for policy, correct in POLICIES[1:3]
+    for _, counts in groups(policy, 3)
+    if 0 < mass(counts, correct) < 3
+]
+
+
+def centred(correct, counts):
+    """Rewards 1 and -1 less their mean over the group, per action, repeats counted."""
+    rewards = [1 if c else -1 for c in correct]
+    mean = Fraction(sum(r * n for r, n in zip(rewards, counts, strict=True)), sum(counts))
+    return [(r - mean) * n for r, n in zip(rewards, counts, strict=True)]
+
+
+def ratio_update(policy, correct, counts):
+    """Ascent of (1/G) sum A_i p_i / stopgrad(p_i), in units of eta / G."""
+    return tuple(score_gradient(policy, centred(correct, counts)))
+
+
+def literal_update(policy, correct, counts):
+    """Ascent of (1/G) sum A_i p_i, in units of eta / G."""
+    return tuple(score_gradient(policy, [a * p for a, p in zip(centred(correct, counts), policy, strict=True)]))
+
+
+def at_unsampled(values, counts):
+    """The entries of the actions that were not drawn."""
+    return tuple(value for value, count in zip(values, counts, strict=True) if count == 0)
+
+
+def ratio_steps(policy, correct, G):
+    """The simulator's first step in the ratio form, rewards 1 and -1 centred by the batch mean."""
+    return simulated_step(tuple(policy), correct, G, "dr_grpo", rewards=(1.0, -1.0), update_rule="simulator")
+
+
+@claim(
+    "f-grpo:sec-5.1-direct-drift",
+    where="Section 5.1 with Section 2.3",
+    says="The simulation runs under the framework of Section 2.3, so unsampled logits move by -(eta/G) S_R p_j in it.",
+    refuted_by="a group after which the simulator moves an unsampled logit otherwise",
+    reading="The simulator in the ratio form, the only reading of Appendix J found to reproduce Figure 2 "
+    "(figures/README). Its weights sum to zero, so unsampled logits do not move at all and the direct drift of "
+    "Proposition 3.2 is absent. On the literal reading of the objective they move, but again by another amount: "
+    "f-grpo:app-j-literal.",
+    statement=lambda policy, correct, counts: at_unsampled(logit_update(batch_of(policy, correct, counts)), counts),
+    correction=Amended(
+        "With rewards centred by the batch mean, unsampled logits do not move; unsampled actions change probability "
+        "through normalization alone.",
+        lambda policy, correct, counts: at_unsampled((0,) * len(policy), counts),
+    ),
+    planted={
+        "opposite sign": lambda policy, correct, counts: at_unsampled(
+            [-z for z in logit_update(batch_of(policy, correct, counts))], counts
+        )
+    },
+)
+def direct_drift(statement):
+    """Enumerate the groups of three rollouts; then the largest move of an unsampled logit over simulated steps."""
+    yield from equals(
+        statement,
+        COUNTED,
+        enumerated=lambda policy, correct, counts: at_unsampled(ratio_update(policy, correct, counts), counts),
+    )
+    policy, correct, size = SIMULATED.values()
+    steps = ratio_steps(policy, correct, size)
+    moved = {
+        tuple(np.bincount(actions, minlength=len(policy)).tolist()): change
+        for actions, change in zip(steps.actions[:500], steps.logit_change[:500], strict=True)
+    }
+
+    def agrees(value, counts):
+        gaps = (
+            abs(found - float(said) / size)
+            for found, said in zip(value, statement(policy, correct, counts), strict=True)
+        )
+        return bool(max(gaps, default=0) < 1e-12)
+
+    active = [{"counts": counts} for counts in sorted(moved) if 0 < mass(counts, correct) < size]
+    yield from satisfies(agrees, active, lambda counts: at_unsampled(moved[counts], counts), method="Monte Carlo")
+
+
+@claim(
+    "f-grpo:app-j-literal",
+    where="Appendix J, update of the simulation",
+    says="Ascending (1/G) sum of the centred advantages times p_i is the update of Section 2.3, Eq. 5.",
+    refuted_by="a group for which the two updates differ",
+    reading="The objective as printed, p_i and not a ratio, every rollout counted. It differs from Eq. 5 in the "
+    "baseline (the batch mean, not S_R) and in multiplicity. On the reading that Section 5.1 claims the same policy "
+    "class only, not the same update, nothing is claimed.",
+    statement=lambda policy, correct, counts: logit_update(batch_of(policy, correct, counts)),
+    correction=Amended(
+        "dz_j = (eta/G) p_j (n_j A_j - sum_i A_i p_i), with n_j how often j was drawn and the sum over all rollouts.",
+        lambda policy, correct, counts: tuple(
+            p * (a - sum(b * q for b, q in zip(centred(correct, counts), policy, strict=True)))
+            for p, a in zip(policy, centred(correct, counts), strict=True)
+        ),
+    ),
+    planted={"the ratio form": ratio_update},
+)
+def literal(statement):
+    """Enumerate the groups of three rollouts."""
+    yield from equals(statement, COUNTED, enumerated=literal_update)
+
+
+@claim(
+    "f-grpo:sec-5.1-same-mechanism",
+    where="Section 5.1",
+    says="The simulation directly tests the mechanism of Section 3.2: the mean step of the theorem and that of the "
+    "simulator move unsampled correct mass the same way.",
+    refuted_by="a policy and a group size for which the exact mean changes have opposite signs",
+    reading="First-order change of the mass of the correct actions not drawn, summed over active groups alone, which "
+    "favours the paper: the theorem also moves in uniform groups, the simulator does not. Where correct actions are "
+    "few the theorem can raise the mass that the simulator lowers, where they are many it is the other way round. On "
+    "the reading that 'the mechanism' is only that unsampled correct mass can shrink while Q_pos grows, both show it.",
+    statement=lambda theorem, simulator: theorem * simulator > 0,
+    planted={"always opposite": lambda theorem, simulator: theorem * simulator < 0},
+)
+def same_mechanism(statement):
+    """Enumerate both means; then both by the simulator, where they are not lost in its noise."""
+
+    def exact(policy, correct, G):
+        def change(counts, update):
+            if not 0 < mass(counts, correct) < G:
+                return Fraction(0)
+            missed = batch_of(policy, correct, counts).unsampled_correct
+            return mass(derived_policy_change(policy, update(policy, correct, counts)), missed)
+
+        def theorem_update(policy, correct, counts):
+            return derived_logits(batch_of(policy, correct, counts))
+
+        by_theorem = expected(policy, G, lambda counts: change(counts, theorem_update))
+        return by_theorem, expected(policy, G, lambda counts: change(counts, ratio_update))
+
+    def simulated(policy, correct, G):
+        both = (theorem_steps(policy, correct, G), ratio_steps(policy, correct, G))
+        solved = [np.asarray(correct)[steps.actions].sum(axis=1, keepdims=True) for steps in both]
+        return [
+            simulated_mass_change(steps, unsampled(steps) & np.asarray(correct) & (right > 0) & (right < G))
+            for steps, right in zip(both, solved, strict=True)
+        ]
+
+    def beyond_noise(value, **point):
+        if any(abs(found.mean) < STANDARD_ERRORS * found.standard_error for found in value):
+            return None
+        return statement(*(found.mean for found in value))
+
+    alike = {"policy": POLICIES[1][0], "correct": POLICIES[1][1], "G": 4}
+    few = {"policy": tuple(Fraction(n, 9) for n in (3, 2, 3, 1)), "correct": (True, True, False, False), "G": 4}
+    yield from satisfies(lambda value, **_: statement(*value), [alike, few, SIMULATED], exact)
+    yield from satisfies(beyond_noise, [SIMULATED], simulated, method="Monte Carlo")
+
+
+# Appendix J: one anchor, 9,999 other correct actions, 118,000 incorrect ones.
+KINDS = ((1, 5), (9_999, 3), (118_000, 0))
+
+
+def initial_policy():
+    """Probability of the anchor, of another correct action and of an incorrect one."""
+    total = sum(count * exp(mpf(logit)) for count, logit in KINDS)
+    return tuple(exp(mpf(logit)) / total for _, logit in KINDS)
+
+
+@claim(
+    "f-grpo:app-j",
+    where="Appendix J",
+    says="The initial policy has correct mass 0.6301, the anchor 4.653e-4 and every other correct action 6.297e-5.",
+    refuted_by="a softmax of the logits 5, 3 and 0 that rounds to other numbers",
+    reading="128,000 actions, 10,000 of them correct, temperature 1. The numbers are from the project's restoration "
+    "of the lost formulas.",
+    statement={"correct mass": (0.6301, 1e-4), "anchor": (4.653e-4, 1e-7), "other correct action": (6.297e-5, 1e-8)},
+    planted={
+        "one unit up": {"correct mass": (0.6302, 1e-4)},
+        "anchor at logit 3": {"anchor": (6.297e-5, 1e-8)},
+    },
+)
+def constants(statement):
+    """The softmax of Appendix J's logits in 50 digits."""
+    anchor, other, _ = initial_policy()
+    computed = {"correct mass": anchor + 9_999 * other, "anchor": anchor, "other correct action": other}
+    for label, (printed, unit) in statement.items():
+        scaled = Printed(label, printed / unit, float(computed[label]) / unit, 0.5)
+        yield from arithmetic([scaled])
+
+
+@claim(
+    "f-grpo:app-j-figure-5",
+    where="Appendix J, Figure 5",
+    says="For one non-anchor correct action the tail-miss probability rises steeply at small G, has a plateau near "
+    "one, falls only at group sizes in the thousands and is all but zero at G = 131072.",
+    refuted_by="group sizes at which Lemma 3.1 gives another course",
+    reading="'Conditional' means given mu and tau, as in Section 3.1. Given an active group, the other sense, the "
+    "probability falls from the first G on and there is no rise. The printed plateau and thresholds are lost; near "
+    "one is read as above 0.99, all but zero as below 0.001.",
+    statement={2: "low"}
+    | {2**power: "plateau" for power in range(4, 8)}
+    | {2**power: "falling" for power in range(12, 17)}
+    | {131072: "zero"},
+    planted={"zero at 32768": {32768: "zero"}, "plateau up to 4096": {4096: "plateau"}},
+)
+def figure_5(statement):
+    """Lemma 3.1 at the exact initial policy, at the group sizes of the sweep."""
+    anchor, tau, _ = initial_policy()
+    mu = anchor + 9_999 * tau
+
+    def tail_miss(G):
+        return (1 - tau) ** G - (mu - tau) ** G - (1 - mu) ** G
+
+    ranges = {"low": (0, 0.5), "plateau": (0.99, 1), "falling": (0.001, 0.99), "zero": (0, 0.001)}
+
+    def inside(value, G):
+        low, high = ranges[statement[G]]
+        return low <= value < high
+
+    yield from satisfies(inside, grid(G=statement), tail_miss, method="numerical")
+
+
+def retained(before, after):
+    """Eq. 26, over the correct actions."""
+    return 1 - sum(max(0, b - a) for b, a in zip(before, after, strict=True)) / sum(before)
+
+
+# Correct actions only; what is missing to 1 is the mass of the incorrect.
+SHIFTS: list[dict[str, Any]] = [
+    {"before": before, "after": after}
+    for before in ((Fraction(1, 2), Fraction(1, 4)), (Fraction(1, 10), Fraction(2, 5), Fraction(1, 5)))
+    for after in (
+        before,
+        tuple(p / 20 for p in before),
+        tuple(p * Fraction(9, 10) for p in before),
+        (*before[:-1], before[-1] + Fraction(1, 10)),
+        (*before[:-2], before[-2] / 2, before[-1] + before[-2] / 2),
+        (*(p / 100 for p in before[:-1]), Fraction(9, 10)),
+    )
+]
+
+
+@claim(
+    "f-grpo:eq-26",
+    where="Appendix J, Eq. 26",
+    says="M_ret lies in [0, 1] and is 1 exactly when no correct action has lost mass.",
+    formula=r"M_{ret}(t) = 1 - \frac{\sum_{i \in P} \max(0, p_i(0) - p_i(t))}{\sum_{i \in P} p_i(0)}",
+    refuted_by="two policies for which it leaves [0, 1], or is 1 after a loss, or less than 1 without one",
+    reading="As printed.",
+    statement=retained,
+    planted={
+        "gains count against losses": lambda before, after: 1 - (sum(before) - sum(after)) / sum(before),
+        "losses over the mass now": lambda before, after: (
+            1 - sum(max(0, b - a) for b, a in zip(before, after, strict=True)) / sum(after)
+        ),
+    },
+)
+def eq_26(statement):
+    """The properties, at policies that lose, keep and shift mass."""
+
+    def proper(value, before, after):
+        lost = any(a < b for b, a in zip(before, after, strict=True))
+        return 0 <= value <= 1 and (value < 1) == lost
+
+    yield from satisfies(proper, SHIFTS, statement)
+
+
+@claim(
+    "f-grpo:sec-5.1-retained",
+    where="Section 5.1; Table 15",
+    says="M_ret is the share of the initial correct probability that lies on actions still at or above their start.",
+    refuted_by="two policies for which that share is not Eq. 26",
+    reading="The words of Section 5.1 and of Table 15, 'has not decreased': an action that falls a little counts for "
+    "nothing. On the reading 'the part of the initial probability that is still there' they say Eq. 26, and that is "
+    "the correction.",
+    statement=lambda before, after: sum(b for b, a in zip(before, after, strict=True) if a >= b) / sum(before),
+    correction=Amended(
+        "M_ret is the sum of min(p_0, p_t) over the correct actions, over the sum of p_0: the part of the initial "
+        "correct mass still in place.",
+        lambda before, after: sum(map(min, before, after)) / sum(before),
+    ),
+    planted={
+        "share of actions": lambda before, after: Fraction(
+            sum(a >= b for b, a in zip(before, after, strict=True)), len(before)
+        )
+    },
+)
+def retained_in_words(statement):
+    """The words' formula against Eq. 26."""
+    yield from equals(statement, SHIFTS, enumerated=retained)
+
+
+@claim(
+    "f-grpo:eq-26-concentration",
+    where="Section 5.1; Appendix J, below Eq. 26",
+    says="M_ret near 0 indicates concentration onto a smaller subset of the correct actions.",
+    refuted_by="policies with M_ret near 0 whose correct mass is spread as before",
+    reading="Concentrated: some subset with at most a share M of the correct mass at first holds 1 - M of it now. "
+    "M_ret also falls to 0 when correct mass goes over to incorrect actions, evenly. On the reading that Q_pos is "
+    "looked at too, as Figure 2 does, that is the condition.",
+    statement=lambda concentrated, before, after: concentrated if retained(before, after) < Fraction(1, 4) else None,
+    condition=Amended(
+        "the correct mass has not fallen",
+        lambda concentrated, before, after: (
+            concentrated if retained(before, after) < Fraction(1, 4) and sum(after) >= sum(before) else None
+        ),
+    ),
+    planted={
+        "never concentrated": lambda concentrated, before, after: (
+            not concentrated if retained(before, after) < Fraction(1, 4) else None
+        )
+    },
+)
+def concentration(statement):
+    """Look for the subset: the actions that have grown relative to the other correct ones."""
+
+    def concentrated(before, after):
+        kept = retained(before, after)
+        grown = [a * sum(before) > b * sum(after) for b, a in zip(before, after, strict=True)]
+        return mass(before, grown) <= kept * sum(before) and mass(after, grown) >= (1 - kept) * sum(after)
+
+    spread = [
+        {"before": (Fraction(1, 10),) * 5, "after": after}
+        for after in (
+            (Fraction(1, 100),) * 5,
+            (Fraction(9, 10), *(Fraction(1, 100),) * 4),
+            (*(Fraction(1, 1000),) * 4, Fraction(3, 5)),
+            (*(Fraction(1, 100),) * 4, Fraction(24, 25)),
+            (Fraction(0), Fraction(1, 2), *(Fraction(0),) * 3),
+        )
+    ]
+    yield from satisfies(statement, SHIFTS + spread, concentrated)

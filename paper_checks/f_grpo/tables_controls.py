@@ -1,0 +1,173 @@
+"""What the text says of Tables 2, 3 and 4: group sizes, controls, the maze."""
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import Printed, arithmetic, satisfies
+from paper_checks.f_grpo.printed import TABLE_2, TABLE_2_NLL, TABLE_3, TABLE_4
+
+SWEEP = tuple(name for name in TABLE_2 if name.startswith("GRPO"))
+LOOKED_UP = [{"table": "as printed"}]
+
+
+@claim(
+    "f-grpo:sec-5.4-shape",
+    where="Section 5.4, Table 2",
+    says="Pass@256 is non-monotonic in G: highest at 2, lowest at 8 on math and at 8 to 16 on OOD, partly back at 32, "
+    "while math pass@1 rises throughout.",
+    refuted_by="another order in Table 2",
+    reading="One run for each G. OOD is lowest at 16 by 0.2.",
+    statement=lambda math, ood: (
+        max(math) == math[0] and min(math) == math[2] < math[4] and {min(ood)} <= {ood[2], ood[3]} and ood[4] > ood[3]
+    ),
+    planted={"lowest at 16 on math": lambda math, ood: min(math) == math[3]},
+)
+def shape(statement):
+    """The two columns of pass@256, and that of math pass@1."""
+    yield from satisfies(
+        lambda value, **_: statement(*value[:2]) and sorted(value[2]) == list(value[2]),
+        LOOKED_UP,
+        lambda table: (
+            *([TABLE_2[name][domain][1] for name in SWEEP] for domain in (0, 1)),
+            tuple(TABLE_2[name][0][0] for name in SWEEP),
+        ),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "f-grpo:sec-5.4-lowest-pass-at-1",
+    where="Section 5.4, Table 2",
+    says="G = 2 has the lowest pass@1 of the group sizes.",
+    refuted_by="a larger G with a lower average pass@1, on math or OOD",
+    reading="Both averages of the table. On OOD it is the second highest of five, 18.0 where G = 8 has 17.1. The next "
+    "sentence speaks of math pass@1, and on that reading it holds.",
+    statement=(0, 1),
+    condition=Amended("pass@1 is the math average", (0,)),
+    planted={"OOD alone": (1,)},
+)
+def lowest_pass_at_1(statement):
+    """Compare G = 2 with the others in the domains that are meant."""
+    yield from satisfies(
+        lambda value, domain: value[0] == min(value),
+        [{"domain": domain} for domain in statement],
+        lambda domain: [TABLE_2[name][domain][0] for name in SWEEP],
+        method="arithmetic",
+    )
+
+
+@claim(
+    "f-grpo:sec-5.4-matches-32",
+    where="Section 5.4, Table 2",
+    says="F-GRPO at G = 8 matches GRPO at G = 32 on pass@256 and on OOD pass@1, and gives up some math pass@1.",
+    refuted_by="a lower pass@256 or OOD pass@1, or no lower math pass@1, in Table 2",
+    reading="Single runs; 'matches' as 'is not below'. On OOD it is above by 1.6 and 1.5.",
+    statement=lambda ours, theirs: (
+        ours[0][1] >= theirs[0][1]
+        and ours[1][1] >= theirs[1][1]
+        and ours[1][0] > theirs[1][0]
+        and ours[0][0] < theirs[0][0]
+    ),
+    planted={"also on math pass@1": lambda ours, theirs: ours[0][0] >= theirs[0][0]},
+)
+def matches_32(statement):
+    """Look them up."""
+    yield from satisfies(
+        lambda value, **_: statement(*value),
+        LOOKED_UP,
+        lambda table: (TABLE_2["F-GRPO 8"], TABLE_2["GRPO 32"]),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "f-grpo:sec-5.4-nll",
+    where="Section 5.4, Table 2",
+    says="The order of the NLL of rare correct trajectories agrees with the loss of pass@256; F-GRPO lies between.",
+    refuted_by="two rows of Table 2 of which that with the higher NLL has the higher math pass@256",
+    reading="All six rows, math pass@256: they are in exactly opposite order. Against OOD pass@256 they are not: "
+    "there G = 16 is below G = 8, and G = 4 below G = 32.",
+    statement=0,
+    planted={"OOD": 1},
+)
+def nll(statement):
+    """Sort by NLL and compare."""
+    names = sorted(TABLE_2_NLL, key=TABLE_2_NLL.__getitem__)
+    yield from satisfies(
+        lambda value, domain: sorted(value, reverse=True) == value,
+        [{"domain": statement}],
+        lambda domain: [TABLE_2[name][domain][1] for name in names],
+        method="arithmetic",
+    )
+
+
+@claim(
+    "f-grpo:sec-5.6-order",
+    where="Section 5.6, Table 3",
+    says="F-GRPO has the highest math pass@1 and the second highest OOD pass@1, behind GRPO-KL; DS-GRPO has higher "
+    "pass@256 and lower pass@1; low-LR has higher pass@256 than GRPO and lower than F-GRPO.",
+    refuted_by="another order in Table 3",
+    reading="Single runs. Best checkpoints, as in the paper.",
+    statement=lambda rows, plain: (
+        max(rows, key=lambda name: rows[name][0][0]) == "F-GRPO"
+        and sorted(rows, key=lambda name: -rows[name][1][0])[:2] == ["KL", "F-GRPO"]
+        and all(rows["DS-GRPO"][d][1] > rows["F-GRPO"][d][1] > rows["low-LR"][d][1] > plain[d][1] for d in (0, 1))
+        and all(rows["DS-GRPO"][d][0] < rows["F-GRPO"][d][0] for d in (0, 1))
+    ),
+    planted={"highest pass@256": lambda rows, plain: max(rows, key=lambda name: rows[name][0][1]) == "F-GRPO"},
+)
+def controls_order(statement):
+    """Look them up, with GRPO from Table 2."""
+    yield from satisfies(
+        lambda value, **_: statement(*value),
+        LOOKED_UP,
+        lambda table: (TABLE_3, TABLE_2["GRPO 8"]),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "f-grpo:sec-5.2-maze-ranges",
+    where="Section 5.2 and Appendix K, Table 4",
+    says="With one gamma F-GRPO improves pass@1 at every G (74.4-93.6, GRPO 65.6-75.8) and pass@256 (75.9-96.5, GRPO "
+    "67.3-76.9).",
+    refuted_by="a G without gain, or other ends of a range in Table 4",
+    reading="The second of the three columns, taken to be gamma = 0.5; the header is lost in the stored text.",
+    statement={0: ((65.6, 75.8), (74.4, 93.6)), 2: ((67.3, 76.9), (75.9, 96.5))},
+    planted={"one end": {0: ((65.6, 75.8), (74.4, 96.3))}},
+)
+def maze_ranges(statement):
+    """Ends and gains in Table 4."""
+    for place, ranges in statement.items():
+        columns = list(zip(*(row[place] for row in TABLE_4.values()), strict=True))
+        yield from arithmetic(
+            Printed(f"column {place}, method {method}", said, found, 0)
+            for method, both in enumerate(ranges)
+            for said, found in zip(both, (min(columns[method]), max(columns[method])), strict=True)
+        )
+        yield from satisfies(
+            lambda value, G, place=place: value[1] > value[0],
+            [{"G": G} for G in TABLE_4],
+            lambda G, place=place: TABLE_4[G][place],
+            method="arithmetic",
+        )
+
+
+@claim(
+    "f-grpo:app-k-parameters",
+    where="Appendix K",
+    says="The maze model has approximately 3 million parameters.",
+    refuted_by="a count from the published configuration that does not round to 3 million",
+    reading="The paper gives no sizes; those of the published code of Tajwar et al. are taken: Qwen2, width 256, 4 "
+    "layers, 4 heads and 2 KV heads, FFN 1024, vocabulary 32, tied embeddings. On the reading of an ungated FFN, of "
+    "two matrices, it would be 2.9 million, but Qwen2's has three.",
+    statement=3,
+    correction=Amended("approximately 4 million (3.94)", 4),
+    planted={"2 million": 2},
+)
+def maze_parameters(statement):
+    """Count the parameters of the configuration, biases and norms included."""
+    width, layers, heads, groups, inner, vocabulary = 256, 4, 4, 2, 1024, 32
+    keys = width // heads * groups
+    attention = 2 * width * width + 2 * width * keys + width + 2 * keys
+    layer = attention + 3 * width * inner + 2 * width
+    total = vocabulary * width + layers * layer + width
+    yield from arithmetic([Printed("millions of parameters", statement, total / 1e6, 0.5)])

@@ -1,0 +1,325 @@
+"""Section 3.2 and Appendices A, C and G: what the terms of Eqs. 10 and 17 are said to do."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.exact import POLICIES, expectation, mass
+from paper_checks.f_grpo.redistribution import bracket
+from paper_checks.f_grpo.sampled_sets import (
+    BATCHES,
+    SIMULATED,
+    batch_of,
+    batches_of,
+    derived_logits,
+    derived_mass,
+    derived_policy_change,
+    expected,
+    theorem_steps,
+    unsampled,
+)
+from paper_checks.simulated import estimate
+
+# One action holds most of the mass: the first correct, the first incorrect, and a prompt of high success.
+LOPSIDED = (
+    ((Fraction(9, 10), Fraction(1, 20), Fraction(1, 20)), (True, True, False)),
+    ((Fraction(1, 20), Fraction(9, 10), Fraction(1, 20)), (True, False, False)),
+    ((Fraction(3, 5), Fraction(1, 10), Fraction(3, 10)), (True, True, False)),
+)
+MANY = BATCHES + [{"batch": batch} for policy, correct in LOPSIDED for batch in batches_of(policy, correct)]
+
+
+def reward_positive(batch):
+    """S_R > 0."""
+    return batch.S_R > 0
+
+
+@claim(
+    "f-grpo:eq-10",
+    where="Section 3.2, below Proposition 3.2; abstract",
+    says="Unsampled correct mass can shrink in a step in which total correct mass grows.",
+    refuted_by="no batch in which the one change is negative and the other positive",
+    reading="A claim of existence. It says nothing of how often: under Eq. 5 the mean change of the unsampled correct "
+    "mass can be positive (see f-grpo:sec-5.1-same-mechanism).",
+    statement=lambda total, missed: total > 0 > missed,
+    planted={"missed mass grows more than the total": lambda total, missed: missed > total > 0},
+)
+def eq_10(statement):
+    """Derive both changes for every batch and look for one of the kind claimed."""
+    yield from satisfies(
+        lambda found, **_: found,
+        [{"policies": len(POLICIES)}],
+        lambda policies: any(
+            statement(derived_mass(batch, batch.correct), derived_mass(batch, batch.unsampled_correct))
+            for batch in (point["batch"] for point in BATCHES)
+        ),
+    )
+
+
+@claim(
+    "f-grpo:app-c-signs",
+    where="Appendix C, below Eq. 17",
+    says="The first two terms of Eq. 17 are never negative, and the third can have either sign.",
+    refuted_by="a batch with a negative first or second term, or a third term of one sign only",
+    reading="With R_c >= 0 >= R_w, as the framework assumes.",
+    statement=lambda terms: (
+        all(promoted >= 0 and demoted >= 0 for promoted, demoted, _ in terms)
+        and any(coupling < 0 for *_, coupling in terms)
+        and any(coupling > 0 for *_, coupling in terms)
+    ),
+    planted={"the coupling is never negative": lambda terms: all(coupling >= 0 for *_, coupling in terms)},
+)
+def app_c_signs(statement):
+    """All three terms at all batches, by what the derived change loses when only one kind of action moves."""
+
+    def terms(batches):
+        for batch in (point["batch"] for point in batches):
+            moves = derived_logits(batch)
+            yield tuple(
+                mass(
+                    derived_policy_change(
+                        batch.policy, [z if kind else Fraction(0) for z, kind in zip(moves, kinds, strict=True)]
+                    ),
+                    batch.correct,
+                )
+                for kinds in (
+                    [c and s for c, s in zip(batch.correct, batch.sampled, strict=True)],
+                    [s and not c for c, s in zip(batch.correct, batch.sampled, strict=True)],
+                    [not s for s in batch.sampled],
+                )
+            )
+
+    yield from satisfies(
+        lambda value, **_: statement(list(terms(MANY))), [{"batches": len(MANY)}], lambda batches: batches
+    )
+
+
+@claim(
+    "f-grpo:brorl-lemma-2",
+    where="Appendix C; Lemma 2 of BroRL",
+    says="The mean unsampled second moment of an action is p^2 (1 - p)^G: the unsampled coupling dies out as G grows.",
+    formula=r"\mathbb{E}[p^2 1\{\text{unsampled}\}] = p^2 (1-p)^G",
+    refuted_by="an action and a group size with another mean over all groups",
+    reading="Per action, i.i.d. draws. The decay is geometric, but for a rare action it starts only at G ~ 1/p.",
+    statement=lambda p, G: p**2 * (1 - p) ** G,
+    planted={
+        "without replacement": lambda p, G: p**2 * (1 - G * p),
+        "exponent": lambda p, G: p**2 * (1 - p) ** (G - 1),
+    },
+)
+def second_moment(statement):
+    """Enumerate the groups of a policy; draw them; and see the moment vanish."""
+    policy, correct = SIMULATED["policy"], SIMULATED["correct"]
+
+    def moment(p, G):
+        place = policy.index(p)
+        return expectation(policy, G, lambda counts: p**2 * (counts[place] == 0))
+
+    def sampled(p, G):
+        place = policy.index(p)
+        return estimate(np.float64(p) ** 2 * unsampled(theorem_steps(policy, correct, G))[:, place])
+
+    yield from equals(
+        statement,
+        [{"p": p, "G": G} for p in policy[1:3] for G in (1, 2, 4)],
+        enumerated=moment,
+        sampled=sampled,
+        sampled_points=[{"p": policy[1], "G": 4}],
+    )
+    yield from vanishes(
+        lambda step, p: number(statement(p, round(1 / step))),
+        [{"p": p} for p in policy[1:3]],
+        order=1,
+        steps=("1e-1", "1e-2"),
+    )
+
+
+@claim(
+    "f-grpo:sec-3.2-drift-vanishes",
+    where="Section 3.2, below Proposition 3.2",
+    says="Scaling G suppresses U_pos2, and the direct drift tends to zero.",
+    refuted_by="a policy for which the mean size of the drift does not fall towards zero",
+    reading="For a fixed policy, in the mean over groups, without the factor eta/G, which helps further. It takes G "
+    "well above 1/p of the rarest correct action that matters.",
+    statement=lambda sizes: (
+        all(later < earlier for earlier, later in itertools.pairwise(sizes)) and sizes[-1] < sizes[0] / 100
+    ),
+    planted={"grows at first": lambda sizes: sizes[1] > sizes[0]},
+)
+def drift_vanishes(statement):
+    """The exact mean of |S_R| U_pos2 over all groups, G = 4, 16 and 64."""
+
+    def sizes(policy, correct):
+        def size(counts):
+            batch = batch_of(policy, correct, counts)
+            return abs(batch.S_R) * batch.U_pos2
+
+        return [expectation(policy, G, size) for G in (4, 16, 64)]
+
+    yield from satisfies(
+        lambda value, **_: statement(value), [{"policy": p, "correct": c} for p, c in POLICIES[:2]], sizes
+    )
+
+
+@claim(
+    "f-grpo:app-a-ensures",
+    where="Section 3.2 and Appendix A, after BroRL",
+    says="Scaling G ensures that the total correct mass does not fall in a step.",
+    refuted_by="a group, however large, of positive probability in which total correct mass falls",
+    reading="'Ensures' taken at its word, for each group and from some G on. On the reading 'in the limit, with "
+    "probability one' it holds, and that is the correction.",
+    statement=lambda chance, G: chance == 0 if G >= 8 else None,
+    correction=Amended(
+        "The probability of a step in which total correct mass falls vanishes geometrically as G grows; at no finite G "
+        "is it zero.",
+        lambda chance, G: 0 < chance < Fraction(95, 100) ** G if G >= 8 else None,
+    ),
+    planted={"a third of all groups": lambda chance, G: chance > Fraction(1, 3)},
+)
+def ensures(statement):
+    """The exact probability of a fall, over all groups, of a policy with one dominant correct action."""
+    policy, correct = (Fraction(4, 5), Fraction(1, 10), Fraction(1, 10)), (True, True, False)
+
+    def chance_of_a_fall(G):
+        return expectation(policy, G, lambda counts: derived_mass(batch_of(policy, correct, counts), correct) < 0)
+
+    yield from satisfies(statement, grid(G=[2, 8, 16, 32]), chance_of_a_fall)
+
+
+@claim(
+    "f-grpo:sec-3.2-mass-grows-with-group-size",
+    where="Section 3.2, before Eq. 9",
+    says="The change of total correct mass tends to increase with G in the local categorical slice.",
+    refuted_by="a policy whose mean change of Q_pos under Eq. 5 falls as G grows",
+    reading="The size of Delta Q_pos, as the sentence and Eq. 17 have it, at fixed eta. The factor 1/G beats "
+    "everything else, since each distinct action counts once. On the reading 'Delta Q_pos is more often positive' it "
+    "holds, see f-grpo:app-a-ensures.",
+    statement=lambda means: all(later >= earlier for earlier, later in itertools.pairwise(means)),
+    correction=Amended(
+        "The change times G, that is eta proportional to G, increases with G.",
+        lambda means: all(
+            later * 2 ** (place + 1) >= earlier * 2**place
+            for place, (earlier, later) in enumerate(itertools.pairwise(means))
+        ),
+    ),
+    planted={"it turns negative": lambda means: means[-1] < 0},
+)
+def mass_grows_with_group_size(statement):
+    """The exact mean of the derived change over all groups, at G = 1, 2 and 4."""
+
+    def means(policy, correct):
+        return tuple(
+            expected(policy, G, lambda counts: derived_mass(batch_of(policy, correct, counts), correct))
+            for G in (1, 2, 4)
+        )
+
+    yield from satisfies(lambda value, **_: statement(value), [{"policy": p, "correct": c} for p, c in POLICIES], means)
+
+
+@claim(
+    "f-grpo:sec-3.2-both-terms",
+    where="Section 3.2, below Proposition 3.2",
+    says="The direct drift is negative in reward-positive batches that miss correct actions, and then the coupling "
+    "can be negative too.",
+    refuted_by="a reward-positive batch with a drift of zero or more, or none with both terms negative",
+    reading="'Can' is existence for the coupling. It can also be positive: where sampled incorrect actions are "
+    "concentrated, the unsampled correct gain in a reward-positive batch.",
+    statement=lambda drift, coupling: (all(value < 0 for value in drift), any(value < 0 for value in coupling)),
+    planted={
+        "the coupling always": lambda drift, coupling: (
+            all(value < 0 for value in drift),
+            all(value < 0 for value in coupling),
+        )
+    },
+)
+def both_terms(statement):
+    """The two parts of the derived change: unsampled correct logits alone, and the rest."""
+    batches = [
+        point["batch"] for point in BATCHES if reward_positive(point["batch"]) and any(point["batch"].unsampled_correct)
+    ]
+    drift, coupling = [], []
+    for batch in batches:
+        moves = derived_logits(batch)
+        direct = sum(p * z for p, z, missed in zip(batch.policy, moves, batch.unsampled_correct, strict=True) if missed)
+        drift.append(direct)
+        coupling.append(derived_mass(batch, batch.unsampled_correct) - direct)
+    yield from satisfies(
+        lambda value, **_: all(value), [{"batches": len(batches)}], lambda batches: statement(drift, coupling)
+    )
+
+
+@claim(
+    "f-grpo:app-g-sampled-gain",
+    where="Appendix G, first component",
+    says="Sampled correct actions gain probability.",
+    refuted_by="a reward-positive batch in which a sampled correct action loses probability",
+    reading="Each sampled correct action, in reward-positive batches, as the sentence reads. On the reading that "
+    "their mass as a whole is meant it holds there, and that is the correction: the step p_j (R_j - S_R) is larger "
+    "for likelier actions, so that among the sampled correct the rare can lose to the common.",
+    statement=lambda gains: all(gain >= 0 for gain in gains),
+    correction=Amended(
+        "In reward-positive batches the sampled correct actions together gain probability; a rare one among them can "
+        "lose.",
+        lambda gains: sum(gains) >= 0,
+    ),
+    planted={"each gains less than nothing": lambda gains: sum(gains) < 0},
+)
+def sampled_gain(statement):
+    """The derived change of each sampled correct action."""
+
+    def gains(batch):
+        moved = derived_policy_change(batch.policy, derived_logits(batch))
+        kinds = zip(moved, batch.correct, batch.sampled, strict=True)
+        return tuple(move for move, correct, sampled in kinds if correct and sampled)
+
+    points = [point for point in MANY if reward_positive(point["batch"])]
+    yield from satisfies(lambda value, **_: statement(value), points, gains)
+
+
+@claim(
+    "f-grpo:app-g-unsampled",
+    where="Appendix G, third component",
+    says="When S_R > 0, unsampled actions, correct and incorrect, lose probability.",
+    refuted_by="a reward-positive batch in which an unsampled action gains probability",
+    reading="Probability after the whole step, as the sentence reads. On the reading that only their logits are "
+    "meant, it holds (f-grpo:sec-2.3-unsampled); the correction says when that carries over.",
+    statement=lambda largest, batch: largest <= 0,
+    condition=Amended(
+        "the bracket of Eq. 10, the policy's mean of the logit update, is not negative",
+        lambda largest, batch: largest <= 0 if bracket(batch) >= 0 else None,
+    ),
+    planted={"they gain": lambda largest, batch: largest > 0},
+)
+def unsampled_lose(statement):
+    """The derived change of the unsampled action that gains most."""
+
+    def largest(batch):
+        moved = derived_policy_change(batch.policy, derived_logits(batch))
+        return max(move for move, sampled in zip(moved, batch.sampled, strict=True) if not sampled)
+
+    points = [point for point in MANY if reward_positive(point["batch"]) and not all(point["batch"].sampled)]
+    yield from satisfies(statement, points, largest)
+
+
+@claim(
+    "f-grpo:app-g-total-grows",
+    where="Appendix G, 'When does ...', third item",
+    says="In a reward-positive batch on a prompt of high success the total correct mass still grows, since the first "
+    "two terms of Eq. 17 outweigh the coupling.",
+    refuted_by="such a batch in which total correct mass falls",
+    reading="S_R > 0 and Q_pos of 1/2 or more. On the reading that 'concentrated sampled-correct mass' of the item "
+    "before is meant here too, the condition is (nearly) stated.",
+    statement=lambda change, batch: change >= 0,
+    condition=Amended(
+        "the sampled correct outweigh the unsampled correct: (R_c - S_R) A_2 >= S_R U_pos2",
+        lambda change, batch: change >= 0 if (batch.R_c - batch.S_R) * batch.A_2 >= batch.S_R * batch.U_pos2 else None,
+    ),
+    planted={"it falls": lambda change, batch: change < 0},
+)
+def total_grows(statement):
+    """The derived change of Q_pos in reward-positive batches of high success."""
+    points = [point for point in MANY if reward_positive(point["batch"]) and point["batch"].Q_pos >= Fraction(1, 2)]
+    yield from satisfies(statement, points, lambda batch: derived_mass(batch, batch.correct))
