@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
 from simlab.simulate import Numbers, Program
@@ -72,13 +72,8 @@ def simulated_step(
         numbers = jax.tree.map(
             lambda value: jnp.asarray(float(value), jnp.float64), Numbers(dict(parameters), {}, rate, *rewards)
         )
-
-        def one(key):  # type: ignore[no-untyped-def]
-            lane = Lane(program, place, key, numbers)
-            state = lane.step(jnp.int32(0), lane.start())
-            return state.actions, state.logits
-
-        actions, after = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), lanes))
+        keys = jax.random.split(jax.random.key(seed), lanes)
+        actions, after = _first_step(program, keys, place, numbers)
         change = np.asarray(after - logits)
         return Steps(
             np.asarray(actions),
@@ -95,8 +90,26 @@ def drawn(
     """Groups drawn by the simulator's sampler, (lanes, G) actions."""
     with jax.enable_x64(True):
         weights = jnp.asarray([float(p) for p in policy], jnp.float64)
-        keys = jax.random.split(jax.random.key(seed), lanes)
-        return np.asarray(jax.jit(jax.vmap(lambda key: draw(key, weights, group_size)))(keys))
+        return np.asarray(_groups(jax.random.split(jax.random.key(seed), lanes), weights, group_size))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _first_step(
+    program: Program, keys: PRNGKeyArray, place: Landscape, numbers: Numbers
+) -> tuple[Int[Array, "lanes G"], Float64[Array, "lanes N"]]:
+    """Groups and logits after the first step; compiled once a program and shape, for all policies and numbers."""
+
+    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+        lane = Lane(program, place, key, numbers)
+        state = lane.step(jnp.int32(0), lane.start())
+        return state.actions, state.logits
+
+    return jax.vmap(one)(keys)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _groups(keys: PRNGKeyArray, weights: Float64[Array, " N"], group_size: int) -> Int[Array, "lanes G"]:
+    return jax.vmap(lambda key: draw(key, weights, group_size))(keys)
 
 
 def estimate(values: Float64[np.ndarray, " lanes"]) -> Estimate:

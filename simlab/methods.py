@@ -88,7 +88,7 @@ def dr_grpo(max_tokens: Scalar | None = None) -> Method:
 
 
 def dapo() -> Method:
-    """DAPO: GRPO with clip-higher, averaged over all tokens ``[f-grpo:eq-15]``.
+    """DAPO: GRPO with clip-higher, averaged over all tokens ``[f-grpo:app-b-clip-higher]``.
 
     Its dynamic sampling, which draws groups of equal rewards again, is up to the engine: here they weigh 0.
     """

@@ -54,7 +54,7 @@ def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
 
 
 def clip_higher(eps_low: Scalar = 0.2, eps_high: Scalar = 0.28) -> Surrogate:
-    """DAPO's clip-higher: ``ppo_clip`` with a wider upper bound ``[f-grpo:eq-15]``.
+    """DAPO's clip-higher: ``ppo_clip`` with a wider upper bound ``[f-grpo:app-b-clip-higher]``.
 
     Raises:
         InputError: for a negative bound, or ``eps_low`` above 1.
