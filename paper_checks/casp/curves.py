@@ -1,0 +1,246 @@
+"""Claims about order and shape in the printed tables: across K, temperatures and hyper-parameters."""
+
+from itertools import pairwise
+
+from paper_checks.casp.printed import ABLATIONS, CURVES, LLAMA_3B, MATH_7B, TEMPERATURES
+from paper_checks.casp.tables import average
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import Printed, arithmetic, grid, satisfies
+
+DATA = ["Synlogic", "AIME24", "AIME25", "BBH"]
+
+
+@claim(
+    "casp:abstract-full-spectrum",
+    where="Abstract; Sections 1 and 5; Tables 2 and 7",
+    says="CaSP improves pass@K across the full spectrum of K.",
+    refuted_by="a data set and K at which CaSP's printed pass@K is not above the reference's",
+    reading="References are the base model and GRPO, as in 'compared to the base models'. On BBH the base model "
+    "overtakes CaSP from K = 8 on, which Section 5.3 calls a small decrease at 128. In Table 1 CaSP is also below "
+    "GRPO on Llama's AIME24 at pass@256 and AIME25 at pass@1.",
+    statement=lambda lead, data, reference, doublings: None if lead is None else lead > 0,
+    condition=Amended(
+        "compared with GRPO",
+        lambda lead, data, reference, doublings: lead > 0 if reference == "GRPO" and lead is not None else None,
+    ),
+    planted={"below": lambda lead, data, reference, doublings: None if lead is None else lead < 0},
+)
+def full_spectrum(statement):
+    """Subtract printed scores."""
+
+    def lead(data, reference, doublings):
+        ours, theirs = CURVES[data, "CaSP"], CURVES[data, reference]
+        return ours[doublings] - theirs[doublings] if doublings < len(ours) else None
+
+    yield from satisfies(
+        statement, grid(data=DATA, reference=["GRPO", "Base"], doublings=range(11)), lead, method="arithmetic"
+    )
+
+
+@claim(
+    "casp:pass-at-k-curves",
+    where="Section 1 (pass@K); Tables 2 and 7",
+    says="The printed curves are possible pass@K of K tries at each problem: rising, with 1 - pass@2K at least "
+    "(1 - pass@K)^2, and ever flatter.",
+    refuted_by="a curve and K at which one of the three is broken by more than rounding",
+    reading="pass@K is the mean over problems of 1 - (1 - p)^K; the second is Jensen's inequality, the third concavity "
+    "in K. Unbiased estimates of one sample satisfy the first and the third exactly, the second in expectation.",
+    statement=CURVES,
+    planted={
+        "a fall": CURVES | {("BBH", "GRPO"): (54.4, 62.8, 69.8, 75.6, 79.3, 82.5, 84.9, 84.0)},
+        "too steep": CURVES | {("BBH", "GRPO"): (54.4, 82.8, 83.0, 83.1, 83.2, 83.3, 83.4, 83.5)},
+    },
+)
+def possible_curves(statement):
+    """The three inequalities at each doubling of K."""
+
+    def slacks(name):
+        curve = [value / 100 for value in statement[name]]
+        rounding = 0.0005
+        return tuple(
+            value
+            for k, (now, then) in enumerate(pairwise(curve))
+            for value in (
+                then - now + 2 * rounding,
+                (1 - then) - (1 - now) ** 2 + 3 * rounding,
+                2 * (then - now) - (curve[k + 2] - then) + 8 * rounding if k + 2 < len(curve) else 1.0,
+            )
+        )
+
+    yield from satisfies(lambda slacks, name: min(slacks) >= 0, grid(name=list(statement)), slacks, method="arithmetic")
+
+
+ALPHAS = {
+    "0": "GRPO",
+    "0.01": "CaSP",
+    "0.02": "alpha 0.02",
+    "0.03": "alpha 0.03",
+    "0.05": "alpha 0.05",
+    "0.1": "alpha 0.1",
+}
+
+
+@claim(
+    "casp:section-5.4-alpha",
+    where="Section 5.4; Table 4; Figure 6",
+    says="Increasing alpha improves pass@256 monotonically.",
+    refuted_by="two neighbouring values of alpha of which the larger has the smaller printed pass@256",
+    reading="Averages of Table 4 with GRPO as alpha = 0, as the section says: 76.1, 80.5, 79.7, 79.4, 80.4, 80.4. On "
+    "the reading that each alpha above 0 is better than GRPO it would hold. But alpha = 0 with lambda 1.1 is the row "
+    "without gamma+, 79.9, which alpha .02 and .03 do not reach.",
+    statement=lambda scores: all(later >= earlier for earlier, later in pairwise(scores)),
+    correction=Amended(
+        "every alpha above 0 has 3.3 to 4.4 points more than GRPO, the smallest the most",
+        lambda scores: min(scores[1:]) - scores[0] > 3.2 and max(scores) == scores[1],
+    ),
+    planted={"falls": lambda scores: list(scores) == sorted(scores, reverse=True)},
+)
+def alpha_pass_256(statement):
+    """The printed averages in order of alpha."""
+    yield from satisfies(
+        lambda scores, metric: statement(scores),
+        [{"metric": "pass@256"}],
+        lambda metric: tuple(average(ABLATIONS, row, 1) for row in ALPHAS.values()),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:section-5.4-figures",
+    where="Section 5.4",
+    says="The figures quoted in the ablations are those of Table 4.",
+    refuted_by="a quoted number that the printed table does not give",
+    reading="Gains over GRPO by alpha from 3.3 to 4.4; the pass@1 drop of 9.3 at tau_0 is from CaSP, not from GRPO "
+    "(7.6); N from 1 to 5 spans 79.1 to 80.5 and 42.6 to 43.4.",
+    statement=(3.3, 4.4, 9.3, 79.1, 80.5, 42.6, 43.4),
+    planted={"from GRPO": (3.3, 4.4, 7.6, 79.1, 80.5, 42.6, 43.4)},
+)
+def quoted_in_ablations(statement):
+    """Differences, minima and maxima of printed averages."""
+    gains = [average(ABLATIONS, row, 1) - average(ABLATIONS, "GRPO", 1) for row in list(ALPHAS.values())[1:]]
+    candidates = [[average(ABLATIONS, row, place) for row in CANDIDATES] for place in (1, 0)]
+    computed = [min(gains), max(gains), average(ABLATIONS, "CaSP", 0) - average(ABLATIONS, "tau 0", 0)]
+    computed += [bound(scores) for scores in candidates for bound in (min, max)]
+    yield from arithmetic(
+        Printed(f"figure {place + 1}", value, found, 1e-6)
+        for place, (value, found) in enumerate(zip(statement, computed, strict=True))
+    )
+
+
+CANDIDATES = ("N 1", "N 2", "CaSP", "N 4", "N 5")
+
+
+@claim(
+    "casp:section-5.4-n",
+    where="Section 5.4; Table 4",
+    says="As N grows pass@256 and pass@1 first rise, then fall, and are above GRPO's.",
+    refuted_by="a printed average that breaks the order, or lies at or below GRPO's",
+    reading="Averages of Table 4; N = 1 moves mass to rank 1 and N = 2 to ranks 1 and 2. Ties count as either.",
+    statement=lambda scores, place: is_hill(scores) and min(scores) > average(ABLATIONS, "GRPO", place),
+    planted={"rises throughout": lambda scores, place: list(scores) == sorted(scores)},
+)
+def rise_and_fall(statement):
+    """The printed averages in order of N."""
+    yield from satisfies(
+        statement,
+        grid(place=[1, 0]),
+        lambda place: tuple(average(ABLATIONS, row, place) for row in CANDIDATES),
+        method="arithmetic",
+    )
+
+
+def is_hill(scores):
+    """Whether scores rise to their maximum and fall after it."""
+    top = scores.index(max(scores))
+    return list(scores[: top + 1]) == sorted(scores[: top + 1]) and list(scores[top:]) == sorted(
+        scores[top:], reverse=True
+    )
+
+
+@claim(
+    "casp:app-f.1",
+    where="Appendix F.1; Table 4",
+    says="Each of the two designs alone has a smaller pass@256 than both together.",
+    refuted_by="one of the two rows with a printed average at or above CaSP's",
+    reading="Averages; 'without gamma-' has the larger loss, 1.6 points, 'without gamma+' 0.6. So the rank-1 penalty "
+    "alone brings 3.8 of the 4.4 points over GRPO, smoothing alone 2.8. On pass@1 the two are equal as printed "
+    "(casp:table-4-averages).",
+    statement=lambda loss, row: loss > 0,
+    planted={"gain": lambda loss, row: loss < 0},
+)
+def both_designs(statement):
+    """Subtract printed averages."""
+    yield from satisfies(
+        statement,
+        grid(row=["without gamma-", "without gamma+"]),
+        lambda row: average(ABLATIONS, "CaSP", 1) - average(ABLATIONS, row, 1),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:app-f.2",
+    where="Appendix F.2; Table 5",
+    says="At every temperature CaSP is above GRPO on both pass@1 and pass@256.",
+    refuted_by="a temperature at which a printed average of CaSP is not above GRPO's",
+    reading="Averages. Benchmark by benchmark it would fail, first at temperature 0.2 on AMC23, 63.9 to 64.0.",
+    statement=lambda lead, temperature, place: lead > 0,
+    planted={"below": lambda lead, temperature, place: lead < 0},
+)
+def temperatures(statement):
+    """Subtract printed averages."""
+    yield from satisfies(
+        statement,
+        grid(temperature=["0.2", "0.4", "0.6", "0.8", "1.0"], place=[0, 1]),
+        lambda temperature, place: (
+            average(TEMPERATURES, f"CaSP {temperature}", place) - average(TEMPERATURES, f"GRPO {temperature}", place)
+        ),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:app-f.4",
+    where="Appendix F.4; Table 7",
+    says="At K = 1024 the base model surpasses GRPO, and CaSP the base model.",
+    refuted_by="a data set on which the printed order is another",
+    reading="AIME24 and AIME25; the leads of CaSP over the base model are 4.8 and 3.4 points, of 30 problems each.",
+    statement=lambda scores, data: scores[0] < scores[1] < scores[2],
+    planted={"the base model last": lambda scores, data: scores[1] < scores[0]},
+)
+def thousand_samples(statement):
+    """The printed scores at the largest K."""
+    yield from satisfies(
+        statement,
+        grid(data=["AIME24", "AIME25"]),
+        lambda data: tuple(CURVES[data, method][-1] for method in ("GRPO", "Base", "CaSP")),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:app-c-2-nsr",
+    where="Appendix C.2; Section 5.2",
+    says="Negative-only training increases pass@K but consistently decreases pass@1.",
+    refuted_by="a backbone and reference with the other order of printed averages",
+    reading="Both references of Section 5.2. Beside GRPO it holds on both backbones. Beside the base model pass@1 "
+    "rises, by 13.7 and 8.3 points, and on neither of the two is pass@1 decreased by training.",
+    statement=lambda change, model, reference: change[0] < 0 < change[1],
+    condition=Amended(
+        "compared with GRPO",
+        lambda change, model, reference: change[0] < 0 < change[1] if reference == "GRPO" else None,
+    ),
+    planted={"the other way": lambda change, model, reference: change[1] < 0 < change[0]},
+)
+def negative_only(statement):
+    """Subtract printed averages."""
+    models = {"Math-7B": MATH_7B, "Llama": LLAMA_3B}
+    yield from satisfies(
+        statement,
+        grid(reference=["GRPO", "Base Model"], model=list(models)),
+        lambda model, reference: tuple(
+            round(average(models[model], "NSR", place) - average(models[model], reference, place), 6)
+            for place in (0, 1)
+        ),
+        method="arithmetic",
+    )

@@ -1,0 +1,305 @@
+"""Proposition 3, Appendix B.2 and the paper's measures of concentration: what they count and what they indicate."""
+
+import itertools
+from fractions import Fraction as F
+
+import numpy as np
+import sympy
+from mpmath import mp, mpf
+
+from paper_checks.casp.candidates import RANKED
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.exact import entropy, expectation
+from paper_checks.simulated import drawn, estimate
+
+
+def distinct(p, K):
+    """Proposition 3's formula."""
+    return sum(1 - (1 - q) ** K for q in p)
+
+
+def distinct_by_recursion(p, K):
+    """The expected number of new tokens, sample after sample: sum over k of sum p (1 - p)^k."""
+    return sum(q * (1 - q) ** k for k in range(K) for q in p)
+
+
+def sampled_distinct(p, K):
+    """Distinct tokens in groups that the simulator draws."""
+    groups = drawn(p, K)
+    return estimate(np.sum([np.any(groups == v, axis=1) for v in range(len(p))], axis=0).astype(float))
+
+
+@claim(
+    "casp:prop-3",
+    where="Section 3.2, Proposition 3; Appendix B.2, Eqs. 21-24",
+    says="Among K samples the expected number of distinct tokens is the sum over tokens of 1 - (1 - p_v)^K.",
+    formula=r"\mathbb{E}[|\{\tilde y_1,\ldots,\tilde y_K\}|]=\sum_{v}\left(1-(1-p_v)^K\right)",
+    refuted_by="a policy and K at which the mean over all groups differs",
+    reading="K independent samples from one state, as stated.",
+    statement=distinct,
+    planted={"p^K": lambda p, K: sum(1 - q**K for q in p), "K - 1": lambda p, K: distinct(p, K - 1)},
+)
+def distinct_tokens(statement):
+    """Enumerate all groups, derive by the next sample being new, and draw."""
+    p = sympy.symbols("p")
+    yield from equals(
+        statement,
+        grid(p=RANKED[:5], K=[1, 2, 3, 6]),
+        derived=distinct_by_recursion,
+        enumerated=lambda p, K: expectation(p, K, lambda counts: sum(count > 0 for count in counts)),
+        symbolic_points=[{"p": (p, 1 - p), "K": K} for K in range(1, 6)],
+        sampled=sampled_distinct,
+        sampled_points=[{"p": RANKED[4], "K": 6}],
+    )
+
+
+def concentrated(step, size):
+    """A policy of ``size`` candidates whose rank 1 holds 1 - step."""
+    return [1 - step] + [step / (size - 1)] * (size - 1)
+
+
+@claim(
+    "casp:prop-3-limit",
+    where="Section 3.2, Proposition 3; Appendix B.2, Eq. 25",
+    says="As the rank-1 probability goes to 1, the expected number of distinct tokens goes to 1 for any fixed K.",
+    refuted_by="a K at which the number minus 1 does not vanish with 1 - p_1",
+    reading="K fixed before the limit, as stated. It is not uniform in K: for fixed p_1 < 1 the number grows to the "
+    "size of the support (casp:abstract-budget).",
+    statement=mpf(1),
+    planted={"2": mpf(2)},
+)
+def distinct_limit(statement):
+    """The exact number along policies that concentrate."""
+    yield from vanishes(
+        lambda step, size, K: distinct(concentrated(step, size), K) - statement,
+        grid(size=[2, 5], K=[2, 16, 256]),
+        order=0.9,
+        steps=("1e-6", "1e-8", "1e-10", "1e-12"),
+    )
+
+
+@claim(
+    "casp:eq-25",
+    where="Appendix B.2, Eq. 25",
+    says="The tokens below rank 1 contribute at most K (1 - p_1) to the expected number of distinct tokens.",
+    formula=r"\sum_{v\neq v^{(1)}}\left(1-(1-p_v)^K\right)\le K(1-p_{v^{(1)}})",
+    refuted_by="a policy and K at which they contribute more",
+    reading="As printed.",
+    statement=lambda share, p, K: share <= K * (1 - p[0]),
+    planted={"without K": lambda share, p, K: share <= 1 - p[0]},
+)
+def union_bound(statement):
+    """The exact contribution, from the enumerated groups."""
+    yield from satisfies(
+        statement,
+        grid(p=RANKED[:5], K=[1, 2, 3, 6]),
+        lambda p, K: expectation(p, K, lambda counts: sum(count > 0 for count in counts[1:])),
+    )
+
+
+@claim(
+    "casp:abstract-budget",
+    where="Abstract; Section 6",
+    says="Concentration on rank 1 leaves one distinct response regardless of the sampling budget K.",
+    refuted_by="a policy whose rank 1 holds .99 or more and a K at which 1.5 or more distinct tokens are expected",
+    reading="'Regardless of K' as one statement for a given concentrated policy and all budgets. On the proposition's "
+    "own reading, for each fixed K in the limit, it would hold; but then a finite budget decides: at p_1 = .99 the "
+    "paper's K = 1024 finds every candidate of .004 or more, as in Table 7.",
+    statement=lambda expected, rest, K: expected < F(3, 2),
+    condition=Amended(
+        "K is small beside 1 / (1 - p_1): K (1 - p_1) <= 1/2",
+        lambda expected, rest, K: expected < F(3, 2) if K * rest <= F(1, 2) else None,
+    ),
+    planted={"two": lambda expected, rest, K: expected >= 2},
+)
+def any_budget(statement):
+    """Expected distinct tokens with 1 - p_1 shared by ten candidates."""
+    yield from satisfies(
+        statement,
+        grid(rest=[F(1, 100), F(1, 1000)], K=[8, 32, 256, 1024]),
+        lambda rest, K: distinct([1 - rest] + [rest / 10] * 10, K),
+    )
+
+
+def distinct_responses(step, states, concentrating, K):
+    """Expected distinct responses of ``states`` tokens; at the first ``concentrating`` states rank 1 holds 1 - step."""
+    policies = [(1 - step, step) if t < concentrating else (mpf(1) / 2, mpf(1) / 2) for t in range(states)]
+    return distinct([mp.fprod(response) for response in itertools.product(*policies)], K)
+
+
+@claim(
+    "casp:abstract-responses",
+    where="Abstract; Section 3.2",
+    says="As probability concentrates on the rank-1 candidate, the expected number of distinct responses goes to 1.",
+    refuted_by="a policy over responses at which a state concentrates and the number does not go to 1",
+    reading="'We formally show'; Proposition 3 counts next tokens at one state, the abstract responses. A state that "
+    "concentrates leaves the diversity of every other state. On the reading that all states concentrate, it would "
+    "hold, by the proposition on responses, for fixed K and length.",
+    statement=lambda states, concentrating: mpf(1),
+    condition=Amended(
+        "every state concentrates (fixed K and length)",
+        lambda states, concentrating: mpf(1) if concentrating == states else None,
+    ),
+    planted={"2": lambda states, concentrating: mpf(2)},
+)
+def responses(statement):
+    """All responses enumerated, along policies that concentrate."""
+
+    def error(step, states, concentrating):
+        stated = statement(states, concentrating)
+        return None if stated is None else distinct_responses(step, states, concentrating, 8) - stated
+
+    yield from vanishes(
+        error,
+        grid(lambda states, concentrating: concentrating <= states, states=[1, 2, 4], concentrating=[1, 2, 4]),
+        order=0.9,
+        method="enumerated",
+    )
+
+
+def mean_log(policies, rank):
+    """Eq. 2 over states visited equally often: the mean log-probability of a rank."""
+    return mp.fsum(mp.log(number(p[rank])) for p in policies) / len(policies)
+
+
+@claim(
+    "casp:eq-2-sample",
+    where="Section 3.3, Eq. 2 and Figure 3",
+    says="The closer the sampled tokens' mean log-probability is to rank 1's, the more often they are rank 1.",
+    refuted_by="two policies of which the one with the smaller gap draws rank 1 less often",
+    reading="The gap of Lambda(1) and Lambda-sample in expectation is H + log p_1. A flat policy has no gap either, "
+    "while the sampled token is rank 1 once in V. On the reading that Lambda(1) itself rises, as in Figure 3, it "
+    "would hold: one state's exp(Lambda(1)) is that very share.",
+    statement=lambda pairs, one, other: pairs[0][1] > pairs[1][1] if pairs[0][0] < pairs[1][0] else None,
+    condition=Amended(
+        "Lambda(1) rises while the gap closes",
+        lambda pairs, one, other: (
+            pairs[0][1] > pairs[1][1] if pairs[0][0] < pairs[1][0] and one[0] > other[0] else None
+        ),
+    ),
+    planted={"the other way": lambda pairs, one, other: pairs[0][0] > pairs[1][0]},
+)
+def sample_gap(statement):
+    """The gap E[log p_1 - log p_y] and the share of rank 1, for pairs of policies."""
+
+    def measured(p):
+        return entropy(p) + mp.log(number(p[0])), number(p[0])
+
+    yield from satisfies(
+        statement,
+        grid(one=[(F(1, 2), F(1, 2)), (F(99, 100), F(1, 100))], other=[(F(9, 10), F(1, 10)), RANKED[0]]),
+        lambda one, other: (measured(one), measured(other)),
+    )
+
+
+MIXTURES = [
+    (RANKED[0],),
+    (RANKED[3], RANKED[1]),
+    ((F(99, 100), F(1, 200), F(1, 200)), (F(999, 1000), F(1, 2000), F(1, 2000))),
+    ((1 - F(1, 10**6), F(1, 2 * 10**6), F(1, 2 * 10**6)), (F(1, 2), F(49, 100), F(1, 100))),
+]
+
+
+@claim(
+    "casp:app-d-1-top-1",
+    where="Appendix D.1",
+    says="Lambda(1) near 0 means that nearly all probability lies on rank 1: on average at most -Lambda(1) lies below.",
+    refuted_by="states over which the mean of 1 - p_1 exceeds -Lambda(1)",
+    reading="A mean of logs need not speak for a mean of probabilities; here convexity is on the paper's side.",
+    statement=lambda pair, policies: pair[1] <= -pair[0],
+    planted={"half of it": lambda pair, policies: pair[1] <= -pair[0] / 2},
+)
+def rank_one_log(statement):
+    """Both averages over mixtures of states."""
+    yield from satisfies(
+        statement,
+        grid(policies=MIXTURES),
+        lambda policies: (mean_log(policies, 0), sum(number(1 - p[0]) for p in policies) / len(policies)),
+    )
+
+
+@claim(
+    "casp:app-d-2-top-3",
+    where="Appendix D.2; Figure 9",
+    says="A rank-3 probability below .05 indicates that the top 3 hold most of the probability.",
+    refuted_by="a policy with p_3 < .05 whose top 3 hold less than half",
+    reading="'This sharp decay from rank 1 to rank 3 indicates that most of the relevant mass is captured.' p_3 bounds "
+    "each later candidate, not their sum: 100K candidates follow. On the reading that Figure 9's high rank-1 bins "
+    "carry the conclusion, it would hold, and rank 3 adds nothing.",
+    statement=lambda captured, top: captured > F(1, 2) if top[2] < F(1, 20) else None,
+    condition=Amended("p_1 > 1/2", lambda captured, top: captured > F(1, 2) if top[0] > F(1, 2) else None),
+    planted={"never": lambda captured, top: captured < F(1, 2)},
+)
+def top_three(statement):
+    """The top-3 mass; what is left may lie on 20 more candidates none of which outranks the third."""
+    yield from satisfies(
+        statement,
+        grid(lambda top: 20 * top[2] >= 1 - sum(top), top=[RANKED[4][:3], (F(1, 5), F(1, 10), F(1, 25))]),
+        sum_of_ranks,
+    )
+
+
+def sum_of_ranks(top):
+    """The mass of the stated ranks."""
+    return sum(top)
+
+
+LONG_TAIL = (F(47, 50), *[F(1, 200)] * 12)
+
+
+def shown_candidates(p):
+    """How many candidates, from rank 1 down, reach a cumulative probability of .95."""
+    return next(count for count in range(1, len(p) + 1) if sum(p[:count]) >= F(19, 20))
+
+
+@claim(
+    "casp:app-g",
+    where="Appendix G; Figures 11-16",
+    says="Fewer candidates up to a cumulative probability of .95 mean a stronger local concentration.",
+    refuted_by="two policies of which the one with fewer such candidates has the smaller p_1 and the larger entropy",
+    reading="Concentration by rank-1 probability or by entropy: the counterexample is ordered against the count by "
+    "both. On the reading that the count is itself the concentration meant, nothing is left to test; one candidate "
+    "alone does mean p_1 >= .95.",
+    statement=lambda pair, one, other: (
+        pair[0][1] > pair[1][1] or pair[0][2] < pair[1][2] if pair[0][0] < pair[1][0] else None
+    ),
+    condition=Amended(
+        "the one shows a single candidate and the other more",
+        lambda pair, one, other: pair[0][1] > pair[1][1] if pair[0][0] == 1 < pair[1][0] else None,
+    ),
+    planted={"fewer, flatter": lambda pair, one, other: pair[0][1] < pair[1][1] if pair[0][0] < pair[1][0] else None},
+)
+def candidate_matrix(statement):
+    """The count, p_1 and the entropy of pairs of policies."""
+
+    def measured(p):
+        return shown_candidates(p), number(p[0]), entropy(p)
+
+    yield from satisfies(
+        statement,
+        grid(
+            one=[RANKED[0], (F(1, 2), F(23, 50), F(1, 25)), (F(24, 25), F(1, 25))],
+            other=[RANKED[1], LONG_TAIL],
+        ),
+        lambda one, other: (measured(one), measured(other)),
+    )
+
+
+@claim(
+    "casp:figure-4-c",
+    where="Figure 4(c); Section 4.3",
+    says="Two distributions of equal entropy can differ sharply in their rank-1 probability.",
+    refuted_by="the stated pair having different entropies or equal rank-1 probabilities",
+    reading="The figure's numbers are not in the text; a pair of 2 bits each is given here.",
+    statement=((F(1, 4),) * 4, (F(1, 2), *[F(1, 8)] * 4)),
+    planted={"unequal entropies": ((F(1, 4),) * 4, (F(1, 2), F(1, 2))), "one rank 1": ((F(1, 4),) * 4, (F(1, 4),) * 4)},
+)
+def equal_entropies(statement):
+    """The entropies and the rank-1 probabilities of the pair."""
+    one, other = statement
+    yield from satisfies(
+        lambda gaps, pair: gaps[0] < mpf("1e-40") and gaps[1] >= F(1, 4),
+        [{"pair": statement}],
+        lambda pair: (abs(entropy(one) - entropy(other)), abs(one[0] - other[0])),
+    )

@@ -1,0 +1,222 @@
+"""Where CaSP's positive updates lead on average: which candidates gain, and where the policy comes to rest."""
+
+from fractions import Fraction as F
+
+from mpmath import mp, mpf
+
+from paper_checks.casp.candidates import RANKED, average, collision, mass_change, one_hot
+from paper_checks.casp.smoothing import smoothed_score
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, number, satisfies
+from paper_checks.exact import logits, softmax
+from paper_checks.simulated import estimate, simulated_step
+from simlab.surrogates import surrogate
+
+ALPHA = F(1, 2)
+TOP = grid(lambda p, n: n < len(p), p=RANKED, n=(2, 3))
+# A rollout of one token lies at its own quantile: the gate must be opened for it.
+OPEN_GATE = surrogate("casp", alpha=float(ALPHA), candidates=3, quantile=0.0)
+
+
+def sampled_change(p, n):
+    """The mean logit change by the simulator's CaSP on one rollout, N = 3, every candidate correct."""
+    steps = simulated_step(p, (True,) * len(p), 1, "psr", surrogate=OPEN_GATE)
+    return tuple(estimate(steps.logit_change[:, v]) for v in range(len(p)))
+
+
+def expected(p, direction):
+    """The expectation over the sampled token of ``direction(p, y)``."""
+    return tuple(average(p, column) for column in zip(*(direction(p, y) for y in range(len(p))), strict=True))
+
+
+def expected_smoothing(p, n):
+    """Eq. 4's direction, expected over the sampled token, every candidate's rollouts succeeding equally often."""
+    return expected(p, lambda p, y: smoothed_score(p, y, ALPHA, n))
+
+
+def plateau_pull(p, n):
+    """By E[e_y] = p: alpha (1/N - p_v) in the top N and -alpha p_v below."""
+    return tuple(ALPHA * ((F(1, n) if v < n else 0) - q) for v, q in enumerate(p))
+
+
+def vanilla(p):
+    """The same for label smoothing over the whole vocabulary."""
+    return expected(p, lambda p, y: smoothed_score(p, y, ALPHA, len(p)))
+
+
+def top_mass(p, n):
+    """M, the probability of the top N."""
+    return sum(p[:n])
+
+
+@claim(
+    "casp:figure-4-redistribution",
+    where="Figure 4(a); Section 4.1",
+    says="On positive samples the smoothing moves probability from the rank-1 candidate to the rest of the top N.",
+    refuted_by="a policy and N at which the expected logit of rank 1 does not fall",
+    reading="Expected over the sampled token, candidates alike in success, where the plain update expects no change; "
+    "logits. CaSP is applied where entropy is high, and there p_1 < 1/N occurs: rank 1 is then raised, as it is at N "
+    "= 1 always. On the reading that the sampled token is rank 1, it would hold for its part of the update; on any "
+    "other sampled token the smoothing gives rank 1 alpha/N more than GRPO does.",
+    statement=lambda change, p, n: change[0] < 0,
+    condition=Amended("rank 1 holds more than 1/N", lambda change, p, n: change[0] < 0 if p[0] > F(1, n) else None),
+    planted={"raises rank 1": lambda change, p, n: change[0] > 0},
+)
+def redistribution(statement):
+    """Sum over the sampled token, and derive from E[e_y] = p."""
+    yield from satisfies(statement, TOP, expected_smoothing, derived=plateau_pull)
+
+
+@claim(
+    "casp:figure-5-confines",
+    where="Section 4.3, Results",
+    says="The redistribution is confined to the top N: candidates below gain no probability from it.",
+    refuted_by="a policy and N at which a candidate below rank N gains probability in expectation",
+    reading="Expected first-order change of probability, candidates alike in success. Logits below the top N do fall, "
+    "by alpha p_v, and of logits it would hold. But what a dominant rank 1 releases, the softmax shares out to all "
+    "in proportion, so that on peaked policies dead ends gain as well.",
+    statement=lambda change, p, n: all(entry <= 0 for entry in change[n:]),
+    condition=Amended(
+        "the policy is not peaked: sum p^2 <= M/N, M the top-N mass",
+        lambda change, p, n: all(entry <= 0 for entry in change[n:]) if collision(p) <= top_mass(p, n) / n else None,
+    ),
+    planted={"rank 1 gains": lambda change, p, n: change[0] > 0},
+)
+def confined(statement):
+    """The exact first-order change of the probabilities; derived: -alpha p_v (p_v + M/N - sum p^2) below the top N."""
+
+    def by_formula(p, n):
+        pull = [(F(1, n) if v < n else F(0)) - q for v, q in enumerate(p)]
+        return [ALPHA * q * (own - top_mass(p, n) / n + collision(p)) for q, own in zip(p, pull, strict=True)]
+
+    yield from satisfies(statement, TOP, lambda p, n: mass_change(p, expected_smoothing(p, n)), derived=by_formula)
+
+
+@claim(
+    "casp:label-smoothing",
+    where="Section 4.1, before Eq. 4",
+    says="Vanilla label smoothing raises the logits of unlikely candidates, the top-N variant does not.",
+    refuted_by="a policy with a candidate below 1/V and below rank N that vanilla smoothing lowers or CaSP raises",
+    reading="Expected over the sampled token, candidates alike in success. 'Can allocate probability to irrelevant "
+    "candidates' is read as raising the least likely candidate. Of probability see casp:figure-5-confines.",
+    statement=lambda pair, p, n: pair[0] > 0 > pair[1],
+    planted={"the other way": lambda pair, p, n: pair[1] > 0 > pair[0], "both raise": lambda pair, p, n: min(pair) > 0},
+)
+def label_smoothing(statement):
+    """The expected logit change of the last rank by either."""
+    yield from satisfies(statement, TOP, lambda p, n: (vanilla(p)[-1], expected_smoothing(p, n)[-1]))
+
+
+def resting_policy(correct, n, alpha):
+    """The policy over N candidates at rest under the expected positive update; the first ``correct`` ones succeed."""
+    scores = logits([F(2 * (n - v), n * (n + 1)) for v in range(n)])
+    for _ in range(300):
+        p = softmax(scores)
+        succeeding = p[:correct] + [mpf(0)] * (n - correct)
+        total = mp.fsum(succeeding)
+        for v in range(n):
+            scores[v] += 4 * ((1 - number(alpha)) * succeeding[v] + total * (number(alpha) / n - p[v]))
+    return tuple(softmax(scores))
+
+
+REST = grid(lambda n, correct, alpha: correct <= n, n=[2, 3], correct=[1, 2, 3], alpha=[ALPHA])
+
+
+@claim(
+    "casp:figure-4-plateau",
+    where="Section 4.1, end; Figure 4(a)",
+    says="Optimising with gamma+ forms a plateau over the top N rather than a sharp peak.",
+    refuted_by="success of the candidates for which the policy at rest is not uniform over the top N",
+    reading="The plateau is read as equal probabilities at rest under positive updates. If only one candidate succeeds "
+    "the rest is Eq. 4's target itself: at alpha .01 and N 3 that is .9933 against .0033 each, a peak of 298 : 1, "
+    "log .0033 = -5.7. On the reading that alpha/N each is plateau enough, it would hold; it does for candidates that "
+    "succeed alike.",
+    statement=lambda correct, n, alpha: (F(1, n),) * n,
+    condition=Amended(
+        "all top-N candidates succeed equally often",
+        lambda correct, n, alpha: (F(1, n),) * n if correct == n else None,
+    ),
+    planted={"all on rank 1": lambda correct, n, alpha: tuple(one_hot(range(n), 0))},
+)
+def plateau(statement):
+    """Ascend along the exact expected update until it rests, in 50 digits."""
+    yield from equals(statement, REST, enumerated=resting_policy, tolerance=mpf("1e-12"))
+
+
+@claim(
+    "casp:eq-4-floor",
+    where="Section 3.3 (desideratum); Section 4.1, Eq. 4",
+    says="Positive updates come to rest with every top-N candidate at a probability of at least alpha/N, even where "
+    "another candidate alone is reinforced.",
+    refuted_by="success of the candidates for which a top-N candidate rests below alpha/N",
+    reading="The quantitative form of 'preserving non-negligible probability mass on the top-N candidates'. With the "
+    "paper's settings alpha/N is .0033 (mathematics), .0017 (logic) and .017 (code), each in the lowest bin of "
+    "Figure 9 (below .05). Positive updates alone and an open gate; negative updates lower failing candidates further.",
+    statement=lambda rest, correct, n, alpha: min(rest[:n]) >= number(alpha) / n - mpf("1e-12"),
+    planted={
+        "1/N": lambda rest, correct, n, alpha: min(rest[:n]) >= mpf(1) / n - mpf("1e-12"),
+        "twice that": lambda rest, correct, n, alpha: min(rest[:n]) >= 2 * number(alpha) / n - mpf("1e-12"),
+    },
+)
+def floor(statement):
+    """The policy at rest, as for the plateau."""
+    yield from satisfies(statement, REST, resting_policy, method="numerical")
+
+
+def proportional_smoothing(p, n):
+    """Appendix F.3's direction with shares p_v / M, expected over the sampled token."""
+    shares = [q / top_mass(p, n) if v < n else F(0) for v, q in enumerate(p)]
+    return expected(
+        p,
+        lambda p, y: [(1 - ALPHA) * e + ALPHA * s - q for e, s, q in zip(one_hot(p, y), shares, p, strict=True)],
+    )
+
+
+def spread(p, n):
+    """What uniform shares expect: the gap of the logits of ranks 1 and 2 narrows."""
+    return ALPHA * (p[1] - p[0])
+
+
+@claim(
+    "casp:app-f.3",
+    where="Appendix F.3, Table 6",
+    says="Smoothing in proportion to probability over the top N also flattens: the log-odds of rank 1 to rank 2 fall.",
+    refuted_by="a policy at which the expected log-odds of rank 1 to rank 2 do not fall",
+    reading="'Allocating mass among plausible alternatives', which 'reinforces our core motivation'. Expected over the "
+    "sampled token, candidates alike in success: alpha p_v (1/M - 1) in the top N, so rank 1 gains most, and nothing "
+    "moves at M = 1. It takes from what lies below rank N and keeps no floor: if only one candidate succeeds, rest is "
+    "at probability 1. On one sample below rank 1 it does take from the sampled token, and there it would hold.",
+    statement=lambda odds, p, n: odds < 0,
+    correction=Amended(
+        "the log-odds rise by alpha (1/M - 1) (p_1 - p_2), and stand still at M = 1; only uniform shares narrow them",
+        lambda odds, p, n: odds == ALPHA * (1 / top_mass(p, n) - 1) * (p[0] - p[1]) and spread(p, n) < 0,
+    ),
+    planted={"stand still": lambda odds, p, n: odds == 0},
+)
+def proportional(statement):
+    """Sum over the sampled token."""
+    yield from satisfies(statement, TOP, lambda p, n: proportional_smoothing(p, n)[0] - proportional_smoothing(p, n)[1])
+
+
+@claim(
+    "casp:eq-4-expected",
+    where="Section 4.1, Eq. 4, with Observation 1",
+    says="Where candidates are alike in success, the smoothing pulls the policy to the uniform one over the top N.",
+    refuted_by="a policy at which the expected logit change is not alpha (uniform over the top N - policy)",
+    reading="What 'smoothing reinforcement across plausible alternatives' comes to in expectation. At candidates that "
+    "differ in success alpha weighs against GRPO's own pull (1 - alpha) p_v (r_v - mean r).",
+    statement=plateau_pull,
+    planted={
+        "the top N alone": lambda p, n: tuple(ALPHA * (F(1, n) - q) if v < n else 0 for v, q in enumerate(p)),
+        "in proportion": proportional_smoothing,
+    },
+)
+def pull(statement):
+    """Sum over the sampled token, and the simulator's own CaSP step."""
+    yield from equals(
+        statement,
+        TOP,
+        enumerated=expected_smoothing,
+        sampled=sampled_change,
+        sampled_points=[{"p": RANKED[5], "n": 3}],
+    )

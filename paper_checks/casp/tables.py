@@ -1,0 +1,292 @@
+"""Tables 1 to 7: their arithmetic, the figures quoted from them, and numbers printed twice."""
+
+from math import sqrt
+
+from paper_checks.casp.printed import (
+    ABLATIONS,
+    CODE,
+    COLUMNS,
+    CURVES,
+    LLAMA_3B,
+    MATH_7B,
+    QWEN_32B,
+    SHARES,
+    TEMPERATURES,
+    edited,
+)
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import Printed, arithmetic, grid, satisfies
+
+ROUNDING = 0.05  # of a number printed with one decimal
+TABLE_1 = {"Math-7B": MATH_7B, "32B": QWEN_32B, "Llama": LLAMA_3B}
+METRICS = ("pass@1", "pass@K")
+PROBLEMS = {"AIME24": 30, "AIME25": 30, "AMC23": 40, "MATH500": 500, "Minerva": 272, "Olympiad": 675}
+SAMPLES = {name: 300 if name.startswith(("AIME", "AMC")) else 256 for name in PROBLEMS}  # Appendix E.2
+
+
+def averages(tables):
+    """Each row's average beside its six entries'."""
+    yield from arithmetic(
+        Printed(f"{label} {name} {metric}", pairs[-1][place], sum(pair[place] for pair in pairs[:-1]) / 6, 2 * ROUNDING)
+        for label, table in tables.items()
+        for name, pairs in table.items()
+        if name != "difference"
+        for place, metric in enumerate(METRICS)
+    )
+
+
+def enter_averages(number, tables, *, finding, **amended):
+    """The claim that a table's averages are those of its rows."""
+    wrong = {label: edited(table, next(iter(table)), "Avg.", (1.0, 1.0)) for label, table in tables.items()}
+    claim(
+        f"casp:table-{number}-averages",
+        where=f"Table {number}",
+        says=f"The averages of Table {number} are the means of the six benchmarks.",
+        refuted_by="an average off by more than rounding (0.05 of the entries and 0.05 of itself) can explain",
+        reading=f"Unweighted means, as nearly all rows confirm; a mean weighted by problems fits none. {finding}",
+        statement=tables,
+        planted={"a wrong average": wrong},
+        **amended,
+    )(averages)
+
+
+enter_averages(
+    1,
+    TABLE_1,
+    finding="Llama GRPO's pass@1 entries average 22.8, not 23.3; the six differences average 1.2, not the printed 0.7.",
+    correction=Amended(
+        "Llama GRPO averages 22.8 at pass@1, so that CaSP gains 1.2",
+        TABLE_1 | {"Llama": edited(LLAMA_3B, "GRPO", "Avg.", (22.8, 69.5))},
+    ),
+)
+enter_averages(
+    4,
+    {"ablation": ABLATIONS},
+    finding="Without gamma- the pass@1 entries average 42.65, not 42.8.",
+    correction=Amended(
+        "42.7 without gamma-",
+        {"ablation": edited(ABLATIONS, "without gamma-", "Avg.", (42.7, 78.9))},
+    ),
+)
+enter_averages(
+    5,
+    {"temperature": TEMPERATURES},
+    finding="The base model's AIME24 at 0.8, 26.2 / 75.5, is GRPO's at 1.0 over again; its averages imply 11.1 / 65.5.",
+    slip=Amended(
+        "11.1 / 65.5 for the base model's AIME24 at 0.8, and an average of 76.5 for GRPO's pass@256 at 1.0",
+        {
+            "temperature": edited(
+                edited(TEMPERATURES, "Base Model 0.8", "AIME24", (11.1, 65.5)), "GRPO 1.0", "Avg.", (41.3, 76.5)
+            )
+        },
+    ),
+)
+enter_averages(6, {"shares": SHARES}, finding="All four rows agree.")
+
+
+@claim(
+    "casp:table-1-differences",
+    where="Table 1, rows Delta(CaSP - GRPO)",
+    says="The rows of differences are CaSP's entries less GRPO's.",
+    refuted_by="a difference that is not that of the printed entries",
+    reading="For Qwen2.5-32B CaSP is the row with alpha .05. The Llama average of +0.7 is the difference of the "
+    "printed averages, one of which is wrong (casp:table-1-averages).",
+    statement=TABLE_1,
+    planted={"a gain too many": TABLE_1 | {"Llama": edited(LLAMA_3B, "difference", "AIME24", (1.1, 0.5))}},
+)
+def differences(statement):
+    """Subtract the printed rows."""
+    yield from arithmetic(
+        Printed(f"{label} {COLUMNS[column]} {METRICS[place]}", pair[place], best[place] - base[place], 1e-6)
+        for label, table in statement.items()
+        for best_row in [table.get("CaSP") or table["CaSP (alpha 0.05)"]]
+        for column, (pair, best, base) in enumerate(zip(table["difference"], best_row, table["GRPO"], strict=True))
+        for place in (0, 1)
+    )
+
+
+def sampling_slack(one, other, column, samples):
+    """Four standard errors of the difference of two pass@1 of one model, problems fixed, and rounding."""
+    rate = (one + other) / 200
+    variance = rate * (1 - rate) / PROBLEMS[column]  # the most that rollouts of problems of this mean can have
+    return 400 * sqrt(variance * (1 / SAMPLES[column] + 1 / samples)) + 2 * ROUNDING
+
+
+@claim(
+    "casp:table-1-repeats",
+    where="Table 1 beside Table 5 (temperature 0.6) and Table 7 (K = 1)",
+    says="The pass@1 of the same models at the same temperature are the same in Tables 1, 5 and 7, up to sampling.",
+    refuted_by="two printed pass@1 that differ by more than four standard errors of the sampling",
+    reading="Evaluation at temperature 0.6 and top-p 0.95 with the sample sizes of Appendix E.2, at least 1024 for "
+    "Table 7; the standard error is the largest possible one. The base model agrees in all. On the reading that "
+    "Tables 5 and 7 show other training runs, the two can differ; the paper does not say so. At pass@256 CaSP's "
+    "AIME24 is 78.0, 84.0 and 76.5.",
+    statement=(MATH_7B, TEMPERATURES, CURVES),
+    planted={"base apart": (edited(MATH_7B, "Base Model", "AIME24", (19.0, 66.0)), TEMPERATURES, CURVES)},
+)
+def repeats(statement):
+    """Compare pass@1, with the slack of sampling."""
+    first, temperatures, curves = statement
+    models = ("Base Model", "GRPO", "CaSP")
+    table_5 = [
+        Printed(
+            f"{model} {column}, Table 5",
+            temperatures[f"{model} 0.6"][place][0],
+            first[model][place][0],
+            sampling_slack(temperatures[f"{model} 0.6"][place][0], first[model][place][0], column, SAMPLES[column]),
+        )
+        for model in models
+        for place, column in enumerate(PROBLEMS)
+    ]
+    table_7 = [
+        Printed(
+            f"{model} {column}, Table 7",
+            curves[column, model.removesuffix(" Model")][0],
+            first[model][place][0],
+            sampling_slack(curves[column, model.removesuffix(" Model")][0], first[model][place][0], column, 1024),
+        )
+        for model in models
+        for place, column in enumerate(("AIME24", "AIME25"))
+    ]
+    yield from arithmetic(table_5 + table_7)
+
+
+@claim(
+    "casp:app-e-2-resolution",
+    where="Appendix E.2 with Tables 1, 4, 5 and 6",
+    says="With n = 256 samples pass@256 is the share of problems solved at all, a multiple of one problem.",
+    refuted_by="a printed pass@256 of MATH500, Minerva or OlympiadBench that no number of problems rounds to",
+    reading="500, 272 and 675 problems; for n = K the unbiased estimator is 'any solved', with no averaging. AIME "
+    "and AMC have n = 300 and are left out. The test has power: an arbitrary decimal of MATH500 would fail half the "
+    "time.",
+    statement={"1": MATH_7B, "4": ABLATIONS, "5": TEMPERATURES, "6": SHARES},
+    planted={"half a problem": {"1": edited(MATH_7B, "CaSP", "MATH500", (77.6, 96.7))}},
+)
+def resolution(statement):
+    """The nearest share of a whole number of problems."""
+
+    def nearest(value, column):
+        return 100 * round(value / 100 * PROBLEMS[column]) / PROBLEMS[column]
+
+    yield from arithmetic(
+        Printed(f"Table {label}, {name}, {column}", pair[1], nearest(pair[1], column), ROUNDING)
+        for label, table in statement.items()
+        for name, pairs in table.items()
+        if name != "difference"
+        for column in ("MATH500", "Minerva", "Olympiad")
+        for pair in [pairs[COLUMNS.index(column)]]
+    )
+
+
+def average(table, name, place):
+    """The printed average of a row."""
+    return table[name][-1][place]
+
+
+@claim(
+    "casp:section-5.2-figures",
+    where="Section 5.2",
+    says="The gains and scores quoted in Section 5.2 are those of Table 1.",
+    refuted_by="a quoted number that the printed table does not give",
+    reading="Differences of printed averages, in points, which the text calls percent. The gain over GRPO at pass@1 on "
+    "Llama is not quoted; it would inherit the wrong average.",
+    statement={
+        "7B base pass@1": 17.6, "7B base pass@256": 4.1, "Llama base pass@1": 9.8, "Llama base pass@256": 1.9,
+        "32B base pass@1": 19.6, "32B base pass@128": 0.6, "7B GRPO pass@256": 4.4, "Llama GRPO pass@256": 1.3,
+        "32B GRPO pass@128": 4.9,
+    },
+    planted={"the alpha .01 row": {"32B base pass@1": 18.7}},
+)  # fmt: skip
+def quoted_in_math(statement):
+    """Subtract printed averages."""
+    tables = {"7B": (MATH_7B, "CaSP"), "Llama": (LLAMA_3B, "CaSP"), "32B": (QWEN_32B, "CaSP (alpha 0.05)")}
+
+    def gain(label):
+        model, reference, metric = label.split()
+        table, best = tables[model]
+        place = int(metric != "pass@1")
+        return average(table, best, place) - average(table, "Base Model" if reference == "base" else "GRPO", place)
+
+    yield from arithmetic(Printed(label, value, gain(label), 1e-6) for label, value in statement.items())
+
+
+@claim(
+    "casp:section-5.2-pass-256",
+    where="Section 5.2",
+    says="Neither Entropy-Adv nor training on forking tokens improves pass@256 over GRPO.",
+    refuted_by="one of them having a larger printed average than GRPO's 76.1",
+    reading="Printed averages on Qwen2.5-Math-7B. On the reading that 0.7 points are no improvement, it would hold; "
+    "but the text counts 0.6 (32B against the base model) as one.",
+    statement=lambda gains, method: gains <= 1e-9,
+    correction=Amended(
+        "Entropy-Adv does not (76.1); forking tokens improve it by 0.7 (76.8)",
+        lambda gains, method: gains <= 1e-9 if method == "Entropy-Adv" else abs(gains - 0.7) < 1e-6,
+    ),
+    planted={"both do": lambda gains, method: gains > 1e-9},
+)
+def no_gain(statement):
+    """Subtract GRPO's printed average."""
+    yield from satisfies(
+        statement,
+        grid(method=["forking tokens", "Entropy-Adv"]),
+        lambda method: average(MATH_7B, f"GRPO w/ {method}", 1) - average(MATH_7B, "GRPO", 1),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:section-5.2-outperforms",
+    where="Section 5.2",
+    says="CaSP outperforms KL-Cov, Entropy-Adv, forking tokens and P@k T. on every backbone, benchmark and K.",
+    refuted_by="a benchmark and K at which one of them has a larger printed score",
+    reading="'Consistently outperforms them across all backbones and K', taken benchmark by benchmark on the one "
+    "backbone they were run on, so that 'all backbones' rests on one. On averages, which the text goes on to quote, "
+    "it holds.",
+    statement=lambda lead, method, column, place: lead > 0,
+    condition=Amended(
+        "averages over the six benchmarks, Qwen2.5-Math-7B",
+        lambda lead, method, column, place: lead > 0 if column == "Avg." else None,
+    ),
+    planted={"nowhere": lambda lead, method, column, place: lead < 0},
+)
+def outperforms(statement):
+    """Subtract printed scores."""
+    names = ["KL-Cov", "P@k T.", "GRPO w/ Entropy-Adv", "GRPO w/ forking tokens"]
+    yield from satisfies(
+        statement,
+        grid(method=names, column=list(COLUMNS), place=[0, 1]),
+        lambda method, column, place: (
+            MATH_7B["CaSP"][COLUMNS.index(column)][place] - MATH_7B[method][COLUMNS.index(column)][place]
+        ),
+        method="arithmetic",
+    )
+
+
+@claim(
+    "casp:section-5.3-figures",
+    where="Section 5.3",
+    says="The gains and losses quoted in Section 5.3 are those of Tables 2 and 3.",
+    refuted_by="a quoted number that the printed tables do not give",
+    reading="Differences in points. For code the text says pass@1 where Table 3 has Avg@16, its estimate.",
+    statement=(31.5, 26.4, 6.5, 11.5, 16.0, -2.1, -7.4, -11.4, 5.17, 7.17, 2.1, 1.07),
+    planted={"one digit": (31.5, 26.4, 6.5, 11.5, 16.0, -2.1, -7.4, -11.4, 5.17, 7.17, 2.1, 1.7)},
+)
+def quoted_in_logic_and_code(statement):
+    """Subtract printed scores, in the order in which the text quotes them."""
+
+    def curve(data, one, other, place):
+        return CURVES[data, one][place] - CURVES[data, other][place]
+
+    computed = (
+        curve("Synlogic", "CaSP", "Base", 0),
+        curve("Synlogic", "CaSP", "Base", -1),
+        curve("Synlogic", "CaSP", "GRPO", -1),
+        curve("Synlogic", "CaSP", "PSR", -1),
+        curve("BBH", "CaSP", "Base", 0),
+        *(curve("BBH", method, "Base", -1) for method in ("CaSP", "GRPO", "PSR")),
+        *(CODE["CaSP"][place] - CODE[reference][place] for reference in ("Base", "GRPO") for place in (0, 1)),
+    )
+    yield from arithmetic(
+        Printed(f"figure {place + 1}", value, found, 1e-6)
+        for place, (value, found) in enumerate(zip(statement, computed, strict=True))
+    )

@@ -1,0 +1,152 @@
+"""Section 4.3 and Appendix 14: the noise of a weighted update, effective sample size and the weight that is best."""
+
+from fractions import Fraction
+
+from mpmath import mp, mpf
+
+from paper_checks.claim import Amended, claim
+from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.fade.variance_common import (
+    power_weight,
+    printed_relative_variance,
+    raw_variance,
+    update_variance,
+)
+
+# 1/G for groups of 128 and 256.
+GROUPS = ("0.0078125", "0.00390625")
+PROMPTS = grid(alpha=[1, 2], p=[Fraction(1, 4), Fraction(1, 2), Fraction(3, 5)], signal=[Fraction(1, 2), 2])
+
+
+def noise_of_updates(truth):
+    """A check: a printed noise is that of the update, up to an error of order 1/G^2."""
+
+    def decide(statement):
+        """Sum over all groups of 128 and 256: variance given the successes, plus variance of the mean given them."""
+
+        def error(step, alpha, p, signal):
+            return truth(alpha, p, 1 / step, signal) - statement(mpf(alpha), number(p), 1 / step, number(signal))
+
+        yield from vanishes(error, PROMPTS, order=2, steps=GROUPS, method="enumerated")
+
+    return decide
+
+
+def raw(p, group_size):
+    """v0 = 1 / (G p (1 - p)), for scores of variance 1."""
+    return 1 / (group_size * p * (1 - p))
+
+
+claim(
+    "fade:app-14-penalty",
+    where="Appendix 14, after Eq. 31",
+    says="Estimating the weight adds Var(w)/w^2 (s^2 + v) to the noise v of a prompt's update.",
+    formula=r"\frac{\mathrm{Var}(w)}{w^2}(s^2+v)",
+    refuted_by="an alpha, solve rate and signal at which the error of v + penalty does not fall as 1/G^2",
+    reading="Noise per squared weight, v = v0, first order in 1/G. Eq. 9, to which the text refers, has s^2 where "
+    "this has s^2 + v; v Var(w)/w^2 is of order 1/G^2, where both are wrong because w and g-hat share their rollouts. "
+    "For a weight from other rollouts s^2 + v would be exact and Eq. 9 an approximation.",
+    statement=lambda alpha, p, G, s: raw(p, G) + printed_relative_variance(alpha, p, G) * (s**2 + raw(p, G)),
+    planted={
+        "v alone": lambda alpha, p, G, s: raw(p, G) + printed_relative_variance(alpha, p, G) * raw(p, G),
+        "twice": lambda alpha, p, G, s: raw(p, G) + 2 * printed_relative_variance(alpha, p, G) * (s**2 + raw(p, G)),
+    },
+)(
+    noise_of_updates(
+        lambda alpha, p, size, signal: update_variance(alpha, p, size, signal) / power_weight(number(p), alpha) ** 2
+    )
+)
+
+
+@claim(
+    "fade:sec-4-3-rare-outcomes",
+    where="Section 4.3, after Eq. 9",
+    says="The raw gradient variance blows up when successes are rare.",
+    formula=r"v_0(p)\to\infty\ (p\to0)",
+    refuted_by="a group size at which 1/v0 does not tend to the stated number as p tends to 0",
+    reading="At the fixed G of training. A group without a success has no success gradient and weight zero; a mixed "
+    "group has at least one success, so the variance of its gradient is at most 1 + 1/(G - 1) score variances. What "
+    "vanishes is the number of mixed groups, not their quality. On the reading G p >> 1 throughout, v0 grows as 1/p.",
+    statement=lambda G: 0,
+    correction=Amended(
+        "given that the group is mixed, v0 tends to 1 + 1/(G - 1) score variances: that of one lone success",
+        lambda G: mpf(G - 1) / G,
+    ),
+    planted={"1/G": lambda G: mpf(1) / G},
+)
+def rare_outcomes(statement):
+    """Sum over all mixed groups as p tends to 0."""
+
+    def error(step, G):
+        return 1 / raw_variance(step, G) - statement(G)
+
+    yield from vanishes(error, grid(G=[2, 8, 16]), order=1, method="enumerated")
+
+
+@claim(
+    "fade:sec-4-3-kish",
+    where="Section 4.3, after Eq. 10",
+    says="Kish's effective sample size M (E w)^2 / E[w^2] is at most M, with equality only for a constant weight.",
+    formula=r"N_{\mathrm{eff}}=M(\mathbb{E}[w])^2/\mathbb{E}[w^2]\le M",
+    refuted_by="a weight with N_eff > M, or a weight that is not constant with N_eff = M",
+    reading="The expectation is over the difficulty distribution of the batch. There is no other reading.",
+    statement=lambda share, weights: share <= 1 and (share == 1) == (len(set(weights)) == 1),
+    planted={"at least M": lambda share, weights: share >= 1, "always below": lambda share, weights: share < 1},
+)
+def kish(statement):
+    """Exact shares for constant, falling, rising and peaked weights of prompts."""
+
+    def share(weights):
+        return sum(weights) ** 2 / (len(weights) * sum(weight**2 for weight in weights))
+
+    rates = [Fraction(n, 8) for n in range(1, 8)]
+    weights = [(Fraction(1),) * 7, *(tuple(power_weight(p, alpha) for p in rates) for alpha in (0, 1, 2, 3))]
+    yield from satisfies(statement, grid(weights=weights), share)
+
+
+# Solve rates of equally many prompts, for the best weight.
+SOLVE_RATES = tuple(Fraction(n, 10) for n in range(1, 10))
+RAW_NOISE = tuple(1 / (p * (1 - p)) for p in SOLVE_RATES)
+
+
+def update_quality(weights, signals, noises):
+    """Squared signal over noise of the batch's weighted update, (sum w s)^2 / sum w^2 v."""
+    signal = sum(w * s for w, s in zip(weights, signals, strict=True))
+    return signal**2 / sum(w**2 * v for w, v in zip(weights, noises, strict=True))
+
+
+@claim(
+    "fade:sec-4-3-best-weight",
+    where="Section 4.3, after Eq. 10",
+    says="The weight s/v0 gives the batch's update the largest signal-to-noise ratio: 1/v0 ~ p (1 - p) for a "
+    "constant signal, tilted to low p if harder problems carry more.",
+    formula=r"w^\star(p)\propto 1/v_0(p)\propto p(1-p)",
+    refuted_by="a signal for which the stated weight's ratio is below the largest that any weight reaches",
+    reading="Best for (sum w s)^2 / sum w^2 v0, inverse-variance weighting. It is not the maximum of the paper's own "
+    "criterion: fade:eq-10-argmax, fade:sec-4-3-optimal. With v0 as in fade:eq-9-raw-variance and tight successes, "
+    "the best weight for a constant signal is 1 - p.",
+    statement=lambda signal, noise: signal / noise,
+    planted={
+        "inverse standard deviation": lambda signal, noise: number(signal) / mp.sqrt(number(noise)),
+        "unweighted": lambda signal, noise: 1,
+        "without the signal": lambda signal, noise: 1 / noise,
+    },
+)
+def optimal_weight(statement):
+    """The largest ratio is sum s^2 / v (Cauchy-Schwarz); Newton's stationary weights reach it."""
+    shapes = {"flat": lambda p: Fraction(1), "harder is stronger": lambda p: (1 - p) ** 2}
+
+    def stated(signal):
+        signals = [shapes[signal](p) for p in SOLVE_RATES]
+        weights = [statement(s, v) for s, v in zip(signals, RAW_NOISE, strict=True)]
+        return update_quality(weights, signals, RAW_NOISE)
+
+    def bound(signal):
+        return sum(shapes[signal](p) ** 2 / v for p, v in zip(SOLVE_RATES, RAW_NOISE, strict=True))
+
+    def searched(signal):
+        signals = mp.matrix([number(shapes[signal](p)) for p in SOLVE_RATES])
+        weights = mp.lu_solve(mp.diag([number(v) for v in RAW_NOISE]), signals)
+        return update_quality(list(weights), list(signals), [number(v) for v in RAW_NOISE])
+
+    yield from equals(stated, grid(signal=list(shapes)), derived=bound, enumerated=searched)
