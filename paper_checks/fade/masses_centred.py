@@ -5,7 +5,7 @@ from fractions import Fraction
 import sympy
 
 from paper_checks.claim import Amended, claim
-from paper_checks.evidence import equals, grid
+from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.exact import binomial
 from paper_checks.fade.masses_common import (
     HALF,
@@ -150,56 +150,86 @@ def expected_mass(weight, p, G):
     return sum(chance * enumerated(weight)(Fraction(s, G), G)[0] for s, chance in enumerate(chances))
 
 
-EXPECTED = grid(G=[2, 3, 4, 8], p=[Fraction(1, 4), HALF, Fraction(9, 10)])
+TRUE_RATES = [Fraction(1, 4), HALF, Fraction(9, 10)]
 
 
 @claim(
     "fade:grpo-expected-mass",
     where="Appendix 8.1, 'in expectation'",
-    says="In expectation over groups GRPO's mass is sqrt(p (1 - p)), p the true solve rate.",
+    says="With |S| = Bp and |F| = Bq in expectation, GRPO's mass is sqrt(p (1 - p)).",
     formula=r"|S| = Bp,\ |F| = Bq \text{ in expectation}: \nabla_{\mathrm{GRPO}} = B\sqrt{pq}[m_S - m_F]",
-    refuted_by="a p and B at which the expected mass over binomial numbers of successes differs",
-    reading="E|S| = Bp is put into a concave function of |S|. On the reading that p is the group's own share, the "
-    "statement is exact at any B (fade:grpo-masses) and 'in expectation' should go.",
-    statement=lambda p, G: root(p * (1 - p)),
-    correction=Amended(
-        "it is the sum over s of C(B, s) p^s q^(B - s) sqrt(s (B - s)) / B, which is less: p q at B = 2",
-        lambda p, G: sum(chance * root(s * (G - s)) / G for s, chance in enumerate(binomial(G, p))),
+    refuted_by="a p and B at which the mass, or its expectation, differs",
+    reading="'true rate': p is the policy's, |S| is Bp in expectation only, and the mean mass over groups is the sum "
+    "over s of C(B, s) p^s q^(B - s) sqrt(s (B - s)) / B, which is less: p q at B = 2. 'group's share': p is the "
+    "group's own, as Section 2.1 drops the bar; then |S| = Bp is exact and 'in expectation' should go. As B grows, "
+    "the two agree.",
+    statement=lambda p, G, kind: root(p * (1 - p)),
+    condition=Amended(
+        "p is the group's own share of successes",
+        lambda p, G, kind: root(p * (1 - p)) if kind == "group's share" else None,
     ),
-    planted={"mean GRPO's": lambda p, G: p * (1 - p) * (G - 1) / G},
+    planted={
+        "mean GRPO's": lambda p, G, kind: p * (1 - p) if kind == "group's share" else None,
+        "expected at B = 2": lambda p, G, kind: p * (1 - p) if kind == "true rate" else None,
+    },
 )
 def grpo_expected_mass(statement):
-    """All numbers of successes, weighed by their probability."""
-    yield from equals(statement, EXPECTED, enumerated=lambda p, G: expected_mass(grpo, p, G))
+    """The mass of every group, and its mean over all numbers of successes, weighed by their probability."""
+
+    def mass(p, G, kind):
+        return enumerated(grpo)(p, G)[0] if kind == "group's share" else expected_mass(grpo, p, G)
+
+    points = [
+        *grid(G=[2, 3, 4, 8], p=TRUE_RATES, kind=["true rate"]),
+        *solve_rates([2, 3, 4, 8], kind=["group's share"]),
+    ]
+    yield from equals(statement, points, enumerated=mass)
+
+
+@claim(
+    "fade:app-8-2-exploding",
+    where="Appendix 8.2, first sentence",
+    says="The factor 1 / std of GRPO can make gradient updates explode.",
+    refuted_by="a largest update that does not grow with the size of the group",
+    reading="Binary rewards, as throughout. The factor is at most B / sqrt(B - 1), and so is what it adds to "
+    "mean GRPO; a lone success weighs sqrt(B - 1). The update itself is bounded at every B and p: its mass is at most "
+    "1/2. On the reading that rewards take more than two values, the factor has no bound, but the mean of |A| is still "
+    "at most 1. Said of noise alone, it is not tested here.",
+    statement=lambda largest, what: largest[1] > 1.5 * largest[0],
+    condition=Amended(
+        "the factor or the weight of a lone rollout is meant, which grow as sqrt(B), and not the update",
+        lambda largest, what: largest[1] > 1.5 * largest[0] if what != "update" else None,
+    ),
+    planted={"none grows": lambda largest, what: largest[1] < 1.5 * largest[0]},
+)
+def exploding(statement):
+    """The largest factor, weight and mass of all mixed groups of 4, and of 16: does it grow by half?"""
+    sizes = {
+        "factor": lambda p, G: ratio(grpo(1, rollouts(p, G)), mean_grpo(1, rollouts(p, G))),
+        "weight": lambda p, G: grpo(1, rollouts(p, G)),
+        "update": lambda p, G: enumerated(grpo)(p, G)[0],
+    }
+
+    def largest(what):
+        return tuple(max(sizes[what](Fraction(s, G), G) for s in range(1, G)) for G in (4, 16))
+
+    yield from satisfies(statement, grid(what=["update", "factor", "weight"]), largest, method="numerical")
 
 
 @claim(
     "fade:rloo",
-    where="Table 1 (body lost)",
+    where="Section 6, leave-one-out baselines; Table 1 (body lost)",
     says="RLOO, r less the mean of the other rollouts, puts the mass p q G / (G - 1) on both outcomes.",
     refuted_by="one group whose masses differ",
     reading="The stored text lacks the table's body, so that the definition is the common one. On the reading that "
-    "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G.",
+    "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G in a group, and right on average over "
+    "groups of a true rate p.",
     statement=lambda p, G: balanced(p * (1 - p) * G / (G - 1)),
     planted={"mean GRPO's": dr_grpo_masses},
 )
 def rloo_of_group(statement):
     """As mean GRPO, for groups of two and more."""
     yield from weighs(statement, rloo, solve_rates(SIZES[1:]), symbolic_points=SYMBOLIC, simlab="rloo")
-
-
-@claim(
-    "fade:rloo-expected",
-    where="Table 1 (body lost); Section 2.1, Eq. 2",
-    says="In expectation over groups RLOO's mass is p q, p the true solve rate, at any group size.",
-    refuted_by="a p and G at which the expected mass differs",
-    reading="What makes Eq. 2's masses of centred rewards exact in finite groups; mean GRPO's is (G - 1) / G of it.",
-    statement=lambda p, G: p * (1 - p),
-    planted={"mean GRPO's": lambda p, G: p * (1 - p) * (G - 1) / G},
-)
-def rloo_expected(statement):
-    """All numbers of successes, weighed by their probability."""
-    yield from equals(statement, EXPECTED, enumerated=lambda p, G: expected_mass(rloo, p, G))
 
 
 @claim(
@@ -226,7 +256,8 @@ def skew_r_of_group(statement):
     refuted_by="one group whose masses differ",
     reading=f"{PER_ROLLOUT} At p = 0 there is no success for the printed mass 1 to lie on, and the weight of the "
     "failures is 0/0, by convention 0: the mass jumps from nearly 1 to 0 at exactly the hardest groups. "
-    "On the reading that p is the true solve rate, never 0, the printed mass stands as a limit of large groups.",
+    "On the reading that p is the true solve rate, never 0, the printed mass stands as a limit of large groups; that "
+    "the weight, a division by p, excludes p = 0 of itself would make it hold, with nothing said of such groups.",
     statement=lambda p, **_: balanced(1 - p),
     condition=Amended("the group holds a success, p > 0", lambda p, **_: balanced(1 - p) if p != 0 else None),
     planted={"per mean twice": lambda p, **_: balanced(ratio(1 - p, p)), "easy": lambda p, **_: balanced(p)},

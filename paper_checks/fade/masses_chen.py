@@ -6,6 +6,7 @@ from math import comb
 
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.exact import expectation
 from paper_checks.fade.masses_centred import grpo, grpo_masses
 from paper_checks.fade.masses_common import (
     HALF,
@@ -211,22 +212,28 @@ def chen_population(statement):
     formula=r"m_S = p(1-R_k)/\sigma_k \neq m_F = qR_k/\sigma_k",
     refuted_by="k > 1 and a group with other masses, or equal ones",
     reading="Groups in which sigma is not 0: with fewer than k failures, R is 1 and both are 0/0.",
-    statement=lambda pair, p, G, k: pair[0] < pair[1],
-    planted={"equal": lambda pair, p, G, k: pair[0] == pair[1], "more": lambda pair, p, G, k: pair[0] > pair[1]},
+    statement=lambda p, G, k: naive_masses(p, drawn_without(p, G, k)),
+    planted={
+        "balanced": chen_masses,
+        "missed for passed": lambda p, G, k: naive_masses(p, 1 - drawn_without(p, G, k)),
+    },
 )
 def chen_baseline(statement):
-    """The definition with R_k as the baseline, rollout by rollout, and the printed masses."""
+    """The definition with R_k as the baseline, rollout by rollout; then that the two masses differ."""
 
     def naive(reward, batch, k):
         level = passed(batch, k)
         return ratio(reward - level, root(level * (1 - level)))
 
-    def printed(p, G, k):
-        missed = drawn_without(p, G, k)
-        return ratio(p * missed, spread(p, G, k)), ratio((1 - p) * (1 - missed), spread(p, G, k))
-
     points = [point for point in K_POINTS if point["k"] > 1 and 0 < drawn_without(**point) < 1]
-    yield from satisfies(statement, points, enumerated(naive), derived=printed)
+    yield from equals(statement, points, enumerated=enumerated(naive))
+    yield from satisfies(lambda pair, **_: pair[0] != pair[1], points, enumerated(naive))
+
+
+def naive_masses(p, missed):
+    """p (1 - R) / sigma and q R / sigma."""
+    sigma = root(missed * (1 - missed))
+    return ratio(p * missed, sigma), ratio((1 - p) * (1 - missed), sigma)
 
 
 @claim(
@@ -236,7 +243,7 @@ def chen_baseline(statement):
     formula=r"m_S = m_F = p(p\,\hat A_{pass@k} + q\,\hat A_{pass@1})",
     refuted_by="one group whose masses differ",
     reading="The advantages of a success, as the derivation's braces say; for a failure it would be negative. With the "
-    "exact A_pass@k of a finite group; the printed population form differs there, fade:mix-coefficient.",
+    "exact A_pass@k of a finite group; the printed form of it is of an infinite one, fade:mix-coefficient.",
     statement=lambda p, G, k: balanced(p * chen_masses(p, G, k)[0] + (1 - p) * chen_masses(p, G, 1)[0]),
     planted={
         "weights exchanged": lambda p, G, k: balanced((1 - p) * chen_masses(p, G, k)[0] + p * chen_masses(p, G, 1)[0]),
@@ -247,9 +254,10 @@ def mix_of_group(statement):
     yield from weighs(statement, mix, K_POINTS, simlab="mix", listed_only=True)
 
 
-def coefficient(missed, inner_share, p):
-    """p Q' / sigma_k + q / sigma_1."""
-    return ratio(p * inner_share, root(missed * (1 - missed))) + ratio(1 - p, root(p * (1 - p)))
+def population(p, k):
+    """p q^(k - 1) / sigma_k + q / sigma_1, with sigma_k of R_k = 1 - q^k."""
+    missed = (1 - p) ** k
+    return ratio(p * (1 - p) ** (k - 1), root(missed * (1 - missed))) + ratio(1 - p, root(p * (1 - p)))
 
 
 @claim(
@@ -258,15 +266,29 @@ def coefficient(missed, inner_share, p):
     says="Mix is (p q^(k - 1) / sigma_k + q / sigma_1) (r - p).",
     formula=r"A_i^{mix} = \Bigl(\frac{pq^{k-1}}{\sigma_k} + \frac{q}{\sigma_1}\Bigr)(r_i-p)",
     refuted_by="a group in which the coefficient of r - p differs",
-    reading="Chen's weight of a finite group, as Appendix 8.4.2 has it one page before, sigma_k included. On the "
-    "reading that the group is infinite, q^(k - 1) and sigma_k are their limits and it holds.",
-    statement=lambda p, G, k: coefficient((1 - p) ** k, (1 - p) ** (k - 1), p),
-    correction=Amended(
-        "in a finite group Q' = C(F-1,k-1)/C(G-1,k-1) stands for q^(k - 1), and sigma_k is that of R_k",
-        lambda p, G, k: coefficient(drawn_without(p, G, k), inner(p, G, k), p),
-    ),
-    planted={"no p": lambda p, G, k: coefficient((1 - p) ** k, (1 - p) ** (k - 1), 1 - p)},
+    reading="The weight that Appendix 8.4.2 gives in the limit of large groups, p and q without hats; but nothing says "
+    "so here, and the gradient below sums it over a batch. In a finite group Q' = C(F-1,k-1)/C(G-1,k-1) stands for "
+    "q^(k - 1) and sigma_k is that of R_k. On the reading that 8.4.3 is of the limit throughout, it holds.",
+    statement=lambda p, G, k: population(p, k),
+    condition=Amended("the group is infinite", lambda p, G, k: population(p, k) if G == "infinite" else None),
+    planted={
+        "weights exchanged": lambda p, G, k: ratio((1 - p) * population(p, k), p) if G == "infinite" else None,
+        "q^k": lambda p, G, k: (1 - p) * population(p, k) if G == "infinite" else None,
+    },
 )
 def mix_coefficient(statement):
-    """The advantage of a success over 1 - p, from all k-subsets of every mixed group."""
-    yield from equals(statement, MIXED, enumerated=lambda p, G, k: ratio(mix(1, rollouts(p, G), k), 1 - p))
+    """The advantage of a success over 1 - p: all k-subsets of every mixed group; k independent draws in the limit."""
+
+    def chen_of_draws(p, k):
+        # a success always passes
+        level = expectation((p, 1 - p), k, lambda counts: int(counts[0] > 0))
+        return ratio(1 - level, root(level * (1 - level)))
+
+    def coefficient(p, G, k):
+        if G == "infinite":
+            return (p * chen_of_draws(p, k) + (1 - p) * chen_of_draws(p, 1)) / number(1 - p)
+        return ratio(mix(1, rollouts(p, G), k), 1 - p)
+
+    infinite = grid(p=[Fraction(1, 5), HALF, Fraction(9, 10)], G=["infinite"], k=[1, 2, 3, 4])
+    finite = [point for point in MIXED if drawn_without(**point) > 0]  # else A_pass@k is 0/0
+    yield from equals(statement, [*finite, *infinite], enumerated=coefficient)

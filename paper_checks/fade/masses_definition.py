@@ -214,30 +214,3 @@ def masses_normalisation(statement):
     names += ["binary_contrastive", "softmax", "relu"]
     points = [{"name": name} | point for name in names for point in solve_rates([2, 3, 4], mixed)]
     yield from equals(statement, points, enumerated=lambda name, p, G: enumerated(WEIGHTS[name])(p, G))
-
-
-@claim(
-    "fade:app-8-batch-mean",
-    where="Appendix 8, first paragraph",
-    says="With the batch reward mean as the baseline, a prompt's masses under mean GRPO are p q, p its solve rate.",
-    formula=r"\bar r := \frac{1}{B}\sum_i r_i,\quad \bar r = \hat p",
-    refuted_by="a batch of prompts in which the masses of one differ",
-    reading="A batch holds several prompts, as in training and in Algorithm 1. The baseline is then not the prompt's "
-    "rate: hard prompts get m_F > m_S, easy ones the opposite, and only the batch is balanced. On the reading "
-    "that a batch is the rollouts of one prompt, G of Section 2, it holds.",
-    statement=lambda p, other: (p * (1 - p), p * (1 - p)),
-    condition=Amended(
-        "all prompts of the batch have the same share of successes, or the mean is over each prompt's group",
-        lambda p, other: (p * (1 - p), p * (1 - p)) if p == other else None,
-    ),
-    planted={"sqrt": lambda p, other: (root(p * (1 - p)),) * 2 if p == other else None},
-)
-def batch_mean(statement):
-    """A batch of two prompts of 4 rollouts: the masses of the first, rollout by rollout."""
-
-    def first_prompt(p, other):
-        both = rollouts((p + other) / 2, 8)
-        return masses(lambda reward, batch: reward - both.mean, rollouts(p, 4))
-
-    shares = [Fraction(s, 4) for s in range(5)]
-    yield from equals(statement, grid(p=shares, other=shares), enumerated=first_prompt)

@@ -14,7 +14,9 @@ from paper_checks.fade.masses_common import (
     HALF,
     SIZE,
     P,
+    agrees_with_simlab,
     balanced,
+    derived,
     enumerated,
     exp,
     log,
@@ -121,30 +123,31 @@ def softmax_advantages(statement):
     says="Softmax is sign-balanced: both masses are (e^beta - 1) p q / (1 + p (e^beta - 1)).",
     formula=r"m_S = m_F = \frac{(e^\beta-1)pq}{1+p(e^\beta-1)}",
     refuted_by="one group whose masses differ",
-    reading="'mean': Eq. 3's mass, a mean over the group of G, as those of Power Norm, quantile and ReLU in the same "
-    "appendix. 'sum': the coefficient of the summed gradient, as derived, in which GRPO's mass is B sqrt(pq).",
-    statement=lambda p, beta, G, over: printed_softmax(p, beta),
-    condition=Amended(
-        "the mass is the sum over the group, G times the mass of Eq. 3, on which scale mean GRPO's is G p q",
-        lambda p, beta, G, over: printed_softmax(p, beta) if over == "sum" else None,
-    ),
+    reading="The coefficient of the summed gradient, as derived, in which GRPO's mass is B sqrt(pq). On the reading of "
+    "Eq. 3, a mean over the group, as the masses of Power Norm, quantile and ReLU are printed in the same appendix, "
+    "it would fail, G times too large (fade:masses-normalisation).",
+    statement=printed_softmax,
     planted={
-        "no normaliser": lambda p, beta, G, over: balanced((exp(beta) - 1) * p * (1 - p)) if over == "sum" else None,
-        "successes alone": lambda p, beta, G, over: (printed_softmax(p, beta)[0], 0) if over == "sum" else None,
+        "no normaliser": lambda p, beta, **_: balanced((exp(beta) - 1) * p * (1 - p)),
+        "successes alone": lambda p, beta, **_: (printed_softmax(p, beta)[0], 0),
+        "mean": lambda p, beta, G: tuple(ratio(mass, G) for mass in printed_softmax(p, beta)),
     },
 )
 def softmax_of_group(statement):
-    """The mean over the group, and the sum; the mean is compared with our estimator."""
+    """The sum over the group, from the two outcomes and rollout by rollout; and our estimator's mean."""
 
-    def scaled(masses_of):
-        return lambda p, G, beta, over: tuple(mass * (G if over == "sum" else 1) for mass in masses_of(p, G, beta=beta))
+    def summed(masses_of):
+        return lambda p, G, beta: tuple(G * mass for mass in masses_of(p, G, beta=beta))
 
-    def mean(p, G, beta):
-        return tuple(Fraction(1, G) * mass for mass in printed_softmax(p, beta))
-
-    yield from weighs(mean, softmax, solve_rates([2, 3, 8], beta=BETAS), simlab="softmax")
-    points = solve_rates([2, 3, 8], mixed, beta=BETAS, over=["mean", "sum"])
-    yield from equals(statement, points, enumerated=scaled(enumerated(softmax)))
+    points = solve_rates([2, 3, 8], beta=BETAS)
+    agrees_with_simlab(enumerated(softmax), "softmax", points, {})
+    yield from equals(
+        statement,
+        points,
+        derived=summed(derived(softmax)),
+        enumerated=summed(enumerated(softmax)),
+        symbolic_points=SYMBOLIC,
+    )
 
 
 LIMIT_POINTS = solve_rates([2, 3, 8], mixed)
@@ -195,7 +198,8 @@ PASS_AT_K = {
     says="As beta -> infinity, Softmax converges to the pass@k advantage.",
     refuted_by="a mixed group of 8 whose limit masses are not in the proportion of the pass@k masses",
     reading="Any of the paper's pass@k weights, Tang's and Chen's with k from 2 to 7, in groups of 8 and up to a scale "
-    "common to them, fixed at one success. The limit is 1/s - 1/G at the s best: G times it is (r - p) / p, MaxRL. "
+    "common to them, fixed at one success. The limit is 1/s - 1/G at the s best: G times it is (r - p) / p, MaxRL, "
+    "whose gradient, of log p, is a sum over all k of that of pass@k over k, and of no single one. "
     "Read as 'a lone success gets all the softmax weight', it holds of the weight before 1/G is subtracted.",
     statement=PASS_AT_K,
     correction=Amended(
@@ -287,8 +291,9 @@ def log_mean_exp_shift(statement):
     says="LogMeanExp is sign-biased: successes are exponentially upweighted, in the ratio p e^beta / q of the masses.",
     formula=r"m_S/m_F = pe^\beta/q",
     refuted_by="a p and beta at which the ratio of the masses of large groups is another",
-    reading="Large groups, G from 10^3 to 10^6, where rounding of the share plays no part. In finite groups m_S is the "
-    "larger, by a factor of 1 + O(1/G): .034 to .032 at G = 8, beta = 1, p = 1/2, where 2.72 is printed.",
+    reading="Large groups, G from 10^3 to 10^6, where rounding of the share plays no part. In mixed groups m_S is the "
+    "larger, so that it is sign-biased, but by a factor of 1 + O(1/G): .034 to .032 at G = 8, beta = 1, p = 1/2, where "
+    "2.72 is printed.",
     statement=lambda p, beta: p * exp(beta) / (1 - p),
     correction=Amended("the ratio tends to 1: the bias vanishes as 1/G", lambda p, beta: 1),
     planted={"e^beta": lambda p, beta: exp(beta)},

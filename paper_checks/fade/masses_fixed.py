@@ -60,18 +60,18 @@ def outcome(success, failure):
 
 
 FIXED_READING = (
-    "The stored text lacks the body of Table 1; the definition is the common one. Masses of Eq. 3, a mean over the "
-    "group. For rewards 1 and -1, 'reward' would mean masses p and 1 - p."
+    "The stored text lacks the body of Table 1; the definition is that of the work it cites. Masses of Eq. 3, a mean "
+    "over the group."
 )
 
 
 @claim(
     "fade:reinforce",
-    where="Table 1 (body lost); Section 4",
+    where="Section 4; Table 1 (body lost)",
     says="REINFORCE, the reward itself, puts the mass p on successes and 0 on failures.",
-    formula=r"m_S = p,\ m_F = 0",
     refuted_by="one group whose masses differ",
-    reading=FIXED_READING,
+    reading=f"{FIXED_READING} For rewards 1 and -1, as Appendix 8.9 seems to take it, p and 1 - p: see "
+    "fade:log-mean-exp-reinforce.",
     statement=lambda p, **_: (p, 0),
     planted={"both": lambda p, **_: (p, 1 - p)},
 )
@@ -80,32 +80,52 @@ def reinforce_of_group(statement):
     yield from weighs(statement, reinforce, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab="reinforce")
 
 
-def enter_fixed(tag, called, success, failure):
-    """Enter the claim about a weight that is one number on success and another on failure."""
-
-    def printed(p, **_):
-        return p * success, -failure * (1 - p)
-
-    @claim(
-        tag,
-        where="Figure 2; Section 6; Table 1 (body lost)",
-        says=f"{called}, {success} on success and {failure} on failure, has masses {success} p and {-failure} (1 - p), "
-        "in groups of equal rewards too.",
-        refuted_by="one group whose masses differ",
-        reading=FIXED_READING,
-        statement=printed,
-        planted={"swapped": lambda p, **_: printed(1 - p), "balanced": lambda p, **_: balanced(p)},
-    )
-    def fixed(statement):
-        """As REINFORCE."""
-        name = tag.partition(":")[2].replace("-", "_")
-        weight = outcome(Fraction(success), Fraction(failure))
-        yield from weighs(statement, weight, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab=name)
+def has_fixed_masses(statement, name, success, failure):
+    """As REINFORCE, for a weight that is one number on success and another on failure."""
+    weight = outcome(success, failure)
+    yield from weighs(statement, weight, solve_rates(SIZES), symbolic_points=SYMBOLIC, simlab=name)
 
 
-enter_fixed("fade:psr", "PSR", 1, 0)
-enter_fixed("fade:nsr", "NSR", 0, -1)
-enter_fixed("fade:w-reinforce", "W-REINFORCE", Fraction(1, 10), -1)
+@claim(
+    "fade:psr",
+    where="Section 6, sign reweighting; Table 1 (body lost)",
+    says="PSR, 1 on success and 0 on failure, has the masses p and 0, in groups of equal rewards too: REINFORCE's.",
+    refuted_by="one group whose masses differ",
+    reading=FIXED_READING,
+    statement=lambda p, **_: (p, 0),
+    planted={"failures": lambda p, **_: (0, 1 - p), "balanced": lambda p, **_: balanced(p)},
+)
+def psr_of_group(statement):
+    """As REINFORCE."""
+    yield from has_fixed_masses(statement, "psr", Fraction(1), Fraction(0))
+
+
+@claim(
+    "fade:nsr",
+    where="Section 6, sign reweighting; Table 1 (body lost)",
+    says="NSR, 0 on success and -1 on failure, has the masses 0 and 1 - p, in groups of equal rewards too.",
+    refuted_by="one group whose masses differ",
+    reading=FIXED_READING,
+    statement=lambda p, **_: (0, 1 - p),
+    planted={"successes": lambda p, **_: (p, 0), "the other sign": lambda p, **_: (0, p - 1)},
+)
+def nsr_of_group(statement):
+    """As REINFORCE."""
+    yield from has_fixed_masses(statement, "nsr", Fraction(0), Fraction(-1))
+
+
+@claim(
+    "fade:w-reinforce",
+    where="Figure 2; Section 6, sign reweighting; Table 1 (body lost)",
+    says="W-REINFORCE, 1/10 on success and -1 on failure, has the masses p / 10 and 1 - p.",
+    refuted_by="one group whose masses differ",
+    reading=FIXED_READING,
+    statement=lambda p, **_: (p / 10, 1 - p),
+    planted={"swapped": lambda p, **_: (p, (1 - p) / 10), "unweighted": lambda p, **_: (p, 1 - p)},
+)
+def w_reinforce_of_group(statement):
+    """As REINFORCE."""
+    yield from has_fixed_masses(statement, "w_reinforce", Fraction(1, 10), Fraction(-1))
 
 
 BASELINE = sympy.Symbol("b", positive=True)
@@ -113,11 +133,11 @@ BASELINE = sympy.Symbol("b", positive=True)
 
 @claim(
     "fade:running-mean",
-    where="Section 6; Appendix 8.5",
+    where="Appendix 8.5, REINFORCE with a fixed offset",
     says="REINFORCE less a constant b, such as a running mean, has masses p (1 - b) and (1 - p) b: those of mean GRPO "
     "where b is the group's mean.",
     refuted_by="one group whose masses differ",
-    reading="b comes from earlier batches and not from the group. The stored text has no formula for it.",
+    reading="The offset b does not come from the group. The text names it and derives AsymRL's alone.",
     statement=lambda p, initial, **_: (p * (1 - initial), (1 - p) * initial),
     planted={"swapped": lambda p, initial, **_: (p * initial, (1 - p) * (1 - initial))},
 )
@@ -158,8 +178,10 @@ HA_DW_POINTS = solve_rates([2, 3, 4, 8], scale=[Fraction(1), Fraction(3, 2)], in
     formula=r"m_S = f(C_t, p)\,qp,\qquad m_F = qp",
     refuted_by="a group whose mass on failures is not q p",
     reading="A is mean GRPO's, the one base for which q p could come out, and the weight is the one printed two lines "
-    "above, whose sgn(A) acts on failures too. f is what that gives for successes, scale e^(C - p). If "
-    "the exponential applied to successes alone, the masses would stand, but not the weight.",
+    "above, whose sgn(A) acts on failures too. f is what that gives for successes, scale e^(C - p). With r-hat read as "
+    "the rollout's own reward it fails as well: the factor of failures is then scale e^(-C). It would hold if the "
+    "exponential applied to successes alone, which is not the weight printed, or up to a factor common to both "
+    "masses, f = e^(2 (C - p)), which is not Dr. GRPO's magnitude.",
     statement=lambda p, G, scale, initial: (scale * exp(initial - p) * p * (1 - p), p * (1 - p)),
     correction=Amended(
         "m_F = scale e^(p - C) q p: failures are scaled as well, the other way round",

@@ -147,6 +147,7 @@ def t2t(statement):
         "all successes are equally long and all failures are, or alpha = 0",
         lambda gap, lengths, alpha: gap < 0.1 if alpha == 0 or all(len(set(side)) == 1 for side in lengths) else None,
     ),
+    planted={"half of the mass": lambda gap, lengths, alpha: gap < 0.5},
 )
 def t2t_gradient(statement):
     """The largest entry of the error over unit-vector gradients, relative to the mass."""

@@ -6,10 +6,9 @@ from math import comb
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.exact import binomial
-from paper_checks.fade.masses_centred import expected_mass
 from paper_checks.fade.masses_common import (
     HALF,
     P,
@@ -18,7 +17,6 @@ from paper_checks.fade.masses_common import (
     mixed,
     rollouts,
     solve_rates,
-    weighs,
 )
 from paper_checks.simulated import estimate, simulated_step
 
@@ -50,58 +48,44 @@ K_POINTS = solve_rates([1, 2, 3, 4, 5, 6], lambda G, k, **_: k <= G, k=[1, 2, 3,
     says="Over groups of k, Tang's max(r) - max(r without i) has the masses k p q^(k - 1) on successes and 0 on "
     "failures, p the true solve rate.",
     formula=r"\mathbb{E}[\nabla] = kpq^{k-1}\,m_S - 0\cdot m_F",
-    refuted_by="a p and k at which the expected masses differ",
-    reading="'sum': the expected sum over the group of the advantages, as the derivation says. 'mean': Eq. 3's "
-    "definition, a mean over the group, with which the masses of Table 1 are compared; it is k times less. The lone "
-    "rollout of a group of one gets its reward.",
-    statement=lambda p, k, over: (k * p * (1 - p) ** (k - 1), 0),
-    condition=Amended(
-        "the mass is the sum over the group, k times the mass of Eq. 3, p q^(k - 1)",
-        lambda p, k, over: (k * p * (1 - p) ** (k - 1), 0) if over == "sum" else None,
-    ),
+    refuted_by="a p and k at which the expected sums of the advantages over the group differ",
+    reading="The expected sum over the group, as the derivation says. On the reading of Eq. 3, a mean over the group, "
+    "it would fail, k times too large (fade:masses-normalisation). So it would with p the group's own share, on which "
+    "Section 2.2 says that masses depend: 1 in a group with one success, else 0. The lone rollout of a group of one "
+    "gets its reward.",
+    statement=lambda p, k: (k * p * (1 - p) ** (k - 1), 0),
     planted={
-        "exponent": lambda p, k, over: (k * p * (1 - p) ** k, 0) if over == "sum" else None,
-        "at least one": lambda p, k, over: (1 - (1 - p) ** k, 0) if over == "sum" else None,
+        "exponent": lambda p, k: (k * p * (1 - p) ** k, 0),
+        "at least one": lambda p, k: (1 - (1 - p) ** k, 0),
+        "mean": lambda p, k: (p * (1 - p) ** (k - 1), 0),
     },
 )
 def tang_expected(statement):
-    """All numbers of successes, weighed by their probability; and drawn groups of our simulator."""
+    """All numbers of successes, weighed by their probability; and the simulator's first step, over 20,000 seeds."""
 
-    def over_all_groups(p, k, over):
-        expected = [
-            sum(chance * enumerated(tang)(Fraction(s, k), k)[side] for s, chance in enumerate(binomial(k, p)))
-            for side in (0, 1)
-        ]
-        return tuple(mass * (k if over == "sum" else 1) for mass in expected)
+    def over_all_groups(p, k):
+        chances = list(enumerate(binomial(k, p)))
+        return tuple(
+            k * sum(chance * enumerated(tang)(Fraction(s, k), k)[side] for s, chance in chances) for side in (0, 1)
+        )
 
-    points = grid(k=[1, 2, 3, 5, 8], p=[Fraction(1, 8), Fraction(1, 4), HALF, Fraction(9, 10)], over=["mean", "sum"])
-    yield from equals(statement, points, enumerated=over_all_groups)
-
-
-@claim(
-    "fade:pass-at-k-tang-simulated",
-    where="Appendix 8.4.1; Eq. 3",
-    says="Tang's weight moves the logit of the correct of two actions by p q^(k - 1) (1 - p) on average, a mass of "
-    "p q^(k - 1) per rollout.",
-    refuted_by="a simulated mean step outside the noise",
-    reading="Learning rate 1, mean over the group: dz = m_S (1 - p) + m_F p. With a sum over the group it is k times.",
-    statement=lambda p, k: p * (1 - p) ** k,
-    planted={"sum": lambda p, k: k * p * (1 - p) ** k},
-)
-def tang_simulated(statement):
-    """The simulator's first step, over 20,000 seeds, and the same by enumeration."""
+    def change_of_logit(masses):
+        # of the correct one of two actions, at learning rate 1; the simulator takes the mean over the group
+        return lambda p, k: (masses(p, k)[0] * (1 - p) + masses(p, k)[1] * p) / k
 
     def step(p, k):
         change = simulated_step((float(p), float(1 - p)), (True, False), k, "pass_at_k_tang").logit_change[:, 0]
         return estimate(change)
 
-    point = [{"p": Fraction(1, 4), "k": 4}]
+    rates = [Fraction(1, 8), Fraction(1, 4), HALF, Fraction(9, 10)]
+    yield from equals(statement, grid(k=[1, 2, 3, 5, 8], p=rates), enumerated=over_all_groups)
+    simulated = [{"p": Fraction(1, 4), "k": 4}]
     yield from equals(
-        statement,
-        point,
-        enumerated=lambda p, k: expected_mass(tang, p, k) * (1 - p),
+        change_of_logit(statement),
+        simulated,
+        enumerated=change_of_logit(over_all_groups),
         sampled=step,
-        sampled_points=point,
+        sampled_points=simulated,
     )
 
 
@@ -116,35 +100,12 @@ def tang_simulated(statement):
     planted={"any success": lambda p, G: (int(p > 0), 0), "best of failures": lambda p, G: (int(p * G == 1), 1)},
 )
 def tang_advantage(statement):
-    """The definition for a success and a failure of every group that holds both."""
+    """The definition for a success and a failure of every group that holds both; and our estimator's masses."""
+    agrees_with_simlab(enumerated(tang), "pass_at_k_tang", solve_rates([1, 2, 3, 4, 8]), {})
     yield from equals(
         statement,
         solve_rates([2, 3, 4, 8], mixed),
         enumerated=lambda p, G: tuple(tang(r, rollouts(p, G)) for r in (1, 0)),
-    )
-
-
-@claim(
-    "fade:pass-at-k-tang-batch",
-    where="Sections 2.1, below Eq. 3, and 2.2; Appendix 8.4.1",
-    says="Read like the other masses, as a function of the group's own share of successes, Tang's mass is k p q^(k-1).",
-    refuted_by="a group whose summed advantages differ",
-    reading="Section 2 drops the bar that tells the group's share from the true solve rate, and defines the masses "
-    "of Table 1 as functions of the share. Taking the true rate, this one is right (fade:pass-at-k-tang).",
-    statement=lambda p, G: (G * p * (1 - p) ** (G - 1), 0),
-    correction=Amended(
-        "it is 1 in a group with one success and 0 in all others, as fixed by the group as any sign-balanced mass",
-        lambda p, G: (int(p * G == 1), 0),
-    ),
-    planted={"any success": lambda p, G: (int(p > 0), 0)},
-)
-def tang_of_group(statement):
-    """The sum of the advantages, rollout by rollout; and our estimator."""
-    yield from weighs(
-        lambda p, G: tuple(Fraction(total) / G for total in statement(p, G)),
-        tang,
-        solve_rates([1, 2, 3, 4, 8]),
-        simlab="pass_at_k_tang",
     )
 
 
@@ -169,13 +130,13 @@ def tang_silence(statement):
 
 @claim(
     "fade:pkpo",
-    where="Section 6; Table 1 (body lost)",
+    where="Section 6, pass@k reweighting; Table 1 (body lost)",
     says="PKPO's unbiased pass@k weight puts the mass k p q^(k - 1) on successes in expectation, and 0 on failures: "
     "the gradient of 1 - (1 - p)^k.",
-    formula=r"\nabla (1-(1-p)^k) = k q^{k-1} \nabla p",
     refuted_by="a p, G and k at which the expected mass differs",
-    reading="The variant whose baseline is the best of each subset without the rollout. The paper names PKPO without "
-    "a formula in the stored text. Unlike Tang's k p q^(k - 1), this is a mean over the group.",
+    reading="The variant whose baseline is the best of each subset without the rollout. The stored text cites PKPO "
+    "(Walder and Karkhanis) without a formula; this is what that work says of it. Unlike Tang's k p q^(k - 1), this "
+    "is a mean over the group.",
     statement=lambda p, G, k: (k * p * (1 - p) ** (k - 1), 0),
     planted={
         "Tang's mean": lambda p, G, k: (p * (1 - p) ** (k - 1), 0),

@@ -21,6 +21,7 @@ from paper_checks.fade.masses_common import (
     numerical,
     power,
     ratio,
+    rollouts,
     root,
     solve_rates,
     two_outcomes,
@@ -134,6 +135,43 @@ def power_alpha_suppression(statement):
     pairs = list(itertools.combinations(ALPHAS, 2))
     points = grid(lambda hard, easy, pair: hard < easy, hard=rates, easy=rates, pair=pairs)
     yield from satisfies(statement, points, kept)
+
+
+@claim(
+    "fade:power-alpha-multiplier",
+    where="Appendix 8.2, before item 1",
+    says="The multipliers of mean GRPO in the power series are powers of the deviation |r - mean(r)|.",
+    refuted_by="a rollout whose multiplier is not |r - mean(r)|^(alpha - 1)",
+    reading="Each rollout's own deviation, q on successes and p on failures. Power-alpha multiplies failures by a "
+    "power of q, the deviation of successes; with their own, its masses would be p q^alpha and p^alpha q, not "
+    "balanced. On the reading that a power of either outcome's deviation will do, it holds.",
+    statement=lambda deviation, alpha, **_: power(deviation, alpha - 1),
+    condition=Amended(
+        "the rollout is a success, or the weight is asymmetric Power",
+        lambda deviation, alpha, reward, asymmetric, **_: (
+            power(deviation, alpha - 1) if reward == 1 or asymmetric else None
+        ),
+    ),
+    planted={
+        "of the mean": lambda deviation, alpha, reward, asymmetric, p, **_: (
+            power(p, alpha - 1) if reward == 1 or asymmetric else None
+        ),
+    },
+)
+def power_multiplier(statement):
+    """The weight of each rollout of mixed groups over mean GRPO's."""
+
+    def multiplier(p, G, alpha, reward, asymmetric):
+        batch = rollouts(p, G)
+        weight = asym_power(reward, batch, alpha, alpha) if asymmetric else power_alpha(reward, batch, alpha)
+        return ratio(weight, mean_grpo(reward, batch))
+
+    def stated(p, G, alpha, reward, asymmetric):
+        deviation = abs(mean_grpo(reward, rollouts(p, G)))
+        return statement(deviation=deviation, alpha=alpha, reward=reward, asymmetric=asymmetric, p=p)
+
+    points = solve_rates([2, 3, 5], mixed, alpha=ALPHAS, reward=[1, 0], asymmetric=[False, True])
+    yield from equals(stated, points, enumerated=multiplier)
 
 
 @claim(
@@ -256,8 +294,9 @@ def asym_grpo_of_group(statement):
     where="Appendix 8.2, item 3",
     says="AsymGRPO keeps the GRPO advantage on successes, and at delta = 1 it is standard GRPO.",
     refuted_by="a group that the two weights give different masses",
-    reading="Standard GRPO is that of Appendix 8.1, with the std: its mass is sqrt(pq), not pq. Section 4.1 says 'mean "
-    "based GRPO' of the same method, on which reading it holds.",
+    reading="Standard GRPO is that of Appendix 8.1, with the std: its mass is sqrt(pq), not the pq printed here. "
+    "Section 4.1 says 'standard mean based GRPO' of the same method, so that the name alone is wrong; on the reading "
+    "that GRPO means mean GRPO throughout 8.2, it holds.",
     statement=grpo,
     slip=Amended("mean GRPO, without the std", mean_grpo),
     planted={"reinforce": lambda reward, batch: reward},
