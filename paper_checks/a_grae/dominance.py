@@ -158,7 +158,7 @@ def can_rise(G):
     refuted_by="a group size at which no group raises the logit of any error it contains",
     reading="One group, of different paths, three or more. It takes pi_b > beta / ((beta - 1)(G - s)), so for a single "
     "error (and for G = 2) it cannot happen. On the reading that this is a drift it would fail: averaged over groups "
-    "the logit of every error falls (a-grae:app-b5-displacement).",
+    "the logit of every error falls, as under GRPO (simlab:exploration-is-paid-back).",
     statement=lambda G: True,
     planted={"never": lambda G: False, "only in large groups": lambda G: G >= 8},
 )
@@ -228,13 +228,15 @@ def unsampled_gain(statement):
 
 @claim(
     "a-grae:against-casp",
-    where="Appendix B.5, 'exploration incentive', against CaSP Section 3.1, the squeeze effect of negative samples",
-    says="The drift of the negative-dominant control spreads probability over the unsampled paths: the rarer of two "
-    "gains at least as large a factor.",
+    where="Appendix B.5, 'exploration incentive', with Figure 1 ('low-probability correct paths'), against CaSP Lemma "
+    "2 (negative samples squeeze mass onto the likeliest candidate)",
+    says="The negative-dominant lift of unsampled paths is no squeeze: of two unsampled paths the rarer one gains at "
+    "least as large a factor.",
     refuted_by="two unsampled actions of which the likelier gains the larger factor",
-    reading="Exploration read as reaching rare paths, which is what the paper hopes it does. The drift multiplies "
-    "probabilities by exp(-eta C p), largest for the likeliest: CaSP's squeeze. On the reading that exploration means "
-    "any rise of unsampled logits it would hold (a-grae:eq-36).",
+    reading="The sentence is ours; A-GRAE says that all unsampled paths rise, and wants rare ones found. The lift "
+    "multiplies by exp(-eta C p), most where p is largest, so both papers describe one thing and CaSP's account of the "
+    "rare paths is the right one. On the reading that any rise of an unsampled logit is exploration A-GRAE's holds "
+    "(a-grae:eq-36).",
     statement=lambda factors, **_: factors[0] >= factors[1],
     correction=Amended("the likelier gains the larger factor", lambda factors, **_: factors[0] <= factors[1]),
     planted={"no difference": lambda factors, **_: abs(factors[0] - factors[1]) < mpf("1e-30")},

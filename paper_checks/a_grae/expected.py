@@ -45,13 +45,18 @@ def expected_change(policy, correct, G, success=1, failure=1):
     return [mp.fsum(chance * change[action] for chance, change in changes) for action in range(len(policy))]
 
 
-def conditioned_change(policy, correct, G, success=1, failure=1):
-    """The same by conditioning on s: given s, rollouts are i.i.d. from either side, and each side weighs the same."""
-    right = mass(policy, correct)
-    half = mp.fsum(
+def one_side(G, right):
+    """The mean sum of the positive advantages of a group of G whose rollouts are correct with this probability."""
+    return mp.fsum(
         number(chance) * mp.fsum(value for value in grae(binary_group(G, s)) if value > 0)
         for s, chance in enumerate(binomial(G, right))
     )
+
+
+def conditioned_change(policy, correct, G, success=1, failure=1):
+    """The same by conditioning on s: given s, rollouts are i.i.d. from either side, and each side weighs the same."""
+    right = mass(policy, correct)
+    half = one_side(G, right)
     change = []
     for p, is_right in zip(policy, correct, strict=True):
         up, down = (p / right - p, p) if is_right else (-p, p - p / (1 - right))
@@ -59,49 +64,98 @@ def conditioned_change(policy, correct, G, success=1, failure=1):
     return change
 
 
+def change_while_unsampled(policy, correct, G, success=1, failure=1):
+    """Each logit's expected change by the groups that do not contain its action, group by group."""
+    return [
+        mp.fsum(
+            number(chance) * group_change(policy, correct, counts, success, failure)[action]
+            for chance, counts in groups(policy, G)
+            if not counts[action]
+        )
+        for action in range(len(policy))
+    ]
+
+
+def conditioned_while_unsampled(policy, correct, G, success=1, failure=1):
+    """The same as the mean of -C p over groups of the other actions, times the chance of such a group."""
+    change = []
+    for p, is_right in zip(policy, correct, strict=True):
+        right = (mass(policy, correct) - p * is_right) / (1 - p)
+        imbalance = (number(failure) - number(success)) * one_side(G, right)
+        change.append(imbalance * number(p * (1 - p) ** G))
+    return change
+
+
+NEGATIVE = FACTORS["negative_dominant"]
 VARIANTS = {name: (factor, Fraction(1)) for name, factor in FACTORS.items()}
+
+
+COUNTED = {
+    "all groups": (expected_change, conditioned_change),
+    "groups without the path": (change_while_unsampled, conditioned_while_unsampled),
+}
+
+
+def shrunk(changes, policy, correct):
+    """Whether every entry of the first of two changes is Q + (1 - Q)/10 of the second's, Q the correct mass."""
+    rate = number(mass(policy, correct)) * mpf("0.9") + mpf("0.1")
+    return all(abs(one - rate * other) < mpf("1e-30") for one, other in zip(*changes, strict=True))
+
+
+def rise_more(changes, correct, **_):
+    """Whether the logits of all correct actions rise more in the first of two changes."""
+    return all(new > old for new, old, right in zip(*changes, correct, strict=True) if right)
 
 
 @claim(
     "a-grae:app-b5-exploration",
     where="Appendix B.5, Case C; abstract (i); Takeaway 1",
-    says="Suppressing positive advantages is an incentive to explore: the expected logits of correct paths, which may "
-    "go unsampled, rise more than under GRPO.",
+    says="Suppressing positive advantages is an incentive to explore: it raises the logits of correct paths that may "
+    "go unsampled more than GRPO does.",
     refuted_by="a correct action whose expected logit change is smaller than under GRPO",
-    reading="Expected over all groups, so over groups that contain the path too: what an unsampled path gains by "
-    "C < 0 is less than what a sampled one loses. Every logit's expected change is GRPO's times Q + (1 - Q)/10, Q the "
-    "correct mass: a smaller step in the same direction. On the reading that only groups without the path are meant "
-    "it would hold (a-grae:eq-36).",
-    statement=lambda changes, correct, **_: all(
-        new > old for new, old, right in zip(*changes, correct, strict=True) if right
-    ),
-    correction=Amended(
-        "each logit's expected change is GRPO's times Q + (1 - Q)/10",
-        lambda changes, policy, correct, G: all(
-            abs(new - old * number(mass(policy, correct) + mass(policy, [not right for right in correct]) / 10)) < 1e-30
-            for new, old in zip(*changes, strict=True)
+    reading="Case C speaks of one group that does not contain the path, and there it holds. But the same path is in "
+    "other groups, where its success counts a tenth, and over all groups that costs more than the drift brings. On the "
+    "reading that exploration is what the mean step does it would fail; on that of Case C alone it would hold without "
+    "a condition (a-grae:eq-36).",
+    statement=lambda changes, counted, policy, correct, G: rise_more(changes, correct),
+    condition=Amended(
+        "only groups without the path are counted; over all groups each logit's change is GRPO's times Q + (1 - Q)/10, "
+        "Q the correct mass: a smaller step in the same direction",
+        lambda changes, counted, policy, correct, G: (
+            shrunk(changes, policy, correct) if counted == "all groups" else rise_more(changes, correct)
         ),
     ),
     planted={
         "a tenth of GRPO's": lambda changes, **_: all(
             abs(new - old / 10) < 1e-30 for new, old in zip(*changes, strict=True)
-        )
+        ),
+        "less, where unsampled": lambda changes, counted, correct, **_: (
+            rise_more(changes[::-1], correct) if counted != "all groups" else None
+        ),
     },
 )
 def exploration(statement):
     """Enumerate the groups under both, and derive both by conditioning on the number of correct rollouts."""
 
-    def both(change):
+    def both(way):
         """All logits' changes in one row, negative-dominant before GRPO."""
-        return lambda policy, correct, G: tuple(
-            move for name in ("negative_dominant", "grpo") for move in change(policy, correct, G, *VARIANTS[name])
+        return lambda counted, policy, correct, G: tuple(
+            move
+            for name in ("negative_dominant", "grpo")
+            for move in COUNTED[counted][way](policy, correct, G, *VARIANTS[name])
         )
 
-    def judged(row, policy, correct, G):
-        return statement((row[: len(policy)], row[len(policy) :]), policy=policy, correct=correct, G=G)
+    def judged(row, policy, **point):
+        return statement((row[: len(policy)], row[len(policy) :]), policy=policy, **point)
 
-    points = [{"policy": policy, "correct": correct, "G": G} for policy, correct in POOL[:6] for G in (2, 3)]
-    yield from satisfies(judged, points, both(expected_change), derived=both(conditioned_change))
+    several_correct = [(policy, correct) for policy, correct in POOL[:6] if sum(correct) > 1]
+    points = [
+        {"counted": counted, "policy": policy, "correct": correct, "G": G}
+        for counted in COUNTED
+        for policy, correct in several_correct
+        for G in (2, 3)
+    ]
+    yield from satisfies(judged, points, both(0), derived=both(1))
     yield simulator_agrees()
 
 
@@ -129,34 +183,51 @@ def overconfident(error):
     return (rest / 2, rest / 4, error, rest / 4), (True, True, False, False)
 
 
-def displaced(error, G, success, failure):
-    """First-order expected change of the correct mass."""
+def displaced(measure, error, G, success, failure):
+    """First-order change of the correct mass: its mean over groups, or the least that one group makes."""
     policy, correct = overconfident(error)
-    return mass(probability_change(policy, expected_change(policy, correct, G, success, failure)), correct)
+    changes = [
+        (chance, mass(probability_change(policy, group_change(policy, correct, counts, success, failure)), correct))
+        for chance, counts in groups(policy, G)
+    ]
+    if measure == "mean over groups":
+        return mp.fsum(number(chance) * change for chance, change in changes)
+    return mp.chop(min(change for _, change in changes), tol=1e-40)
+
+
+def drift_up_noise_down(changes, measure, **_):
+    """Mean upward and less than GRPO's; single groups downward, which GRPO's never are."""
+    biased, balanced = changes
+    return 0 < biased < balanced if measure == "mean over groups" else biased < 0 <= balanced
 
 
 @claim(
     "a-grae:app-b5-displacement",
     where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
-    says="Under the negative-dominant control overconfident errors displace correct paths: with an overconfident error "
-    "the correct mass falls.",
-    refuted_by="a policy with an overconfident error whose correct mass does not fall",
-    reading="The expected first-order change, which is what accumulates over training; error of probability 0.9 and "
-    "0.97. It is always upward, as under GRPO. On the reading that single groups can lower the correct mass "
-    "('occasionally') it would hold (a-grae:eq-35), but that then is noise, not the drift of C < 0.",
-    statement=lambda change, error, **_: change < 0,
-    correction=Amended(
-        "the expected correct mass rises at every policy, more slowly than under GRPO",
-        lambda change, error, G, **_: 0 < change < displaced(error, G, 1, 1),
+    says="Under the negative-dominant control an overconfident error displaces correct paths: the correct mass falls.",
+    refuted_by="an overconfident error under which the correct mass does not fall, in the mean or in any group",
+    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which is "
+    "the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On the "
+    "reading that the instability is a drift, which adds up over a training, it would fail: the mean change of the "
+    "correct mass is upward.",
+    statement=lambda changes, **_: changes[0] < 0,
+    condition=Amended(
+        "single groups are meant (no group of GRPO lowers the correct mass); on average over groups it rises, more "
+        "slowly than under GRPO",
+        drift_up_noise_down,
     ),
-    planted={"faster than under GRPO": lambda change, error, G: change > displaced(error, G, 1, 1)},
+    planted={"faster than under GRPO": lambda changes, **_: changes[0] > changes[1]},
 )
 def displacement(statement):
-    """Enumerate the groups of a policy with one overconfident error."""
+    """Enumerate the groups of a policy with one overconfident error, under the control and under GRPO."""
     yield from satisfies(
         statement,
-        grid(error=[Fraction(9, 10), Fraction(97, 100)], G=[2, 4, 8]),
-        lambda error, G: displaced(error, G, *VARIANTS["negative_dominant"]),
+        grid(
+            measure=["mean over groups", "worst group"],
+            error=[Fraction(9, 10), Fraction(97, 100)],
+            G=[2, 4, 8],
+        ),
+        lambda **point: tuple(displaced(**point, success=factor, failure=1) for factor in (NEGATIVE, 1)),
     )
 
 
@@ -216,12 +287,13 @@ def entropy_order(statement):
 
 @claim(
     "a-grae:sec-4.2-negative",
-    where="Section 4.2, 'a trend diametrically opposed to the other groups'; Figure 3; Takeaway 1",
+    where="Section 4.2, 'a trend diametrically opposed to the other groups', put down to the suppression; Figure 3",
     says="Suppressing positive advantages makes entropy rise where under GRPO it falls.",
     refuted_by="a policy at which entropy falls under GRPO and under the negative-dominant control",
-    reading="As a consequence of the update rule, in expectation and to first order; Figure 3's rise must then have "
-    "another cause (clipping, several epochs, shared parameters, other tokens). The two rates always have the same "
-    "sign. On the reading that Figure 3 is only reported, nothing can be decided here.",
+    reading="As a consequence of the update rule for one prompt, in expectation and to first order: the two rates "
+    "always have the same sign. Figure 3's rise must have another cause, such as clipping, shared parameters, or the "
+    "mix of prompts: each is slowed down by its own factor, which can turn the sign of their sum. On the reading that "
+    "the rise is only reported, nothing can be decided here (a-grae:fig-3).",
     statement=lambda rate, **_: rate[1] > 0 if rate[0] < 0 else None,
     correction=Amended(
         "entropy moves the same way under both, under the negative-dominant control at Q + (1 - Q)/10 of GRPO's rate",
@@ -271,9 +343,10 @@ def failure_bias(statement):
     where="Section 4.1: Experiment I breaks symmetry within a group, Experiment II difficulty focus",
     says="Experiment I leaves the focus on difficulties as it is: its update is one multiple of GRPO's at every p.",
     refuted_by="two success rates at which the update is a different multiple of GRPO's",
-    reading="By Theorem 2's measure, the sum of |A|, the multiple is (1 + 1/beta)/2 everywhere. The expected step is "
-    "Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it on easy ones, so that the negative-dominant "
-    "control is also an easy-focused one (and the positive-dominant a hard-focused one).",
+    reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is "
+    "(1 + 1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it "
+    "on easy ones, so that the negative-dominant control is also an easy-focused one (and the positive-dominant a "
+    "hard-focused one).",
     statement=lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30"),
     condition=Amended(
         "updates are measured by the sum of |A|",

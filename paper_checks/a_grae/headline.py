@@ -30,5 +30,5 @@ undecided(
     where="Appendix D.3, Figure 9",
     says="Negative-dominant training can collapse late, with a surge of fully unsolved questions.",
     needs=NEEDS,
-    reading="As a measurement. The printed cause is not the expected update: a-grae:app-b5-displacement.",
+    reading="As a measurement. The printed cause is in single groups, not in the mean: a-grae:app-b5-displacement.",
 )

@@ -261,8 +261,8 @@ def unsampled(values, counts):
     formula=r"\Delta h_{b_i} = \eta (0 - 0 \cdot \pi_{b_i}) = 0",
     refuted_by="a group that moves the logit of an action it does not contain",
     reading="Logits of a tabular softmax, any group, repeated paths included. On the reading that 'unchanged' speaks "
-    "of probabilities it would fail (a-grae:app-b5-constant); with parameters shared between paths nothing of it is "
-    "left, which a table cannot show.",
+    "of probabilities it would fail (a-grae:app-b5-constant). That it traps GRPO in local optima does not follow: in "
+    "expectation the correct mass always rises. With parameters shared between paths nothing of it is left.",
     statement=lambda policy, correct, counts, factor: (0,) * counts.count(0),
     planted={"-C p": lambda policy, correct, counts, factor: unsampled([-number(p) for p in policy], counts)},
 )

@@ -157,7 +157,8 @@ BASE_ACCURACY = {  # Tables 2, 3 and 4, base model, Pass@1
     refuted_by="a run of the paper whose first batch puts more weight on p = 0.25 than on p = 0.75",
     reading="The first batch's omega taken to be the base model's printed Pass@1: 0.634 on MATH, where the schedule "
     "is hard-focused from the first step and most so at p = 0.25. Test set, temperature 0.6: if the base model solves "
-    "less than half of the training rollouts at temperature 1 it would hold.",
+    "less than half of the training rollouts at temperature 1 it would hold, and on the reading that only the "
+    "direction of the shift matters it does (a-grae:eq-12-transition).",
     statement=lambda sums, **_: sums[1] > sums[0],
     condition=Amended(
         "the first batch's mean reward is below 1/2 (0.634 and 0.843 are printed for MATH, 0.278 for Geo3K)",
@@ -180,9 +181,9 @@ def easy_first(statement):
     where="Section 5.1, after Eq. 12; Appendix C.2, reward of the multimodal experiments",
     says="At a success rate of 0 or 1 there is nothing to rescale: the standard advantage is 0.",
     refuted_by="a group all right or all wrong with an advantage that is not 0",
-    reading="p the share of correct answers. With the multimodal reward a group that is all wrong but not all "
-    "well-formed has advantages, and Eq. 12 divides them by sqrt(0). On the reading that p is the mean reward it "
-    "would hold, since all rewards are then equal.",
+    reading="p the share of correct answers. With the multimodal reward (as intended, a-grae:app-b2-sign) a group "
+    "that is all wrong but not all well-formed has advantages; they are left as in GRPO, so nothing breaks but the "
+    "reason. On the reading that p is the mean reward it would hold, since all rewards are then equal.",
     statement=lambda largest, **_: largest == 0,
     condition=Amended(
         "rewards are 0 or 1 for accuracy alone",
@@ -197,7 +198,7 @@ def nothing_to_rescale(statement):
         return max(grae([(1 - form_weight) * right + form_weight * (index < formatted) for index in range(5)]))
 
     yield from satisfies(
-        statement, grid(form_weight=[Fraction(9, 10), Fraction(0)], right=[0, 1], formatted=range(6)), largest
+        statement, grid(form_weight=[Fraction(1, 10), Fraction(0)], right=[0, 1], formatted=range(6)), largest
     )
 
 
@@ -295,9 +296,10 @@ def code_sum(G, s, solved):
     where="Section 5.1, Eq. 12, against the published code",
     says="The published code computes Eq. 12.",
     refuted_by="a batch whose advantages the code scales otherwise",
-    reading="The code, as read for this project, divides the easy term by 1 - sqrt(p) + 1e-6. Seven of eight right "
-    "then sum to 41 in the easy term where Eq. 12 gives 7.5, and the control at most 8, the bound gamma is there to "
-    "keep. No reading was found on which the two agree.",
+    reading="That the code divides the easy term by 1 - sqrt(p) + 1e-6 is taken from this project's notes on it; the "
+    "code is not stored here, and this checks simlab's copy. Seven of eight right then sum to 41 in the easy term "
+    "where Eq. 12 gives 7.5, and the control at most 8, the bound gamma is there to keep. No reading was found on "
+    "which the two formulas agree.",
     statement=printed_sum,
     correction=Amended("it divides the easy term by 1 - sqrt(p), up to 1e-6", code_sum),
     planted={"hard term only": lambda G, s, solved: total(focused("hard_focused", G, s))},

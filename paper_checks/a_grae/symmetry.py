@@ -141,25 +141,29 @@ def sign_of_correctness(statement):
     where="Appendix B.2, last sentence; Section 1",
     says="The magnitude of the policy update due to the correct rollouts equals that due to the incorrect ones.",
     refuted_by="a group whose two parts of the gradient differ in length",
-    reading="The two parts of the policy gradient of a softmax, as vectors, by their L1 length. On the reading that "
-    "'magnitude' means the total advantage only, as in Section 3 ('weights'), it would hold: that is the correction.",
-    statement=lambda parts, **_: same(parts[0], parts[1]),
-    correction=Amended(
-        "the total weights (absolute advantages) are equal, the updates are not", lambda parts, **_: same(*parts[2:])
+    reading="Magnitude both as Section 3 measures it, by absolute advantages, and as the L1 length of either part of a "
+    "softmax's policy gradient. On the reading that Section 3's measure is the only one it would hold without a "
+    "condition, on that of the gradient it would fail.",
+    statement=lambda parts, **_: same(*parts),
+    condition=Amended(
+        "magnitude is the total absolute advantage; the two parts of the gradient differ in length",
+        lambda parts, measure, **_: same(*parts) if measure == "absolute advantages" else None,
     ),
     planted={"the correct part is longer": lambda parts, **_: parts[0] > parts[1]},
 )
 def update_magnitude(statement):
     """Split the gradient of every mixed group into its two parts and compare their lengths, and their weights."""
 
-    def parts(policy, correct, counts):
+    def parts(measure, policy, correct, counts):
         values = action_weights(counts, correct)
         split = [[value * (right == side) for value, right in zip(values, correct, strict=True)] for side in (1, 0)]
-        updates = [score_gradient([number(p) for p in policy], part) for part in split]
-        return tuple(mp.fsum(map(abs, vector)) for vector in (*updates, *split))
+        if measure == "gradient":
+            split = [score_gradient([number(p) for p in policy], part) for part in split]
+        return tuple(mp.fsum(map(abs, vector)) for vector in split)
 
     points = [
-        {"policy": policy, "correct": correct, "counts": counts}
+        {"measure": measure, "policy": policy, "correct": correct, "counts": counts}
+        for measure in ("absolute advantages", "gradient")
         for policy, correct in POLICIES[:3]
         for counts in compositions(3, len(policy))
         if 0 < sum(count for count, right in zip(counts, correct, strict=True) if right) < 3
@@ -207,7 +211,8 @@ def unclipped(shift):
     "B.1, which drops the clip first, it would hold without a condition.",
     statement=reweighted,
     condition=Amended(
-        "every ratio lies inside the clip range", lambda shift: reweighted(shift) if unclipped(shift) else None
+        "every ratio lies inside the clip range (Appendix B.1 leaves the clip out)",
+        lambda shift: reweighted(shift) if unclipped(shift) else None,
     ),
     planted={
         "without the ratio": lambda shift: reweighted(shift, power=0),
