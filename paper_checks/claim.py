@@ -2,8 +2,10 @@
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from paper_checks.evidence import Evidence
@@ -62,6 +64,7 @@ class Claim:
         correction: where the claim fails, a statement that does not.
         planted: wrong statements by name, each of which the check must refute.
         needs: for a claim that cannot be decided here, what it would take; it then has no evidence.
+        module: in which it is entered.
     """
 
     tag: str
@@ -77,6 +80,7 @@ class Claim:
     correction: Amended | None = None
     planted: Mapping[str, Statement] = field(default_factory=dict)
     needs: str = ""
+    module: str = ""
 
     @property
     def paper(self) -> str:
@@ -107,13 +111,15 @@ def claim(
         ValueError: for a tag that is taken, or more than one amendment.
     """
 
+    module = _module_of(sys._getframe(1))
+
     def enter(decide: Decide) -> Decide:
         if sum(amended is not None for amended in (condition, slip, correction)) > 1:
             raise ValueError(f"{tag} has more than one of condition, slip and correction")
         _enter(
             Claim(
                 tag, where, says, refuted_by, reading, statement, decide,
-                formula, condition, slip, correction, planted or {},
+                formula, condition, slip, correction, planted or {}, module=module,
             )
         )  # fmt: skip
         return decide
@@ -127,7 +133,8 @@ def undecided(tag: str, *, where: str, says: str, needs: str, reading: str, form
     def none(statement: Statement) -> Iterable[Evidence]:
         return ()
 
-    _enter(Claim(tag, where, says, needs, reading, None, none, formula, needs=needs))
+    module = _module_of(sys._getframe(1))
+    _enter(Claim(tag, where, says, needs, reading, None, none, formula, needs=needs, module=module))
 
 
 def load() -> dict[str, Claim]:
@@ -137,7 +144,12 @@ def load() -> dict[str, Claim]:
         for module in sorted(info.name for info in pkgutil.iter_modules(folder.__path__)):
             importlib.import_module(f"paper_checks.{package}.{module}")
     papers = list(PACKAGES)
-    return dict(sorted(CLAIMS.items(), key=lambda item: papers.index(item[1].paper)))
+    return dict(sorted(CLAIMS.items(), key=lambda item: (papers.index(item[1].paper), item[1].module)))
+
+
+def _module_of(frame: FrameType) -> str:
+    """A frame's module, and not its check's: the order must not depend on which module was imported first."""
+    return str(frame.f_globals["__name__"])
 
 
 def _enter(entered: Claim) -> None:

@@ -197,7 +197,9 @@ def _where(options: argparse.Namespace) -> int:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Judge what the papers claim, and compare the verdicts with the recorded ones (1 if they differ)."
+    parser.description = (
+        "Judge what the papers claim, and compare the verdicts with the recorded ones (1 if they differ)."
+    )
     parser.set_defaults(run=_check)
     parser.add_argument("--paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp or simlab (default all)")
     parser.add_argument("--tag", metavar="TAG", help="one claim: f-grpo:lemma-3.1, or with --paper lemma-3.1")
@@ -213,9 +215,10 @@ def _check(options: argparse.Namespace) -> int:
         from paper_checks.page import page
         from paper_checks.run import differences, judge_all, recorded, select
     except ModuleNotFoundError as error:
-        if error.name not in {"sympy", "mpmath", "latex2mathml", "pygments"}:
+        missing = str(error.name).partition(".")[0]
+        if missing not in {"sympy", "mpmath", "latex2mathml", "pygments"}:
             raise
-        raise InputError(f'check needs {error.name}; install it with: pip install "simlab[check]"') from None
+        raise InputError(f'check needs {missing}; install it with: pip install "simlab[check]"') from None
     from simlab.sweep.parts import check_replaceable, make_folder, write_atomically
 
     if options.jobs is not None:
@@ -232,10 +235,11 @@ def _check(options: argparse.Namespace) -> int:
         return _complain("interrupted; nothing was written", 130)
     print(report.table(verdicts, shutil.get_terminal_size((100, 24)).columns))
     print(f"\n{report.summary(verdicts)}")
+    kept = "the verdicts are those printed"
     if options.json:
-        write_atomically(options.json, lambda file: file.write(report.as_json(verdicts).encode()))
+        write_atomically(options.json, lambda file: file.write(report.as_json(verdicts).encode()), kept)
     if options.html:
-        write_atomically(options.html, lambda file: file.write(page(verdicts, claims).encode()))
+        write_atomically(options.html, lambda file: file.write(page(verdicts, claims).encode()), kept)
     found = {verdict.tag: verdict.verdict for verdict in verdicts}
     changed = differences(found, recorded(), everything=not (options.paper or options.tag))
     if changed:

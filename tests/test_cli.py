@@ -175,7 +175,7 @@ def test_an_output_that_cannot_be_written_is_one_line():
 # Other commands
 
 
-@pytest.mark.parametrize("name", ["", "sweep", "merge", "estimators", "where"])
+@pytest.mark.parametrize("name", ["", "sweep", "merge", "estimators", "where", "check"])
 def test_help_is_shown_without_loading_jax(name):
     program = (
         "import atexit, sys; from simlab.cli import main; "

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import simlab.where
+from paper_checks.claim import load
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.where import PAPERS, Place, describe, find, known_tags, places, roots
@@ -34,6 +35,11 @@ class Weight:
     @functools.partial(register, tag="brorl:lemma-2")
     def other(self):
         """``[fade:eq-3]`` again."""
+        print("fade:eq-97")
+
+
+undecided("fade:table-2", needs="a model")
+table_3 = undecided("fade:eq-98")
 '''
 
 
@@ -64,9 +70,10 @@ def line_of(text):
         ("casp", "eq-4", "eq-4", "Weight.update"),
         ("a-grae", "alg-2", "alg-2", "Weight.update.inner"),
         ("brorl", "lemma-2", "lemma-2", "Weight.other"),
+        ("fade", "table-2", "table-2", ""),
     ],
 )
-def test_a_tag_is_found_in_a_docstring_a_comment_or_a_decorator(folders, paper, label, written, name):
+def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(folders, paper, label, written, name):
     expected = Place(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
     assert find(paper, label, folders) == [expected]
 
@@ -93,6 +100,7 @@ def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
         "fade:eq-2",
         "fade:eq-3",
         "fade:table-1",
+        "fade:table-2",
     ]
 
 
@@ -113,7 +121,9 @@ def test_description_is_one_aligned_line_a_place():
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
     with pytest.raises(InputError) as error:
         find("fade", "tabel-1", folders)
-    assert str(error.value) == ("tag = 'tabel-1' of fade is written nowhere; closest known: table-1, eq-1, eq-3, eq-2")
+    assert str(error.value) == (
+        "tag = 'tabel-1' of fade is written nowhere; closest known: table-1, table-2, eq-1, eq-3, eq-2"
+    )
     with pytest.raises(InputError) as error:
         find("cw-grpo", "eq-1", folders)
     assert str(error.value) == (
@@ -124,7 +134,7 @@ def test_an_unknown_tag_names_the_closest_known_ones(folders):
 def test_an_unknown_paper_names_the_known_ones(folders):
     with pytest.raises(InputError) as error:
         find("dapo", "eq-1", folders)
-    assert str(error.value) == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl"
+    assert str(error.value) == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl, simlab"
 
 
 @pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])
@@ -143,15 +153,16 @@ def test_roots_are_the_package_and_the_folders_of_its_checkout():
     assert all(folder.is_dir() and folder.parent == package.parent for folder in found.values())
 
 
-def test_an_installed_package_has_no_checkout(tmp_path, monkeypatch):
+def test_an_installed_package_has_its_checks_and_no_checkout(tmp_path, monkeypatch):
     for name in ("simlab", "tests", "figures"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(simlab.where, "__file__", str(tmp_path / "simlab" / "where.py"))
     assert roots() == {"code": tmp_path / "simlab"}
+    (tmp_path / "paper_checks").mkdir()
+    installed = {"code": tmp_path / "simlab", "check": tmp_path / "paper_checks"}
+    assert roots() == installed
     (tmp_path / "pyproject.toml").touch()
-    assert roots() == {
-        name: tmp_path / folder for name, folder in [("code", "simlab"), ("figure", "figures"), ("test", "tests")]
-    }
+    assert roots() == installed | {"figure": tmp_path / "figures", "test": tmp_path / "tests"}
 
 
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
@@ -176,3 +187,34 @@ def test_every_tag_written_in_the_package_leads_back_to_its_line():
 def test_every_registered_estimator_is_found_by_its_tag():
     found = {(place.tag, place.name) for place in places({"code": roots()["code"]})}
     assert {(entry.tag, name) for name, entry in REGISTRY.items()} - found == set()
+
+
+# A tag that leads nowhere
+
+
+def tags_in(*kinds):
+    """Every tag written in these folders of the project."""
+    return set(known_tags({kind: folder for kind, folder in roots().items() if kind in kinds}))
+
+
+def test_every_tag_of_the_code_the_figures_and_the_benchmarks_is_claimed():
+    assert tags_in("code", "figure", "benchmark") - set(load()) == set()
+
+
+def test_every_claim_is_found_where_it_is_checked():
+    assert set(load()) - tags_in("check") == set()
+
+
+def test_every_tag_written_in_the_checks_is_claimed():
+    assert tags_in("check") - set(load()) == set()
+
+
+def test_every_tag_is_well_formed():
+    assert {tag for tag in load() if not re.fullmatch(r"[a-z-]+:[a-z0-9]+([.-][a-z0-9]+)*", tag)} == set()
+
+
+def test_every_tag_of_the_index_is_found():
+    index = (roots()["check"] / "INDEX.md").read_text(encoding="utf-8")
+    tags = set(re.findall(rf"\b((?:{'|'.join(PAPERS)}):[a-z0-9]+(?:[.-][a-z0-9]+)*)", index))
+    assert len(tags) > 100
+    assert tags - tags_in("check") == set()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import numpy as np
 
@@ -155,16 +156,21 @@ def check_replaceable(path: Path) -> None:
             raise InputError(f"cannot write {path}: it is not a regular file; allowed: a new path, or that of a file")
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], Any], kept: str = "finished parts are kept") -> None:
     """Write a file so that it appears whole or not at all.
+
+    Args:
+        path: the file.
+        write: writes its content to an open file.
+        kept: what the complaint says of work already done.
 
     Raises:
         InputError: if it cannot be written, for instance because the disk is full.
     """
-    with _explained(f"cannot write {path}"):
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
+    with _explained(f"cannot write {path}", kept):
+        temporary = path.parent / f".unfinished-{uuid4().hex}"
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with temporary.open("xb") as file:
                 write(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -176,8 +182,8 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _explained(what: str, kept: str = "finished parts are kept") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{what}: {error.strerror or error}; finished parts are kept") from None
+        raise InputError(f"{what}: {error.strerror or error}; {kept}") from None

@@ -1,0 +1,28 @@
+"""``python -m paper_checks.record``: judge every claim, and record the verdicts in verdicts.json and INDEX.md."""
+
+import json
+import sys
+
+from paper_checks import index
+from paper_checks.claim import load
+from paper_checks.run import RECORD, judge_all
+from paper_checks.verdict import OURS
+
+
+def main() -> int:
+    """Record what is found; nothing while our methods disagree about any claim."""
+    verdicts = judge_all(load().values())
+    ours = [verdict for verdict in verdicts if verdict.verdict == OURS]
+    for verdict in ours:
+        print(f"{verdict.tag}: {OURS}: {verdict.counterexample}", file=sys.stderr)
+    if ours:
+        print("nothing was recorded", file=sys.stderr)
+        return 1
+    found = {verdict.tag: verdict.verdict for verdict in verdicts}
+    RECORD.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    index.main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

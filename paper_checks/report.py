@@ -1,0 +1,102 @@
+"""The verdicts as a table for a terminal, and as JSON."""
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+
+from paper_checks.evidence import Evidence
+from paper_checks.verdict import HOLDS_IF, OURS, UNDECIDED, VERDICTS, Verdict
+
+HEADINGS = ("tag", "claim", "verdict", "evidence")
+SIGNS = {True: "+", False: "-", None: "?"}
+LEGEND = "+ stands, - refuted, ? cannot tell"
+AMENDED = ", amended"
+NARROWEST = 24  # of the claim's column, whatever the terminal's width
+LONGEST_TAG = 30
+EVIDENCE = 13
+GAP = "  "
+
+
+def table(verdicts: Sequence[Verdict], width: int) -> str:
+    """Tag, claim, verdict and evidence by paper; below a claim that does not hold, why not and what does.
+
+    Args:
+        verdicts: those of a paper beside one another.
+        width: of the terminal, in characters.
+    """
+    widths = _widths(verdicts, width)
+    indent = " " * (widths[0] + len(GAP))
+    lines = list(_row(HEADINGS, widths))
+    for _, of_paper in groupby(verdicts, key=lambda verdict: verdict.paper):
+        lines.append("")
+        for verdict in of_paper:
+            lines += _row((verdict.tag, verdict.claim, verdict.verdict, "\n".join(_short(verdict.evidence))), widths)
+            for name, text in remarks(verdict):
+                lines += textwrap.wrap(
+                    f"{name}: {text}",
+                    sum(widths) + len(GAP) * (len(widths) - 1),
+                    initial_indent=indent,
+                    subsequent_indent=indent + GAP,
+                )
+    return "\n".join([*lines, "", LEGEND])
+
+
+def remarks(verdict: Verdict) -> list[tuple[str, str]]:
+    """What there is to say of a claim that does not hold, by name."""
+    texts = {
+        "needs" if verdict.verdict == UNDECIDED else "if": verdict.condition,
+        "ours" if verdict.verdict == OURS else "counterexample": verdict.counterexample,
+        "instead": verdict.correction,
+    }
+    return [(name, text) for name, text in texts.items() if text]
+
+
+def summary(verdicts: Iterable[Verdict]) -> str:
+    """How many claims got which verdict.
+
+    >>> summary([])
+    '0 claims'
+    """
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    total = f"{counts.total()} claim{'' if counts.total() == 1 else 's'}"
+    listed = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    return f"{total}: {listed}" if listed else total
+
+
+def as_json(verdicts: Iterable[Verdict]) -> str:
+    """A JSON list of objects, in the order of the report."""
+    return json.dumps([verdict.as_json() for verdict in verdicts], indent=1, allow_nan=False) + "\n"
+
+
+def methods(evidence: Iterable[Evidence]) -> Iterator[tuple[str, bool | None]]:
+    """Each method that tested the printed statement, and what it found: refuted if any of its tests refutes."""
+    found: dict[str, list[bool | None]] = {}
+    for piece in evidence:
+        if not piece.method.endswith(AMENDED):
+            found.setdefault(piece.method, []).append(piece.stands)
+    for method, answers in found.items():
+        yield method, False if False in answers else (True if True in answers else None)
+
+
+def _widths(verdicts: Sequence[Verdict], width: int) -> tuple[int, int, int, int]:
+    """Of the four columns; the claim gets what the others leave, and a verdict may break between words."""
+    tag = min(LONGEST_TAG, max(map(len, ["tag", *(verdict.tag for verdict in verdicts)])))
+    words = [HOLDS_IF, *(word for verdict in verdicts for word in verdict.verdict.split())]
+    worth = max(map(len, words))
+    return tag, max(NARROWEST, width - tag - worth - EVIDENCE - 3 * len(GAP)), worth, EVIDENCE
+
+
+def _short(evidence: Iterable[Evidence]) -> list[str]:
+    return [f"{SIGNS[stands]} {method}" for method, stands in methods(evidence)]
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The lines of one row, each cell wrapped to its column."""
+    wrapped = [
+        [line for part in cell.split("\n") for line in textwrap.wrap(part, width)]
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for line in zip_longest(*wrapped, fillvalue=""):
+        yield GAP.join(f"{part:<{width}}" for part, width in zip(line, widths, strict=True)).rstrip()

@@ -1,0 +1,88 @@
+"""The code that decided a claim: its check, and all that the check uses of its paper's package."""
+
+import ast
+import functools
+import inspect
+import itertools
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from paper_checks.claim import PACKAGES, Claim
+
+Place = tuple[ModuleType, ast.stmt]
+
+
+def source_of(claim: Claim) -> list[str]:
+    """The check with its statement, then the helpers and constants of the paper's package that it uses.
+
+    These come by module and line, a statement each. Empty for a claim that cannot be decided here.
+    """
+    if claim.needs:
+        return []
+    package = f"paper_checks.{PACKAGES[claim.paper]}."
+    check = _entry(claim)
+    wanted = [check]
+    for home, statement in wanted:  # grows on the way
+        for name in _names(statement):
+            if (found := _definition(home, name, package)) and found not in wanted:
+                wanted.append(found)
+    wanted.sort(key=lambda found: (found != check, found[0].__name__, found[1].lineno))
+    return [_text(home, statement) for home, statement in wanted]
+
+
+@functools.cache
+def _parsed(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+def _entry(claim: Claim) -> Place:
+    """The statement that enters a claim, at the top of its module: where its tag stands, or else its check."""
+    module = sys.modules[claim.module]
+    statements = _parsed(module).body
+    by_tag = (statement for statement in statements if claim.tag in _texts(statement))
+    by_line = (statement for statement in statements if _line(claim) <= (statement.end_lineno or 0))
+    return module, next(itertools.chain(by_tag, by_line))
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    return (child.value for child in ast.walk(node) if isinstance(child, ast.Constant) and isinstance(child.value, str))
+
+
+def _line(claim: Claim) -> int:
+    return inspect.getsourcelines(claim.decide)[1]
+
+
+@functools.cache
+def _definition(module: ModuleType, name: str, package: str) -> Place | None:
+    """Where a name of a module is defined, followed through imports inside the paper's package."""
+    for statement in _parsed(module).body:
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(package):
+            for alias in statement.names:
+                if name == (alias.asname or alias.name):
+                    return _definition(sys.modules[str(statement.module)], alias.name, package)
+        elif name in _defined(statement):
+            return module, statement
+    return None
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            return {name for target in targets for name in _names(target)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+@functools.cache
+def _names(node: ast.AST) -> list[str]:
+    return [child.id for child in ast.walk(node) if isinstance(child, ast.Name)]
+
+
+def _text(module: ModuleType, statement: ast.stmt) -> str:
+    decorators = getattr(statement, "decorator_list", [])
+    first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return "\n".join(inspect.getsource(module).splitlines()[first - 1 : statement.end_lineno])

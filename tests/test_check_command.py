@@ -1,0 +1,139 @@
+"""``simlab check``: what it prints and writes, when it exits with 1, and what it refuses before it judges anything."""
+
+import contextlib
+import json
+import os
+import signal
+import termios
+import time
+
+import pytest
+from sweep_cases import command, start
+
+import paper_checks.claim
+from paper_checks import run
+from paper_checks.claim import load
+from paper_checks.verdict import HOLDS
+from simlab.cli import main
+
+LEMMA = "f-grpo:lemma-3.1"
+PEAK = "simlab:tail-miss-peak"
+
+
+@pytest.fixture
+def two_claims(monkeypatch, tmp_path):
+    """As if there were two claims, recorded as holding; returns the path of the record."""
+    two = {tag: load()[tag] for tag in (LEMMA, PEAK)}
+    monkeypatch.setattr(paper_checks.claim, "load", lambda: two)
+    record = tmp_path / "verdicts.json"
+    record.write_text(json.dumps(dict.fromkeys(two, HOLDS)))
+    monkeypatch.setattr(run, "RECORD", record)
+    return record
+
+
+@pytest.mark.parametrize(
+    "asked", [("--tag", LEMMA), ("--paper", "f-grpo", "--tag", "lemma-3.1"), ("--paper", "f-grpo")]
+)
+def test_one_claim_is_judged_here_and_printed(two_claims, capsys, asked):
+    assert main(["check", *asked]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
+    assert printed.out.endswith("\n1 claim: 1 holds\n")
+    (line,) = (line for line in printed.out.splitlines() if line.startswith(LEMMA))
+    assert "holds" in line
+    assert PEAK not in printed.out
+
+
+def test_all_are_judged_in_processes_and_written(two_claims, tmp_path, capsys):
+    written = tmp_path / "new" / "verdicts.json", tmp_path / "new" / "report.html"
+    assert main(["check", "--jobs", "2", "--json", str(written[0]), "--html", str(written[1])]) == 0
+    assert capsys.readouterr().out.endswith("\n2 claims: 2 holds\n")
+    found = json.loads(written[0].read_text())
+    assert [entry["tag"] for entry in found] == [LEMMA, PEAK]
+    assert {piece["method"] for piece in found[0]["evidence"]} == {"symbolic", "enumerated", "Monte Carlo"}
+    assert written[1].read_text().count("<article ") == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "asked", "difference"),
+    [
+        ({LEMMA: "fails"}, ["--tag", LEMMA], f"{LEMMA}: recorded fails, found holds"),
+        ({}, ["--tag", LEMMA], f"{LEMMA}: recorded nothing, found holds"),
+        (
+            {LEMMA: HOLDS, PEAK: HOLDS, "fade:eq-0": "slip"},
+            ["--jobs", "1"],
+            "fade:eq-0: recorded slip, claimed no more",
+        ),
+        ({LEMMA: HOLDS, PEAK: HOLDS, "fade:eq-0": "slip"}, ["--paper", "f-grpo"], None),
+        (None, ["--tag", LEMMA], f"{LEMMA}: recorded nothing, found holds"),
+    ],
+)
+def test_the_exit_code_says_whether_verdicts_are_those_recorded(two_claims, capsys, record, asked, difference):
+    two_claims.write_text(json.dumps(record)) if record is not None else two_claims.unlink()
+    assert main(["check", *asked]) == (0 if difference is None else 1)
+    said = f"\nnot as recorded in paper_checks/verdicts.json:\n  {difference}\n"
+    assert capsys.readouterr().out.endswith("\n1 claim: 1 holds\n" if difference is None else said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--paper", "dapo"], "paper = 'dapo' is unknown; allowed: f-grpo, "),
+        (["--tag", "f-grpo:lema-3.1"], f"closest known: {LEMMA}"),
+        (["--paper", "f-grpo", "--tag", "lema"], f"tag = 'lema' is claimed nowhere; closest known: {LEMMA}"),
+        (["--jobs", "0"], "jobs = 0 is outside its range [1, inf)"),
+        (["--jobs", "two"], "'two' cannot be read"),
+        (["--json", "folder"], "cannot write folder: it is not a regular file"),
+        (["--html", "file/report.html"], "cannot write to file: it is not a folder"),
+        (["--json", "same", "--html", "./same"], "--json and --html are both same; allowed: a path each"),
+    ],
+)
+@pytest.mark.usefixtures("two_claims")
+def test_what_cannot_be_met_is_refused_before_anything_is_judged(tmp_path, monkeypatch, capsys, asked, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("precious")
+    monkeypatch.setattr(run, "judge", pytest.fail)
+    assert main(["check", *asked]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("simlab: ")
+    assert printed.err.count("\n") == 1
+    assert said in printed.err
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize("missing", ["sympy", "latex2mathml", "pygments"])
+def test_without_the_libraries_of_the_checks_one_line_says_what_to_install(missing):
+    program = f"import sys; sys.modules[{missing!r}] = None; from simlab.cli import main; sys.exit(main())"
+    said = f'simlab: check needs {missing}; install it with: pip install "simlab[check]"\n'
+    assert command("check", program=("-c", program)) == (2, "", said)
+
+
+def test_an_interrupt_ends_all_processes_with_one_line():
+    """Ctrl-C goes to every process of the terminal's group; the bar on the terminal says when they have started."""
+    terminal, end = os.openpty()
+    termios.tcsetwinsize(end, (24, 80))
+    process = start("check", "--jobs", "2", "--paper", "f-grpo", stderr=end, start_new_session=True)
+    os.close(end)
+    shown = b""
+    while b"judging" not in shown:
+        shown += os.read(terminal, 4096)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate()
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    os.close(terminal)
+    assert (process.returncode, output) == (130, "")
+    assert shown.splitlines()[-1].decode() == "simlab: interrupted; nothing was written"
+    assert b"Traceback" not in shown
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("a process is left")

@@ -1,0 +1,296 @@
+"""The report: what is selected and compared, the table, JSON, the page, and an index that is fresh."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from judged_claims import CLAIMS, RECORDED
+from sweep_cases import refusal
+
+from paper_checks import run
+from paper_checks.claim import PACKAGES, TITLES
+from paper_checks.evidence import Evidence
+from paper_checks.formula import typeset
+from paper_checks.index import INDEX, index
+from paper_checks.page import page
+from paper_checks.report import as_json, methods, summary, table
+from paper_checks.run import differences, judge_tag, select
+from paper_checks.source import source_of
+from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, VERDICTS, Verdict
+
+LEMMA = CLAIMS["f-grpo:lemma-3.1"]
+NASTY = "a < b & \"c\" </p><script>alert('x')</script> $total"
+
+
+def verdict_of(claim, verdict=HOLDS, **more):
+    """A verdict made up for a claim."""
+    made_up = Verdict(
+        claim.tag, claim.paper, claim.where, claim.says, claim.formula, verdict, "", "", "",
+        (Evidence("symbolic", verdict == HOLDS, "1 case"), Evidence("Monte Carlo", None, "2 settings")), claim.reading,
+    )  # fmt: skip
+    return replace(made_up, **more)
+
+
+EACH = [
+    verdict_of(LEMMA),
+    verdict_of(LEMMA, HOLDS_IF, condition="tau > 0", counterexample="tau = 0: 1"),
+    verdict_of(LEMMA, FAILS, counterexample="G = 1: stated 0, found 1", correction="another"),
+    verdict_of(LEMMA, SLIP, counterexample="G = 2: stated 0, found 1", correction="the form that was meant"),
+    verdict_of(LEMMA, UNDECIDED, condition="a 7B model", evidence=()),
+    verdict_of(LEMMA, OURS, counterexample="they differ", evidence=()),
+]
+
+
+# Which claims, and what has changed
+
+
+def test_claims_are_selected_by_paper_and_tag():
+    assert select(CLAIMS) == list(CLAIMS.values())
+    assert select(CLAIMS, "f-grpo") == [claim for claim in CLAIMS.values() if claim.paper == "f-grpo"]
+    for paper, tag in [(None, LEMMA.tag), ("f-grpo", LEMMA.tag), ("f-grpo", "lemma-3.1")]:
+        assert select(CLAIMS, paper, tag) == [LEMMA]
+
+
+@pytest.mark.parametrize(
+    ("paper", "tag", "said"),
+    [
+        ("f-grp", None, "paper = 'f-grp' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, simlab"),
+        ("f-grpo", "lema-3.1", "tag = 'lema-3.1' is claimed nowhere; closest known: f-grpo:lemma-3.1, "),
+        (None, "lemma-3.1", "closest known: f-grpo:lemma-3.1, "),
+        ("fade", "f-grpo:lemma-3.1", "tag = 'f-grpo:lemma-3.1' is claimed nowhere; closest known: fade:"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is_close(paper, tag, said):
+    assert said in refusal(select, CLAIMS, paper, tag)
+
+
+def test_differences_name_what_was_recorded_and_what_was_found():
+    known = {"fade:eq-1": HOLDS, "fade:eq-2": FAILS, "fade:eq-3": HOLDS}
+    found = {"fade:eq-1": HOLDS, "fade:eq-2": HOLDS, "fade:eq-4": SLIP}
+    changed = ["fade:eq-2: recorded fails, found holds", "fade:eq-4: recorded nothing, found slip"]
+    assert differences(found, known, everything=False) == changed
+    assert differences(found, known, everything=True) == [*changed, "fade:eq-3: recorded holds, claimed no more"]
+    assert differences(known, known, everything=True) == []
+
+
+def test_an_error_in_one_check_is_ours_and_loses_no_other(monkeypatch):
+    def breaks(statement):
+        raise ZeroDivisionError("by zero")
+
+    broken = replace(LEMMA, tag="fade:broken", decide=breaks)
+    monkeypatch.setattr(run, "CLAIMS", {LEMMA.tag: LEMMA, broken.tag: broken})
+    found = judge_tag(broken.tag)
+    assert (found.verdict, found.counterexample) == (OURS, "the check ended in ZeroDivisionError: by zero")
+    assert [verdict.verdict for verdict in run.judge_all([broken, LEMMA], jobs=1)] == [OURS, HOLDS]
+
+
+# The table
+
+
+def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
+    for width in (80, 120):
+        printed = table(EACH, width)
+        assert max(map(len, printed.splitlines())) <= width
+        words = " ".join(printed.split())
+        for remark in (
+            "if: tau > 0",
+            "counterexample: tau = 0: 1",
+            "instead: another",
+            "instead: the form that was meant",
+            "needs: a 7B model",
+            "ours: they differ",
+        ):
+            assert remark in words
+    assert printed.splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
+    assert "+ symbolic" in printed
+    assert "? Monte Carlo" in printed
+
+
+def test_a_narrow_terminal_still_shows_the_claim():
+    assert "with probability" in table(EACH[:1], 20)
+    assert table([], 80).splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
+
+
+def test_papers_are_apart_in_the_table():
+    other = replace(EACH[0], tag="fade:eq-1", paper="fade")
+    lines = table([EACH[0], EACH[0], other], 200).splitlines()
+    starts = [line.split()[0] if line else "" for line in lines if not line.startswith(" ")]
+    assert starts == ["tag", "", LEMMA.tag, LEMMA.tag, "", "fade:eq-1", "", "+"]
+
+
+def test_a_method_refutes_if_any_of_its_tests_does():
+    evidence = [
+        Evidence("numerical", True, ""),
+        Evidence("symbolic", None, ""),
+        Evidence("numerical", False, ""),
+        Evidence("numerical, amended", True, ""),
+    ]
+    assert list(methods(evidence)) == [("numerical", False), ("symbolic", None)]
+
+
+def test_the_summary_counts_by_verdict():
+    assert summary(EACH) == "6 claims: " + ", ".join(f"1 {verdict}" for verdict in VERDICTS)
+    assert summary(EACH[:1]) == "1 claim: 1 holds"
+
+
+# JSON
+
+
+def test_json_is_a_list_of_objects_with_every_field():
+    found = json.loads(as_json(EACH), parse_constant=pytest.fail)
+    assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
+    assert set(found[0]) == {
+        "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "correction",
+        "evidence", "reading",
+    }  # fmt: skip
+    assert found[1]["evidence"] == [
+        {"method": "symbolic", "stands": False, "figures": "1 case", "counterexample": ""},
+        {"method": "Monte Carlo", "stands": None, "figures": "2 settings", "counterexample": ""},
+    ]
+
+
+# The page
+
+
+class Elements(HTMLParser):
+    """The elements of a page as (name, attributes), each closed in its turn, and its text."""
+
+    EMPTY = frozenset({"meta", "input"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self._open = [], [], []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attributes):
+        """Note an element."""
+        self.elements.append((tag, dict(attributes)))
+        if tag not in self.EMPTY:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        """Note an element that is closed at once."""
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        """Check that the last element is closed first."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        """Note text."""
+        self.texts.append(data)
+
+
+def all_of(found, name):
+    """The attributes of all elements of a name."""
+    return [attributes for tag, attributes in found.elements if tag == name]
+
+
+def test_the_page_needs_nothing_but_itself():
+    found = Elements(page(EACH, CLAIMS))
+    for name, attributes in found.elements:
+        assert name not in {"link", "img", "iframe", "object", "base", "embed"}
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    (policy,) = (entry["content"] for entry in all_of(found, "meta") if "http-equiv" in entry)
+    assert policy.startswith("default-src 'none'; ")
+    style = next(text for text in found.texts if "prefers-color-scheme: dark" in text)
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_the_page_has_a_card_a_claim_with_formula_and_code():
+    chosen = [next(claim for claim in CLAIMS.values() if claim.paper == paper) for paper in PACKAGES]
+    found = Elements(page([verdict_of(claim) for claim in chosen], CLAIMS))
+    cards = all_of(found, "article")
+    assert [card["id"] for card in cards] == [claim.tag for claim in chosen]
+    assert len(all_of(found, "math")) == sum(bool(claim.formula) for claim in chosen)
+    text = "".join(found.texts)
+    for claim in chosen:
+        assert claim.says in text
+        assert claim.where in text
+        assert claim.reading in text
+        assert TITLES[claim.paper] in text
+    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    linked = {attributes["href"][1:] for attributes in all_of(found, "a")}
+    assert linked <= set(ids)
+
+
+def test_everything_on_the_page_is_escaped():
+    nasty = verdict_of(
+        replace(LEMMA, says=NASTY, where=NASTY, reading=NASTY, formula=r"\undefined{<b>}"), FAILS,
+        counterexample=NASTY, correction=NASTY, evidence=(Evidence(NASTY, False, NASTY, NASTY + "!"),),
+    )  # fmt: skip
+    found = Elements(page([nasty], {LEMMA.tag: replace(LEMMA, refuted_by=NASTY)}))
+    assert len(all_of(found, "script")) == 1
+    assert "".join(found.texts).count(NASTY) >= 8
+    assert r"\undefined{<b>}" in "".join(found.texts)
+
+
+def test_only_what_the_paper_is_to_blame_for_is_listed_as_not_holding():
+    chosen = [replace(verdict, tag=f"f-grpo:eq-{number}") for number, verdict in enumerate(EACH)]
+    text = page(chosen, {verdict.tag: LEMMA for verdict in chosen})
+    summary_of_findings = text[text.index('<section class="summary">') : text.index("<form>")]
+    assert re.findall(r'href="#f-grpo:eq-(\d)"', summary_of_findings) == ["2", "3", "1"]
+
+
+@pytest.mark.parametrize("formula", ["p^{", r"\unknown", "a & b"])
+def test_what_cannot_be_typeset_is_refused(formula):
+    with pytest.raises(ValueError, match="cannot be typeset"):
+        typeset(formula)
+
+
+def test_every_formula_can_be_typeset():
+    broken = {}
+    for claim in CLAIMS.values():
+        try:
+            typeset(claim.formula or "0")
+        except ValueError as error:
+            broken[claim.tag] = str(error)
+    assert broken == {}
+
+
+def test_the_code_of_a_claim_is_its_check_and_what_that_uses():
+    source = "\n".join(source_of(LEMMA))
+    assert source.startswith('@claim(\n    "f-grpo:lemma-3.1",')
+    for part in ("POINTS = grid(", "def regions(", "def derived_tail_miss(", "def sampled_tail_miss("):
+        assert part in source
+    assert source.count("def tail_miss(statement):") == 1
+
+
+def test_every_claim_that_is_decided_has_code():
+    for claim in CLAIMS.values():
+        assert ("def " in "".join(source_of(claim))) is not bool(claim.needs), claim.tag
+
+
+# The index and the record
+
+
+def test_the_index_is_fresh():
+    """After a change of wording: python -m paper_checks.index; of verdicts: python -m paper_checks.record."""
+    assert INDEX.read_text(encoding="utf-8") == index(list(CLAIMS.values()), RECORDED)
+
+
+def test_every_claim_is_recorded_and_no_other():
+    assert list(RECORDED) == list(CLAIMS)
+    assert set(RECORDED.values()) <= set(VERDICTS) - {OURS}
+
+
+def test_the_index_shows_the_verdict_and_its_amendment():
+    failing = next(claim for claim in CLAIMS.values() if claim.correction)
+    text = index([failing], {failing.tag: FAILS})
+    (line,) = (line for line in text.splitlines() if line.startswith("| ["))
+    assert f"[{failing.tag}](" in line
+    assert "**fails** (instead: " in line
+    assert "**holds**" in index([failing], {failing.tag: HOLDS}).splitlines()[-1]
+    assert "**not recorded**" in index([failing], {})
+
+
+def test_every_file_that_the_index_links_to_exists():
+    links = re.findall(r"\]\(([^)]+\.py)\)", index(list(CLAIMS.values()), {}))
+    assert len(links) == len(CLAIMS)
+    assert {link for link in links if not (INDEX.parent / link).is_file()} == set()
