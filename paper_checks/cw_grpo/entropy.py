@@ -117,8 +117,9 @@ def natural_rate(statement):
     formula=r"\Delta\mathcal{H} \approx -\eta \cdot \mathrm{Cov}_t(\log\pi_\theta, \hat{A}_i)",
     refuted_by="a policy and advantages for which the change under a plain gradient step is another",
     reading="One state of a tabular softmax and the expected gradient step on the logits. The paper quotes the "
-    "natural gradient for the identity and then applies it to GRPO without a word on the difference; on the reading "
-    "that it speaks of natural gradients throughout it would hold.",
+    "natural gradient for the identity and then tracks this covariance in GRPO without a word on the difference; the "
+    "source it quotes has the corrected form too, for the plain gradient. Weaker, as a claim on the sign: "
+    "cw-grpo:covariance-sign. On the reading that it speaks of natural gradients throughout it holds.",
     statement=lambda policy, advantages: -log_covariance(policy, advantages),
     correction=Amended(
         "Under the plain gradient: -eta Cov(log pi, pi (A - E A)); rare tokens count in proportion to pi.",
@@ -137,7 +138,8 @@ def plain_rate(statement):
     says="Changes in entropy are governed by the covariance between token probabilities and advantages.",
     refuted_by="a policy and advantages for which -eta Cov(pi, A) is not the change of entropy",
     reading="'Probabilities' by the letter, under the natural gradient of the identity. Read as 'governed' in sign "
-    "alone it fails as well, from three actions on; Section 2.2 has log-probabilities, which is what is meant.",
+    "alone it fails as well, from three actions on; Section 2.2 has log-probabilities, which is what is meant. On "
+    "the reading 'in words, loosely', as in the abstract of the source quoted, there is nothing to mend.",
     statement=lambda policy, advantages: (
         -covariance_under(
             policy, [as_kind(p, log(p)) for p in policy], [as_kind(a, log(policy[0])) for a in advantages]
@@ -210,24 +212,24 @@ def no_drift(statement):
 @claim(
     "cw-grpo:entropy",
     where="Section 2.2, the definition of entropy",
-    says="The entropy of a response is the mean over its positions of the entropy of the token.",
+    says="The expectation of -log pi(o|q) is the mean over the positions of the entropy of the token.",
     formula=r"-\mathbb{E}_{o}[\log\pi_\theta(o|q)] = -\frac{1}{|o|}\sum_{t=1}^{|o|}"
     r"\mathbb{E}_{o_t}[\log\pi_\theta(o_t|q,o_{<t})]",
     refuted_by="a tree of two-token responses at which the two sides differ",
-    reading="One prompt, |o| = 2, prefixes drawn from the policy. |o| stands outside the expectation over o, so the "
-    "length must be fixed. On the reading that the second line defines another quantity, entropy per token, there is "
-    "nothing to refute; but it is joined by '='.",
-    statement=lambda first, second: sum(by_position(first, second)) / 2,
-    correction=Amended(
-        "Without 1/|o|: the sum over the positions.", lambda first, second: sum(by_position(first, second))
-    ),
-    planted={"the first token alone": lambda first, second: by_position(first, second)[0]},
+    reading="One prompt, |o| = 2, prefixes drawn from the policy; |o| stands outside the expectation over o, so the "
+    "length must be fixed. Entropy per token, the second line, is the usual quantity and the one plotted; the first "
+    "line is |o| times as large. On the reading that the first line defines entropy, the 1/|o| of the second is the "
+    "slip.",
+    statement=lambda surprise, length: surprise,
+    slip=Amended("-E[log pi(o|q) / |o|] on the left.", lambda surprise, length: surprise / length),
+    planted={"twice over": lambda surprise, length: surprise / length**2},
 )
 def two_token_entropy(statement):
-    """Sum over all responses, in numbers and in symbols."""
+    """The surprise of whole responses, summed over all of them, beside the mean of the entropies by position."""
 
-    def over_responses(first, second):
-        return entropy_of([p * s for p, rest in zip(first, second, strict=True) for s in rest])
+    def stated(first, second):
+        whole = entropy_of([p * s for p, rest in zip(first, second, strict=True) for s in rest])
+        return statement(sympy.expand_log(whole, force=True) if isinstance(whole, sympy.Basic) else whole, 2)
 
     a, b, c, d = sympy.symbols("a b c d", positive=True)
     tree = {"first": (a / (a + b), b / (a + b)), "second": ((c / (c + d), d / (c + d)), (d / (c + d), c / (c + d)))}
@@ -238,10 +240,9 @@ def two_token_entropy(statement):
         {"first": POLICIES[1], "second": (POLICIES[0], POLICIES[1], POLICIES[2])},
     ]
     yield from equals(
-        statement,
+        stated,
         points,
-        derived=lambda first, second: sympy.expand_log(sympy.sympify(over_responses(first, second)), force=True),
-        enumerated=over_responses,
+        derived=lambda first, second: sum(by_position(first, second)) / 2,
         symbolic_points=[tree],
     )
 
@@ -256,25 +257,37 @@ def by_position(first: Policy, second: Any) -> tuple[Any, Any]:
     where="Section 3.1 and Table 5 (temperature 0.7) beside Section 2.2",
     says="The covariance of the sampled tokens is the one that governs the entropy of pi, with tokens sampled at 0.7.",
     refuted_by="a policy whose covariance under the tempered policy is another than under pi",
-    reading="log pi at temperature 1, tokens drawn from pi^(1/T), many of them. On the reading that pi means the "
-    "tempered policy everywhere (in log pi, the ratio and the entropy) T is 1 in this sense and it would hold; the "
-    "paper does not say.",
-    statement=lambda policy, advantages, temperature: covariance_under(
-        tempered(policy, temperature), [log(p) for p in policy], [number(a) for a in advantages]
+    reading="Tokens drawn from pi^(1/T), many of them; log pi and the entropy at temperature 1 or at T, which the "
+    "paper does not say. On the reading that pi means the tempered policy everywhere (in log pi, the ratio and the "
+    "entropy), as in code that divides the logits by T, it holds.",
+    statement=lambda policy, advantages, sampled, scored: covariance_under(
+        tempered(policy, sampled),
+        [log(p) for p in tempered(policy, scored)],
+        [number(a) for a in advantages],
     ),
     condition=Amended(
         "The log-probabilities are those of the policy sampled from, its temperature included.",
-        lambda policy, advantages, temperature: log_covariance(policy, advantages) if temperature == 1 else None,
+        lambda policy, advantages, sampled, scored: (
+            log_covariance(tempered(policy, scored), advantages) if sampled == scored else None
+        ),
     ),
-    planted={"the sign": lambda policy, advantages, temperature: -log_covariance(policy, advantages)},
+    planted={
+        "log-probabilities at 1": lambda policy, advantages, sampled, scored: (
+            covariance_under(tempered(policy, sampled), [log(p) for p in policy], [number(a) for a in advantages])
+            if sampled == scored
+            else None
+        )
+    },
 )
 def tempered_covariance(statement):
-    """The covariance under pi from the derivative of its entropy along the natural gradient."""
+    """The covariance under pi, at the temperature of log pi, from the derivative of pi's entropy."""
 
-    def governing(policy, advantages, temperature):
-        return -number(entropy_rate(policy, direction("natural", policy, advantages)))
+    def governing(policy, advantages, sampled, scored):
+        pi = tempered(policy, scored)
+        return -number(entropy_rate(pi, direction("natural", pi, advantages)))
 
-    points = [point | {"temperature": t} for point in POINTS[:4] for t in (1, Fraction(7, 10))]
+    temperatures = (mpf("0.7"), mpf(1))
+    points = [point | {"sampled": t, "scored": u} for point in POINTS[:4] for t in temperatures for u in temperatures]
     yield from equals(statement, points, derived=governing)
 
 

@@ -4,13 +4,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import sympy
 from mpmath import mp, mpf
 
 import simlab
 from paper_checks.claim import Amended, claim
 from paper_checks.cw_grpo.batches import (
-    covariance,
     deviation,
     group_advantages,
     kernel,
@@ -31,6 +29,8 @@ GROUPS: list[dict[str, Any]] = [
 ]
 EQUAL_REWARDS: dict[str, Any] = {"logp": ((-1, -2), (-3, -1)), "rewards": (1, 1)}
 LONE_PAIR: dict[str, Any] = {"logp": ((-1,), (-3,)), "rewards": (1, 0)}
+# Mostly sure tokens, one unlikely and one very unlikely.
+SURE: dict[str, Any] = {"logp": ((0,) * 9 + (Fraction(-13, 10),), (0,) * 9 + (-5,)), "rewards": (1, 0)}
 MIRRORED: dict[str, Any] = {"logp": ((-1, -2, -4, -5), (-1, -2, -4, -5)), "rewards": (1, 0)}
 
 
@@ -122,195 +122,161 @@ def kernel_defined(statement):
 
 
 @claim(
-    "cw-grpo:kernel-center",
-    where="Section 2.3: suppresses only magnitudes that exceed typical variability",
-    says="A token whose c is within a deviation of the typical c keeps a weight of at least exp(-1/2).",
-    refuted_by="a token with |c - mean c| <= sigma and a smaller weight",
-    reading="Typical: the mean, about which sigma is measured; the kernel sits at 0. With c of 1 plus small noise "
-    "every weight is about exp(-1/(2 sigma^2)) before normalisation, and after it the token of least |c| takes nearly "
-    "all. In the paper's data the mean is small beside sigma, so there the two nearly agree; on the reading 'within "
-    "sigma of 0' it holds by construction.",
-    statement=lambda c, center, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
-    correction=Amended(
-        "With c centred: exp(-(c - mean c)^2 / (2 sigma^2)).",
-        lambda c, center, sigma: mp.exp(-((c - center) ** 2) / (2 * sigma**2)),
-    ),
-    planted={"half the bandwidth, centred": lambda c, center, sigma: mp.exp(-2 * (c - center) ** 2 / sigma**2)},
-)
-def kernel_center(statement):
-    """The weights of typical tokens, in groups that include one whose c are nearly equal."""
-    nearly_equal: dict[str, Any] = {
-        "logp": ((-1,), (Fraction(-11, 10),), (-3,), (Fraction(-31, 10),)),
-        "rewards": (1, 1, 0, 0),
-    }
-
-    def least_typical(logp, rewards):
-        c = group_terms(logp, rewards)
-        center, sigma = mean(c), deviation(c)
-        return min(statement(value, center, sigma) for value in c if abs(value - center) <= sigma)
-
-    yield from satisfies(lambda weight, **_: weight >= mp.exp(-mpf(1) / 2), [nearly_equal, *GROUPS], least_typical)
-
-
-@claim(
     "cw-grpo:kernel-threshold",
     where="Section 2.3: suppresses only the magnitudes that exceed typical variability, sigma",
-    says="The tokens whose advantages are made smaller are those with |c| > sigma.",
-    refuted_by="a token with |c| <= sigma whose normalised weight is below 1, or one above sigma whose weight is not",
-    reading="Normalised weights, as used. The kernel itself is below 1 for every c but 0. For normally distributed c "
+    says="Only tokens with |c| > sigma have their advantages made smaller.",
+    refuted_by="a token with |c| <= sigma whose normalised weight is below 1",
+    reading="Normalised weights, as used; the kernel itself is below 1 for every c but 0. For normally distributed c "
     "the threshold is sigma sqrt(ln 2) = 0.83 sigma and 40 % of the tokens are suppressed, not a handful; the others "
-    "are amplified, by up to 1.41. On the reading 'mostly those that exceed sigma' it would be a matter of degree.",
+    "are not left intact but amplified, by up to 1.41. On the reading 'by more than exp(-1/2), before normalisation' "
+    "it holds by construction; 'softly', in the next sentence, points that way. c is measured from 0 and sigma from "
+    "the mean of c, which Table 1 suggests to be near 0.",
     statement=lambda sigma, weights: sigma,
     correction=Amended(
-        "Those with |c| > sigma sqrt(2 ln(N / sum w)), at most sqrt(sigma^2 + (mean c)^2).",
+        "Only those with |c| > sigma sqrt(2 ln(N / sum w)), at most sqrt(sigma^2 + (mean c)^2).",
         lambda sigma, weights: sigma * mp.sqrt(2 * mp.log(len(weights) / mp.fsum(weights))),
     ),
     planted={"two deviations": lambda sigma, weights: 2 * sigma},
 )
 def kernel_threshold(statement):
-    """Tokens by threshold, and by normalised weight."""
+    """The least |c| of the tokens whose normalised weight is below 1, beside the threshold."""
 
-    def agreement(logp, rewards):
+    def least_suppressed(logp, rewards):
         c = group_terms(logp, rewards)
         weights = kernel(c)
-        threshold = statement(deviation(c), weights)
-        return tuple(
-            (abs(value) > threshold) == (weight < 1) for value, weight in zip(c, normalised(weights), strict=True)
-        )
+        least = min(abs(value) for value, weight in zip(c, normalised(weights), strict=True) if weight < 1)
+        return least, statement(deviation(c), weights)
 
-    yield from satisfies(lambda agreed, **_: all(agreed), GROUPS, agreement)
+    yield from satisfies(lambda found, **_: found[0] > found[1], [SURE, *GROUPS], least_suppressed)
 
 
 @claim(
     "cw-grpo:kernel-adaptive",
-    where="Sections 1 and 2.3: adaptive, no hyperparameters",
-    says="The weights do not depend on the scale of the covariances.",
+    where="Sections 1, 2.3 and 4: adaptive, without hyperparameters",
+    says="No scale has to be set: the weights do not change when all covariances are scaled.",
+    formula=r"w_{i,t} = \exp(-c_{i,t}^2 / (2\sigma^2))",
     refuted_by="a group whose weights change when every log-probability is scaled",
-    reading="Scaling the log-probabilities by a factor, as a temperature does far from its normaliser. So no scale is "
-    "to be set; equally, the method never switches off: the same share is suppressed when no token is extreme. The "
-    "factor 1 before sigma and what counts as the batch are choices all the same.",
-    statement=lambda weights, scale: weights,
-    planted={"a power": lambda weights, scale: [w**scale for w in weights]},
+    reading="The kernel as printed, sigma taken from the same terms. Equally, the method never switches off: as much "
+    "is suppressed when no token is extreme. On the reading that the factor 1 before sigma, and what counts as the "
+    "batch, are hyperparameters that have been chosen, the method has some.",
+    statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
+    planted={
+        "no square of sigma": lambda c, sigma: mp.exp(-(c**2) / (2 * sigma)),
+        "a bandwidth of 1": lambda c, sigma: mp.exp(-(c**2) / 2),
+    },
 )
 def kernel_adaptive(statement):
     """The weights before and after scaling."""
 
     def scaled(logp, rewards, scale):
-        return tuple(kernel(group_terms([[scale * x for x in response] for response in logp], rewards)))
+        c = group_terms([[scale * x for x in response] for response in logp], rewards)
+        return tuple(statement(value, deviation(c)) for value in c)
 
     yield from equals(
-        lambda logp, rewards, scale: tuple(statement(scaled(logp, rewards, 1), scale)),
+        lambda logp, rewards, scale: scaled(logp, rewards, 1),
         [group | {"scale": scale} for group in GROUPS for scale in (Fraction(1, 10), 3)],
         enumerated=scaled,
     )
 
 
 @claim(
-    "cw-grpo:kernel-bound",
-    where="Sections 1 and 2.3: regulates the contribution of outlier tokens",
-    says="Before normalisation no token adds more than sigma exp(-1/2) to the covariance, however extreme it is.",
-    refuted_by="a sigma at which the largest |c| exp(-c^2 / (2 sigma^2)) is another",
-    reading="Formalised: the largest w |c|, at |c| = sigma, beyond which more extreme tokens count less. On the "
-    "reading that the bound is to hold without regard to the other tokens it fails, as sigma grows with the extreme "
-    "token.",
-    statement=lambda sigma: (
-        sigma * (mp.exp(-mpf(1) / 2) if not isinstance(sigma, sympy.Basic) else sympy.exp(-sympy.Rational(1, 2)))
-    ),
-    planted={"sigma itself": lambda sigma: sigma},
+    "cw-grpo:kernel-outliers",
+    where="Section 1: regulates the contribution of outlier tokens to the policy gradient",
+    says="The token of largest |c| has a smaller share of the weighted advantages than of the advantages.",
+    formula=r"w_{i,t} = \exp(-c_{i,t}^2 / (2\sigma^2))",
+    refuted_by="a group in which its share of sum |w A| is no smaller than its share of sum |A|",
+    reading="The kernel as printed; shares do not depend on its normaliser. There is no fixed bound: w |c| is at most "
+    "sigma exp(-1/2), and sigma grows with the outliers; if a tenth of the tokens are, they keep about exp(-5). On the "
+    "reading that the outlier's part is to be bounded by the other tokens it would fail.",
+    statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
+    planted={
+        "the sign of c": lambda c, sigma: mp.exp(-c / (2 * sigma)),
+        "the sign of the exponent": lambda c, sigma: mp.exp(c**2 / (2 * sigma**2)),
+    },
 )
-def kernel_bound(statement):
-    """The maximum, by sympy, and by a numerical root of the derivative."""
+def kernel_outliers(statement):
+    """Both shares."""
 
-    def derived(sigma):
-        c, width = sympy.symbols("c width", positive=True)
-        value = c * sympy.exp(-(c**2) / (2 * width**2))
-        (top,) = sympy.solve(sympy.diff(value, c), c)
-        return value.subs(c, top).subs(width, sigma)
+    def shares(logp, rewards):
+        _, advantages = batch(logp, rewards)
+        c = group_terms(logp, rewards)
+        outlier = max(range(len(c)), key=lambda place: abs(c[place]))
+        weighted = [statement(value, deviation(c)) * abs(a) for value, a in zip(c, advantages, strict=True)]
+        return abs(advantages[outlier]) / mp.fsum(map(abs, advantages)), weighted[outlier] / mp.fsum(weighted)
 
-    def numerical(sigma):
-        def value(c):
-            return c * mp.exp(-(c**2) / (2 * sigma**2))
+    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares)
 
-        return value(mp.findroot(lambda c: mp.diff(value, c), sigma * mpf("1.1")))
 
-    yield from equals(
-        statement,
-        [{"sigma": mpf(sigma)} for sigma in ("0.5", "1", "3")],
-        derived=derived,
-        enumerated=numerical,
-        symbolic_points=[{"sigma": sympy.Symbol("sigma", positive=True)}],
-    )
+def loss_average(logp, values):
+    """The loss's average of a value of each token: over the tokens of a response, then over the responses."""
+    each = iter(values)
+    return mean([mean([next(each) for _ in response]) for response in logp])
 
 
 @claim(
-    "cw-grpo:kernel-mean",
-    where="Section 2.3, normalised weights",
-    says="The normalised weights have mean 1 over the tokens.",
+    "cw-grpo:kernel-mean-in-loss",
+    where="Section 2.3: normalised weights 'to maintain the expected loss'",
+    says="The normalised weights have mean 1 in the average that the loss takes, of responses' means.",
     formula=r"\tilde{w}_{i,t} = w_{i,t} \cdot N / \sum_{j=1}^{G}\sum_{k=1}^{|o_j|} w_{j,k}",
-    refuted_by="a group whose normalised weights have another mean",
-    reading="Wherever the weights are defined; each token counts once. Under the loss's own average, in which "
-    "responses count equally, it is another matter: cw-grpo:kernel-mean-in-loss.",
+    refuted_by="a group whose weights have another mean under (1/G) sum 1/|o_i| sum",
+    reading="The loss averages over the tokens of a response first, the normaliser over all tokens at once. On the "
+    "reading of a loss averaged over all tokens, as in DAPO, the mean is 1 by construction; the paper prints the "
+    "other one.",
     statement=lambda weights, lengths: [w * sum(lengths) / mp.fsum(weights) for w in weights],
+    condition=Amended(
+        "All responses are equally long.",
+        lambda weights, lengths: (
+            [w * sum(lengths) / mp.fsum(weights) for w in weights] if len(set(lengths)) == 1 else None
+        ),
+    ),
     planted={
         "G for N": lambda weights, lengths: [w * len(lengths) / mp.fsum(weights) for w in weights],
         "the largest weight": lambda weights, lengths: [w / max(weights) for w in weights],
     },
 )
-def kernel_mean(statement):
-    """The mean of the weights."""
-    yield from equals(
-        lambda logp, rewards: mean(statement(kernel(group_terms(logp, rewards)), list(map(len, logp)))),
-        GROUPS,
-        enumerated=lambda logp, rewards: mpf(1),
-    )
-
-
-@claim(
-    "cw-grpo:kernel-mean-in-loss",
-    where="Section 2.3: the loss's average beside the normaliser",
-    says="The normalised weights have mean 1 in the average that the loss takes, of responses' means.",
-    refuted_by="a group whose weights have another mean under (1/G) sum 1/|o_i| sum",
-    reading="The loss averages over the tokens of a response first, the normaliser over all tokens at once. On the "
-    "reading of a loss averaged over all tokens, as in DAPO, it would hold; the paper prints the other one.",
-    statement=lambda logp, rewards: mpf(1),
-    condition=Amended("All responses are equally long.", lambda logp, rewards: mpf(1) if equally_long(logp) else None),
-    planted={"responses in place of tokens": lambda logp, rewards: mpf(len(logp)) / sum(map(len, logp))},
-)
 def kernel_mean_in_loss(statement):
-    """The mean over responses of the mean weight of their tokens."""
+    """The loss's average of the weights."""
 
     def averaged(logp, rewards):
-        weights = iter(normalised(kernel(group_terms(logp, rewards))))
-        return mean([mean([next(weights) for _ in response]) for response in logp])
+        weights = statement(kernel(group_terms(logp, rewards)), list(map(len, logp)))
+        return None if weights is None else loss_average(logp, weights)
 
-    yield from equals(statement, GROUPS, enumerated=averaged)
+    def is_one(average, **_):
+        return None if average is None else abs(average - 1) < mpf("1e-30")
+
+    yield from satisfies(is_one, GROUPS, averaged)
 
 
 @claim(
     "cw-grpo:expected-loss",
     where="Section 2.3: to maintain the expected loss",
-    says="With normalised weights the mean of the tokens' losses is what it was.",
-    refuted_by="a group whose mean of w A is not its mean of A, at ratios of 1",
-    reading="The policy term at ratios of 1, over all tokens. Mean weight 1 keeps the mean of A only if weights and "
-    "advantages are uncorrelated: the change is Cov(w, A). It is 0 for GRPO's groups before, so the weights also end "
+    says="With normalised weights the loss, averaged over the tokens, is what it was.",
+    refuted_by="a group whose average of w A is not its average of A, at ratios of 1",
+    reading="The policy term at ratios of 1, in the loss's own average. Weights of mean 1 keep it only if they do not "
+    "depend on the advantages, from which they are made. It is 0 for GRPO's groups before, so the weights also end "
     "the balance of positive and negative advantages that A-GRAE and FADE ascribe to GRPO. On the reading 'keeps the "
-    "scale' (mean weight 1) it holds: cw-grpo:kernel-mean.",
-    statement=lambda logp, rewards: mean(batch(logp, rewards)[1]),
-    condition=Amended(
-        "Weights and advantages are uncorrelated over the tokens.",
-        lambda logp, rewards: (
-            mean(batch(logp, rewards)[1])
-            if abs(covariance(kernel(group_terms(logp, rewards)), batch(logp, rewards)[1])) < mpf("1e-40")
-            else None
-        ),
+    "scale of the weights' see cw-grpo:kernel-mean-in-loss.",
+    statement=lambda logp, weights, advantages: loss_average(logp, advantages),
+    correction=Amended(
+        "It changes by the covariance of weights and advantages, in the loss's average.",
+        lambda logp, weights, advantages: loss_average(logp, advantages) + loss_covariance(logp, weights, advantages),
     ),
-    planted={"the largest": lambda logp, rewards: max(batch(logp, rewards)[1])},
+    planted={"a change by the mean weight": lambda logp, weights, advantages: loss_average(logp, weights) - 1},
 )
 def expected_loss(statement):
-    """The mean of the reweighted advantages."""
+    """The average of the reweighted advantages."""
 
-    def reweighted_mean(logp, rewards):
+    def stated(logp, rewards):
+        return statement(logp, normalised(kernel(group_terms(logp, rewards))), batch(logp, rewards)[1])
+
+    def reweighted_loss(logp, rewards):
         weights = normalised(kernel(group_terms(logp, rewards)))
-        return mean([w * a for w, a in zip(weights, batch(logp, rewards)[1], strict=True)])
+        return loss_average(logp, [w * a for w, a in zip(weights, batch(logp, rewards)[1], strict=True)])
 
-    yield from equals(statement, [*GROUPS, MIRRORED], enumerated=reweighted_mean)
+    yield from equals(stated, [*GROUPS, MIRRORED], enumerated=reweighted_loss)
+
+
+def loss_covariance(logp, ones, others):
+    """The covariance of two values of the tokens in the loss's average."""
+    centers = loss_average(logp, ones), loss_average(logp, others)
+    return loss_average(logp, [(x - centers[0]) * (y - centers[1]) for x, y in zip(ones, others, strict=True)])

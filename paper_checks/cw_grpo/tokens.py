@@ -1,6 +1,8 @@
 """Sections 2.2 and 2.3: the covariance term of a token, and what it measures of the token's update."""
 
 from fractions import Fraction
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,16 +12,15 @@ from mpmath import mp
 from paper_checks.claim import Amended, claim
 from paper_checks.cw_grpo.batches import (
     covariance,
-    expected_update,
+    group_advantages,
     mean,
-    rollouts,
     terms,
     tokens,
 )
 from paper_checks.cw_grpo.entropy import POLICIES, log_covariance
 from paper_checks.cw_grpo.updates import UPDATES, direction, entropy_rate, natural
 from paper_checks.evidence import equals, grid, number, satisfies
-from paper_checks.exact import expectation, score_gradient
+from paper_checks.exact import expectation, logits, score_gradient
 from simlab.estimators.tokens import covariance_terms
 
 BATCHES = [
@@ -110,8 +111,10 @@ def mean_over_responses(statement):
     yield from decide_mean(statement)
 
 
-GROUPS = grid(policy=POLICIES[:2], G=[2, 3, 4])
-CORRECT = {2: (True, False), 3: (True, True, False)}
+GROUPS: list[dict[str, Any]] = [
+    *grid(policy=POLICIES[:1], length=[1, 2], G=[2, 3]),
+    *grid(policy=POLICIES[1:2], length=[1], G=[2, 3, 4]),
+]
 
 
 @claim(
@@ -121,8 +124,10 @@ CORRECT = {2: (True, False), 3: (True, True, False)}
     formula=r"-\eta \cdot \mathrm{Cov}_t(\log\pi_\theta(o_t|q,o_{<t}), \hat{A}_i)",
     refuted_by="a policy at which minus its expectation is not the rate of change of entropy under GRPO's own "
     "expected group update, preconditioned by the Fisher matrix",
-    reading="By the letter: t runs, i is fixed; A_i is then a constant and the covariance 0. All tokens (i, t) of a "
-    "group are meant, and then the identity is exact at any G, the group's std included, as advantages sum to zero.",
+    reading="By the letter: t runs, i is fixed; A_i is then a constant and the covariance 0 at any length. All tokens "
+    "(i, t) of a group are meant, and then the identity is exact at any G, the group's std included, as advantages "
+    "sum to zero. Responses of one or two tokens from one softmax, correct where all tokens are. On the reading that "
+    "t already numbers all tokens, and i is a token's response, it holds as printed.",
     statement=lambda logp, advantages: mean(
         [covariance(response, [a] * len(response)) for response, a in zip(logp, advantages, strict=True)]
     ),
@@ -134,19 +139,43 @@ CORRECT = {2: (True, False), 3: (True, True, False)}
     },
 )
 def covariance_of_groups(statement):
-    """Sum over all groups of one-token responses: the covariance stated, and the update, whose entropy is derived."""
+    """Sum over all groups of responses: the covariance stated, and the update, whose entropy is derived."""
 
-    def stated(policy, G):
+    def over_groups(policy, length, G, value):
+        """The expectation of a value of a group's responses and their advantages."""
+        responses = list(product(range(len(policy)), repeat=length))
+
         def of_group(counts):
-            _, logp, advantages = rollouts(policy, CORRECT[len(policy)], counts)
-            return number(statement([[x] for x in logp], advantages))
+            group = [response for response, count in zip(responses, counts, strict=True) for _ in range(count)]
+            return value(
+                group, group_advantages([int(0 in response and len(set(response)) == 1) for response in group])
+            )
 
-        return -expectation([number(p) for p in policy], G, of_group)
+        return expectation([prod(number(policy[a]) for a in response) for response in responses], G, of_group)
 
-    def rate(policy, G):
-        correct = CORRECT[len(policy)]
+    def stated(policy, length, G):
+        scores = logits(policy)
+        return -over_groups(
+            policy,
+            length,
+            G,
+            lambda group, advantages: number(statement([[scores[a] for a in o] for o in group], advantages)),
+        )
+
+    def rate(policy, length, G):
+        def signal(action):
+            return over_groups(
+                policy,
+                length,
+                G,
+                lambda group, advantages: mean(
+                    [a * o.count(action) / len(o) for o, a in zip(group, advantages, strict=True)]
+                ),
+            )
+
         exact = [sympy.sympify(p) for p in policy]
-        return entropy_rate(exact, natural(exact, expected_update(policy, correct, G, weighted=False)))
+        update = score_gradient([number(p) for p in policy], [signal(action) for action in range(len(policy))])
+        return entropy_rate(exact, natural(exact, update))
 
     yield from equals(stated, GROUPS, enumerated=rate)
 
@@ -226,18 +255,20 @@ TOKENS = grid(
 
 
 class Pair(NamedTuple):
-    """Of two tokens: |c|, and the squared norm of the gradient at the logits."""
+    """Of two tokens: |c|, the squared norm of the gradient at the logits, and whether both are unlikely."""
 
     c: tuple[Any, Any]
     norm: tuple[Any, Any]
+    unlikely: bool
 
 
 def pair_of_tokens(policy, first, second):
-    """Both tokens, at |A| = 1."""
+    """Both tokens, at |A| = 1; -c is positive where log pi is below its mean."""
     chosen = (first, second)
-    c = tuple(abs(minus_term(policy, action, 1)) for action in chosen)
+    minus = [minus_term(policy, action, 1) for action in chosen]
     gradients = [score_gradient(policy, [int(j == action) for j in range(len(policy))]) for action in chosen]
-    return Pair(c, tuple(sum(entry**2 for entry in gradient) for gradient in gradients))
+    norms = tuple(sum(entry**2 for entry in gradient) for gradient in gradients)
+    return Pair(tuple(map(abs, minus)), tuple(map(number, norms)), min(minus) > 0)
 
 
 def minus_term(policy, action, advantage, update=""):
@@ -275,30 +306,42 @@ def token_term(statement):
     yield from equals(statement, TOKENS, derived=rate)
 
 
+def larger_part(found: Pair, **_: Any) -> bool:
+    """Whether the first token, if its |c| is the larger, has the larger gradient."""
+    return bool(found.c[0] <= found.c[1] or found.norm[0] > found.norm[1])
+
+
 @claim(
     "cw-grpo:extreme-tokens-dominate",
     where="Section 1; caption of Figure 3: tokens with extreme covariance dominate policy updates",
     says="Of two tokens with equally large advantages, the one with the larger |c| has the larger part in the policy "
     "update.",
     refuted_by="two tokens of a state, of which the one with the larger |c| has the smaller gradient",
-    reading="The part in the update is the norm of the token's gradient at the logits, |A| ||e - pi||. Extreme c is "
-    "extreme because log pi is: that is a share in the covariance, a statistic, not in the update, whose tokens weigh "
-    "at most sqrt(2) |A| each. On the reading that 'updates' means the covariance itself it would hold trivially.",
-    statement=lambda found, **_: found.c[0] <= found.c[1] or found.norm[0] > found.norm[1],
-    correction=Amended(
-        "The likelier of two tokens has the smaller part, and none more than sqrt(2) |A|, however large |c|.",
-        lambda found, policy, first, second: (
-            max(found.norm) <= 2 and (policy[first] <= policy[second] or found.norm[0] < found.norm[1])
-        ),
+    reading="The part in the update is the norm of the token's gradient at the logits, |A| ||e - pi||: it falls with "
+    "the token's probability, while |c| is large for very likely tokens too, in flat states. Magnitudes as in Table 1 "
+    "come from unlikely tokens only. But no part exceeds sqrt(2) |A|, however large |c|: a share of the covariance is "
+    "not the same share of the update. On the reading that 'updates' means the covariance itself it holds trivially.",
+    statement=larger_part,
+    condition=Amended(
+        "Both are less likely than usual: log pi is below its mean.",
+        lambda found, **_: larger_part(found) if found.unlikely else None,
     ),
-    planted={"at most |A|": lambda found, **_: max(found.norm) <= 1},
+    planted={
+        "the smaller part": lambda found, **_: not larger_part(found) if found.unlikely else None,
+        "in proportion": lambda found, **_: (
+            found.norm[0] * found.c[1] ** 2 >= found.norm[1] * found.c[0] ** 2
+            if found.unlikely and found.c[0] > found.c[1]
+            else None
+        ),
+    },
 )
 def extreme_tokens(statement):
     """The two tokens' |c| and squared gradients, at |A| = 1."""
     rare = (Fraction(1, 1000), Fraction(499, 1000), Fraction(1, 2))
+    sure = (Fraction(1, 100), Fraction(1, 20), Fraction(1, 10), Fraction(21, 25))
     points = grid(
         lambda policy, first, second: first != second and max(first, second) < len(policy),
-        policy=(*POLICIES, rare),
+        policy=(*POLICIES, rare, sure),
         first=range(4),
         second=range(4),
     )
