@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from paper_checks.casp.candidates import RANKED, average, mass_change, penalty, score
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
-from paper_checks.exact import expectation, stepped
+from paper_checks.exact import entropy, expectation, stepped
 
 
 def rates(size):
@@ -98,45 +98,43 @@ def gap(change):
     says="Because rank 1 is sampled and reinforced most, positive updates widen its gap to lower ranks.",
     refuted_by="a policy and success rates at which the expected first-order change of p_1 - p_2 is not positive",
     reading="The expected on-policy update of Eq. 3 with weight 1 on successes, tabular softmax, first order in the "
-    "step. Reinforcement in proportion to p_v is what E[e_y - p] = 0 cancels exactly: the sampled token's one-hot "
-    "and the -p terms of all samples balance. For one sample on which rank 1 was drawn it would hold "
-    "(casp:figure-4-positive-rank-1), and where rank 1 succeeds more often than average.",
+    "step. Being sampled most does not suffice: E[e_y - p] = 0 cancels it exactly, and what is left is dz_v = p_v (r_v "
+    "- mean r), which follows the success rates. For one sample on which rank 1 was drawn it would hold "
+    "(casp:figure-4-positive-rank-1); of noise and a finite step see casp:observation-1-finite-step.",
     statement=lambda change, p, r: gap(change) > 0,
-    correction=Amended(
-        "the expected logit change is p_v (r_v - mean r): none where all candidates succeed equally often, and the gap "
-        "follows the success rates, not the ranks",
-        lambda change, p, r: change == covariance_change(p, r) and (gap(change) == 0 if alike(r) else True),
+    condition=Amended(
+        "rank 1 succeeds more often than every other candidate (with equal rates nothing changes)",
+        lambda change, p, r: gap(change) > 0 if r[0] > max(r[1:]) else None,
     ),
     planted={"narrows": lambda change, p, r: gap(change) < 0},
 )
 def positive_gap(statement):
-    """Sum over the sampled token and its outcome, exactly."""
-    yield from satisfies(statement, POINTS, lambda p, r: expected_change(p, r, score))
+    """Sum over the sampled token and its outcome, exactly, and derive by the score-function identity."""
+    yield from satisfies(statement, POINTS, lambda p, r: expected_change(p, r, score), derived=covariance_change)
 
 
 @claim(
     "casp:observation-1-finite-step",
     where="Section 3.1, after Observation 1",
-    says="Over a step of finite size too, positive updates on equally good candidates raise the rank-1 probability on "
-    "average.",
-    refuted_by="a policy at which the expected exact rank-1 probability after the step is not above p_1",
-    reading="'Driving the next-token distribution toward over-concentration', with step 1/10 and 1 and all candidates "
-    "correct: the second order decides, with two candidates step^2 2 (p_1 p_2)^2 (1 - 2 p_1). A single run may still "
-    "wander to a corner by noise, but not to rank 1 on average. With parameters shared between states, or Adam, "
-    "other orders enter: not tested.",
-    statement=lambda change, p, step: change > 0,
-    correction=Amended(
-        "with two candidates the expected rank-1 probability falls",
-        lambda change, p, step: change < 0 if len(p) == 2 else None,
+    says="Positive updates drive the next-token distribution toward concentration even if candidates are equally good.",
+    refuted_by="a policy at which the expected exact entropy after a step is not smaller than before",
+    reading="All candidates correct: sampling alone must do it, and to first order it does nothing "
+    "(casp:observation-1-gap), so steps 1/10 and 1 are taken and entropy is measured. Noise does concentrate a policy "
+    "that is not yet peaked, on whichever candidate was drawn; a peaked one it flattens. If rank-1 probability is "
+    "measured, it would fail: with two candidates E[p_1] falls by 2 step^2 (p_1 p_2)^2 (2 p_1 - 1). No Adam.",
+    statement=lambda change, p, step: change < 0,
+    condition=Amended(
+        "no candidate is dominant: p_1 at most 2/3 (2 to 6 candidates)",
+        lambda change, p, step: change < 0 if p[0] <= F(2, 3) else None,
     ),
-    planted={"stays": lambda change, p, step: change == 0},
+    planted={"flattens": lambda change, p, step: change > 0},
 )
 def finite_step(statement):
-    """Sum over the sampled token of the exact softmax after the step."""
+    """Sum over the sampled token of the entropy of the exact softmax after the step."""
     yield from satisfies(
         statement,
         grid(p=RANKED, step=[F(1, 10), 1]),
-        lambda p, step: sum(number(q) * stepped(p, score(p, y), step)[0] for y, q in enumerate(p)) - number(p[0]),
+        lambda p, step: sum(number(q) * entropy(stepped(p, score(p, y), step)) for y, q in enumerate(p)) - entropy(p),
     )
 
 
@@ -163,11 +161,13 @@ def both_signs(statement):
 @claim(
     "casp:section-3.3-psr-nsr",
     where="Section 3.3; Figure 3",
-    says="Training on positive samples only concentrates more than training on negative samples only.",
+    says="Observation 1 and Lemma 2 explain why training on positive samples alone concentrates more than training on "
+    "negative ones alone: its expected rise of p_1 is the larger.",
     refuted_by="a policy and success rates at which the expected first-order rise of p_1 by PSR is not larger",
-    reading="PSR weighs successes 1, NSR failures -1, at equal rate of learning; the paper explains Figure 3 by "
-    "Observation 1 and Lemma 2. In expectation the two are one update: they differ by E[grad log pi] = 0. So these "
-    "two facts cannot explain a difference; noise, repeated steps on one batch and shared parameters may.",
+    reading="'Matching the amplification predicted by Observation 1', 'consistent with the squeeze effect'. PSR weighs "
+    "successes 1, NSR failures -1, at one learning rate. In expectation the two are one update: they differ by E[grad "
+    "log pi] = 0. So these two facts predict no difference; noise of unequal success and failure rates, repeated steps "
+    "on one batch and shared parameters may. That the runs of Figure 3 differ is not in doubt (casp:figure-3).",
     statement=lambda pair, p, r: pair[0][0] > pair[1][0],
     correction=Amended(
         "to first order both expect the same change, that of dz_v = p_v (r_v - mean r)",
@@ -223,3 +223,38 @@ def group_rise(p, G, s, successes, failures):
     """The same change, each visitor's update in turn; all of them sampled rank 2."""
     advantages = [F(G - s, G)] * successes + [F(-s, G)] * failures
     return sum(advantage * score(p, 1)[0] for advantage in advantages)
+
+
+def one_failure(p, y):
+    """The first-order change of the last candidate by F-GRPO's surrogate on the one failure y: dz_j = p_j (R_j - S)."""
+    rewards = [-F(int(v == y)) for v in range(len(p))]
+    surplus = average(p, rewards)
+    return mass_change(p, [q * (reward - surplus) for q, reward in zip(p, rewards, strict=True)])[-1]
+
+
+def unsampled_correct_change(p, y):
+    """F-GRPO's Eq. 10 for that group: S = -p_y, A_2 = 0, B_2 = p_y^2, the last candidate alone being correct."""
+    surplus, others = -p[y], sum(q * q for v, q in enumerate(p) if v != y)
+    return -surplus * p[-1] ** 2 - p[-1] * ((-1 - surplus) * p[y] ** 2 - surplus * others)
+
+
+@claim(
+    "casp:lemma-2-against-f-grpo",
+    where="Lemma 2, against F-GRPO, Section 3.2 (only reward-positive batches push unsampled actions down)",
+    says="A failure below rank 1 raises an unsampled correct candidate, as the direct drift of F-GRPO's Eq. 10 does.",
+    refuted_by="a policy and a failure by which the unsampled correct candidate loses probability to first order",
+    reading="The sentence is ours: Eq. 10's drift is upward for S_R < 0, Lemma 2 has the mass flow to rank 1. Both are "
+    "one update, F-GRPO's being p_y times CaSP's, and both raise the logit; the normalisation then decides. CaSP is "
+    "right where rank 1 dominates, F-GRPO's drift where it does not. Of logits it would hold always. The correct "
+    "candidate is the least likely one.",
+    statement=lambda change, p, y: change > 0,
+    condition=Amended(
+        "it and the failure together are likelier than two samples agree: p_c + p_y > sum p^2",
+        lambda change, p, y: change > 0 if p[-1] + p[y] > average(p, p) else None,
+    ),
+    planted={"squeezed for all": lambda change, p, y: change < 0},
+)
+def failure_and_the_rare(statement):
+    """F-GRPO's surrogate through the softmax, and its Eq. 10."""
+    points = grid(lambda p, y: y < len(p) - 1, p=RANKED[1:], y=[1, 2, 3])
+    yield from satisfies(statement, points, one_failure, derived=unsampled_correct_change)

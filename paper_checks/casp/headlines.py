@@ -48,12 +48,13 @@ undecided(
     "1.00.",
     needs="The toy's learning rate, group size, steps, alpha, N, lambda, quantile and entropy coefficient, none of "
     "which is given.",
-    reading="What the expected updates do is checked (casp:figure-5-grpo, casp:figure-5-entropy, casp:figure-5-casp).",
+    reading="What the expected updates do is checked (casp:figure-5-grpo, casp:figure-5-entropy-modes, "
+    "casp:figure-5-casp).",
 )
 undecided(
     "casp:figures-11-16",
     where="Appendix G; Figures 11-16",
     says="The CaSP model shows more candidates per position than the GRPO model, and the base model some.",
     needs="The three models and the two responses.",
-    reading="Whether fewer shown candidates mean more concentration is checked (casp:app-g).",
+    reading="A single candidate does mean p_1 >= .95; beyond that the count follows neither p_1 nor entropy strictly.",
 )

@@ -2,7 +2,8 @@
 
 from fractions import Fraction as F
 
-from paper_checks.casp.candidates import RANKED, SAMPLED, average, entropy_slope, mass_change, penalty
+from paper_checks.casp.candidates import RANKED, SAMPLED, average, entropy_slope, mass_change, penalty, score
+from paper_checks.casp.expected_updates import rates
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.simulated import estimate, simulated_step
@@ -34,12 +35,13 @@ def sampled_penalty(p, strength):
 @claim(
     "casp:eq-5",
     where="Section 4.2, Eq. 5",
-    says="With lambda > 1 negative updates flatten: on average rank 1 falls, every other candidate gains, and the "
-    "entropy rises.",
+    says="What lambda > 1 adds to negative updates flattens: on average rank 1 falls, every other candidate gains, and "
+    "the entropy rises.",
     formula=r"\gamma^{-}=\lambda_{\mathrm{top1}}\gamma\ \text{if } y=v^{(1)},\quad\gamma\ \text{otherwise}",
     refuted_by="a policy at which the expected first-order change lowers another candidate, or the entropy",
     reading="Expected over the sampled token, candidates alike in failure, where plain updates expect no change; what "
-    "is left is -(lambda - 1) p_1 (e_1 - p). A single sample below rank 1 still sharpens (casp:eq-5-squeeze).",
+    "is left is -(lambda - 1) p_1 (e_1 - p). A single sample below rank 1 still raises rank 1; of "
+    "candidates that fail unequally see casp:eq-5-squeeze.",
     statement=lambda effect, p, strength: (
         effect[0][0] < 0 and all(entry > 0 for entry in effect[0][1:]) and effect[1] > 0
     ),
@@ -85,25 +87,37 @@ def extra_penalty(statement):
 @claim(
     "casp:eq-5-squeeze",
     where="Section 4.2, end; Figure 4(b); Section 4.3, Discussion",
-    says="Eq. 5 avoids the squeeze effect: penalising a token below rank 1 no longer raises the rank-1 probability.",
-    refuted_by="a policy and a token below rank 1 whose CaSP penalty raises the rank-1 probability",
-    reading="'Avoiding the squeeze effect on lower-ranked candidates', 'prevents the squeeze effect from pushing mass "
-    "back'. Such a sample's ratio is the printed gamma, so its squeeze is GRPO's. On the reading that the squeeze is "
-    "only not amplified, or is outweighed on average (casp:eq-5), it would hold.",
-    statement=lambda pair, p, y: pair[0] <= 0,
-    correction=Amended(
-        "each such sample squeezes exactly as under GRPO",
-        lambda pair, p, y: pair[0] == pair[1] > 0,
+    says="The stronger penalty on rank 1 prevents the squeeze from pushing mass back to it.",
+    refuted_by="failure rates at which the expected negative update under Eq. 5 does not lower the rank-1 probability",
+    reading="Expected over the sampled token, v failing with rate f_v: Eq. 5 acts as if rank 1's rate were lambda f_1. "
+    "Where another candidate fails more often than that, negative updates can still push mass to rank 1. On the "
+    "reading that the stronger penalty adds no squeeze of its own it would hold; on the reading that a single sample "
+    "below rank 1 no longer raises rank 1 it would fail, for its ratio is the plain gamma.",
+    statement=lambda change, p, f: change < 0,
+    condition=Amended(
+        "lambda times the failure rate of rank 1 is larger than that of every other candidate",
+        lambda change, p, f: change < 0 if LAMBDA * f[0] > max(f[1:]) else None,
     ),
-    planted={"less than under GRPO": lambda pair, p, y: pair[0] < pair[1]},
+    planted={"raises rank 1": lambda change, p, f: change > 0},
 )
-def squeeze_stays(statement):
-    """Rank 1's first-order change by a sample below it, under CaSP and under GRPO."""
+def squeeze_prevented(statement):
+    """Sum over the sampled token, and derive by the score-function identity: dz_v = p_v (mean rate - rate_v)."""
+
+    def by_identity(p, f):
+        effective = (LAMBDA * f[0], *f[1:])
+        return mass_change(p, [q * (average(p, effective) - rate) for q, rate in zip(p, effective, strict=True)])[0]
+
     yield from satisfies(
         statement,
-        [point for point in SAMPLED if point["y"] > 0],
-        lambda p, y: (mass_change(p, penalised(p, y, LAMBDA))[0], mass_change(p, penalty(p, y))[0]),
+        [{"p": p, "f": f} for p in RANKED for f in failure_rates(len(p))],
+        lambda p, f: sum(p[y] * f[y] * mass_change(p, penalised(p, y, LAMBDA))[0] for y in range(len(p))),
+        derived=by_identity,
     )
+
+
+def failure_rates(size):
+    """All alike, rank 1 failing most, least, and a little less often than the others (by less than lambda)."""
+    return [*rates(size), (F(1, 2), *[F(27, 50)] * (size - 1))]
 
 
 def clipped_slope(ratio, strength):
@@ -167,17 +181,26 @@ def without_smoothing(statement):
 @claim(
     "casp:section-4.2-uniform",
     where="Section 4.2",
-    says="Amplifying all negative samples alike sharpens the distribution by the squeeze effect.",
-    refuted_by="a policy at which the expected entropy does not fall when all negative samples weigh more",
-    reading="Expected over the sampled token, candidates alike in failure. Penalties of rank 1 are amplified with the "
-    "rest and balance the squeeze exactly, E[e_y - p] = 0. On single samples below rank 1 see "
-    "casp:section-4.2-lower-ranks.",
-    statement=lambda slope, p: slope < 0,
-    correction=Amended("on average it leaves the distribution as it is, to first order", lambda slope, p: slope == 0),
-    planted={"flattens": lambda slope, p: slope > 0},
+    says="Amplifying all negative samples alike also strengthens the penalties below rank 1, which together sharpen.",
+    refuted_by="a policy at which the penalties below rank 1, together, lower p_1 or raise the entropy",
+    reading="Expected over the sampled tokens below rank 1, candidates alike in failure: p_1 (e_1 - p). On the reading "
+    "that uniform amplification as a whole sharpens, it would fail: the penalties of rank 1 are amplified with the "
+    "rest and balance the squeeze exactly, E[e_y - p] = 0.",
+    statement=lambda effect, p: effect[0] > 0 > effect[1],
+    planted={"flatten": lambda effect, p: effect[1] > 0},
 )
 def uniform_amplification(statement):
-    """The expected entropy change by penalties twice as strong on every token."""
+    """The change of p_1 and of the entropy, sampled tokens summed and by the identity."""
+
+    def effect(p, direction):
+        return mass_change(p, direction)[0], entropy_slope(p, direction)
+
+    def below(p):
+        return [sum(p[y] * penalty(p, y)[v] for y in range(1, len(p))) for v in range(len(p))]
+
     yield from satisfies(
-        statement, grid(p=RANKED), lambda p: entropy_slope(p, [2 * entry for entry in expected_penalty(p, 1)])
+        statement,
+        grid(p=RANKED),
+        lambda p: effect(p, below(p)),
+        derived=lambda p: effect(p, [p[0] * entry for entry in score(p, 0)]),
     )

@@ -1,6 +1,7 @@
 """Equations 1 and 3, Lemma 2 and Appendix B.1: what one sampled token does to its candidates."""
 
 from fractions import Fraction as F
+from itertools import pairwise
 
 from mpmath import mp
 
@@ -239,26 +240,28 @@ def rank_one_absorbs(statement):
 
 @claim(
     "casp:lemma-2-redistribution",
-    where="Section 3.1, before Lemma 2; Section 4.2; Figure 4(b)",
-    says="A negative sample's probability is redistributed to the alternatives: each of them gains.",
-    refuted_by="a policy and a penalised token for which an alternative loses probability",
-    reading="'Redirecting probability mass to alternatives', said of negative samples in general. It names no rule for "
-    "each alternative; on the reading that the alternatives gain together, it would hold. Taken one by one, those "
-    "with p_v + p_y < sum p^2 lose, so that penalising an unlikely token takes from other unlikely ones: the squeeze.",
-    statement=lambda change, p, y: all(entry > 0 for v, entry in enumerate(change) if v != y),
-    condition=Amended(
-        "the penalised token is at least as likely as two samples are to agree (p_y >= sum p^2), as rank 1 always is",
-        lambda change, p, y: (
-            all(entry > 0 for v, entry in enumerate(change) if v != y) if p[y] >= collision(p) else None
-        ),
-    ),
+    where="Section 3.1, before Lemma 2",
+    says="A negative sample's mass flows disproportionately to likely alternatives: the gain per unit of probability "
+    "rises with p_v.",
+    refuted_by="a policy, a penalised token and two alternatives of which the likelier has no larger relative gain",
+    reading="Gains are p_v (p_v + p_y - sum p^2) to first order. On the reading that every alternative gains, it would "
+    "fail: those with p_v + p_y < sum p^2 lose, so that penalising an unlikely token takes from other unlikely ones "
+    "too (first at p = .9, .06, .04).",
+    statement=lambda gains, p, y: all(before > after for before, after in pairwise(gains)),
     planted={
-        "in proportion": lambda change, p, y: len({entry / q for entry, q in zip(change[1:], p[1:], strict=True)}) == 1
+        "in proportion": lambda gains, p, y: len(set(gains)) == 1,
+        "to the unlikely": lambda gains, p, y: gains == tuple(sorted(gains)),
     },
 )
 def redistribution(statement):
-    """The exact first-order change of the probabilities."""
-    yield from satisfies(statement, SAMPLED, lambda p, y: mass_change(p, penalty(p, y)))
+    """The exact first-order relative changes of the alternatives, from rank 1 down."""
+
+    def relative(p, y):
+        return tuple(
+            change / q for v, (change, q) in enumerate(zip(mass_change(p, penalty(p, y)), p, strict=True)) if v != y
+        )
+
+    yield from satisfies(statement, [point for point in SAMPLED if len(point["p"]) > 2], relative)
 
 
 @claim(

@@ -4,7 +4,7 @@ from fractions import Fraction as F
 
 from mpmath import mp, mpf
 
-from paper_checks.casp.candidates import RANKED, average, collision, mass_change, one_hot
+from paper_checks.casp.candidates import RANKED, average, collision, mass_change, one_hot, score
 from paper_checks.casp.smoothing import smoothed_score
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
@@ -163,39 +163,54 @@ def floor(statement):
     yield from satisfies(statement, REST, resting_policy, method="numerical")
 
 
+def proportional_shares(p, n):
+    """p_v / M in the top N: the distribution itself, cut to them."""
+    return [q / top_mass(p, n) if v < n else F(0) for v, q in enumerate(p)]
+
+
+def proportional_score(p, y, n):
+    """Appendix F.3's direction: Eq. 4 with those shares in place of 1/N."""
+    shares = proportional_shares(p, n)
+    return [(1 - ALPHA) * e + ALPHA * share - q for e, share, q in zip(one_hot(p, y), shares, p, strict=True)]
+
+
 def proportional_smoothing(p, n):
-    """Appendix F.3's direction with shares p_v / M, expected over the sampled token."""
-    shares = [q / top_mass(p, n) if v < n else F(0) for v, q in enumerate(p)]
-    return expected(
-        p,
-        lambda p, y: [(1 - ALPHA) * e + ALPHA * s - q for e, s, q in zip(one_hot(p, y), shares, p, strict=True)],
-    )
-
-
-def spread(p, n):
-    """What uniform shares expect: the gap of the logits of ranks 1 and 2 narrows."""
-    return ALPHA * (p[1] - p[0])
+    """Its expectation over the sampled token."""
+    return expected(p, lambda p, y: proportional_score(p, y, n))
 
 
 @claim(
     "casp:app-f.3",
     where="Appendix F.3, Table 6",
-    says="Smoothing in proportion to probability over the top N also flattens: the log-odds of rank 1 to rank 2 fall.",
-    refuted_by="a policy at which the expected log-odds of rank 1 to rank 2 do not fall",
-    reading="'Allocating mass among plausible alternatives', which 'reinforces our core motivation'. Expected over the "
-    "sampled token, candidates alike in success: alpha p_v (1/M - 1) in the top N, so rank 1 gains most, and nothing "
-    "moves at M = 1. It takes from what lies below rank N and keeps no floor: if only one candidate succeeds, rest is "
-    "at probability 1. On one sample below rank 1 it does take from the sampled token, and there it would hold.",
-    statement=lambda odds, p, n: odds < 0,
-    correction=Amended(
-        "the log-odds rise by alpha (1/M - 1) (p_1 - p_2), and stand still at M = 1; only uniform shares narrow them",
-        lambda odds, p, n: odds == ALPHA * (1 / top_mass(p, n) - 1) * (p[0] - p[1]) and spread(p, n) < 0,
+    says="Smoothing in proportion to probability allocates mass among the top N: it is more than the plain update made "
+    "smaller by 1 - alpha.",
+    refuted_by="a policy, sampled token and N at which the update is 1 - alpha times that of GRPO",
+    reading="The 'probability-proportional softmax variant' has shares p_v / M, M the top-N mass. Beyond the smaller "
+    "step it does alpha p_v (1/M - 1) in the top N and -alpha p_v below: next to nothing where the top N hold nearly "
+    "all, as Appendix D.2 has it. What it does raises rank 1 most, and it keeps no floor. On the reading that a "
+    "smaller step already leaves the alternatives more, it would hold everywhere.",
+    statement=lambda rest, p, y, n: any(rest),
+    condition=Amended(
+        "the top N hold less than all of the probability",
+        lambda rest, p, y, n: any(rest) if top_mass(p, n) < 1 else None,
     ),
-    planted={"stand still": lambda odds, p, n: odds == 0},
+    planted={
+        "nothing more": lambda rest, p, y, n: not any(rest),
+        "narrows ranks 1 and 2": lambda rest, p, y, n: rest[0] < rest[1],
+    },
 )
 def proportional(statement):
-    """Sum over the sampled token."""
-    yield from satisfies(statement, TOP, lambda p, n: proportional_smoothing(p, n)[0] - proportional_smoothing(p, n)[1])
+    """The direction less 1 - alpha times the score, and the same derived."""
+    yield from satisfies(
+        statement,
+        grid(lambda p, y, n: y < len(p) and n <= len(p), p=RANKED, y=range(5), n=(2, 3)),
+        lambda p, y, n: tuple(
+            own - (1 - ALPHA) * entry for own, entry in zip(proportional_score(p, y, n), score(p, y), strict=True)
+        ),
+        derived=lambda p, y, n: tuple(
+            ALPHA * q * (1 / top_mass(p, n) - 1) if v < n else -ALPHA * q for v, q in enumerate(p)
+        ),
+    )
 
 
 @claim(
