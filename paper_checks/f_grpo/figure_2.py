@@ -137,6 +137,6 @@ undecided(
     where="Section 5.2, Figures 6 and 7",
     says="F-GRPO reduces the early drop of pass@k in the single-solution maze and improves its final values.",
     needs="20,000 RL steps at 256 x G rollouts for each of 18 settings, and the SFT checkpoint.",
-    reading="The published reward code of the maze accepts any walk that reaches the goal, not one target sequence "
-    "only, so that 'single-solution' itself would have to be settled first.",
+    reading="What 'single-solution' takes is decided in f-grpo:sec-5.2-single-solution; the ranges quoted from Table 4 "
+    "in f-grpo:sec-5.2-maze-ranges.",
 )

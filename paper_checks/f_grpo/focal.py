@@ -8,7 +8,7 @@ import sympy
 from mpmath import mpf, sqrt
 
 import simlab
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
 from paper_checks.simulated import drawn, estimate
@@ -186,7 +186,8 @@ def group_magnitude(p, gamma):
     "low-success ones.",
     refuted_by="equal magnitudes at different rates, or a cut that is larger at a lower rate",
     reading="Magnitude as the mean of |A| over the group, cut as the factor by which it falls. The total peaks at p = "
-    "1/(2 + 2 gamma) instead of 1/2.",
+    "1/(2 + 2 gamma) instead of 1/2. Single rollouts: the focal advantage of a failure is -(1-p)^(gamma-1/2) sqrt(p), "
+    "which at the paper's usual gamma = 1/2 still grows with p, to 1.",
     statement=lambda plain, focal: (
         len(set(plain)) > 1
         and all(
@@ -205,30 +206,3 @@ def app_i(statement):
         lambda gamma: ([group_magnitude(p, 0) for p in rates], [group_magnitude(p, gamma) for p in rates]),
         method="numerical",
     )
-
-
-@claim(
-    "f-grpo:app-i-single-failure",
-    where="Sections 4.1 and 4.2, Appendix I",
-    says="As the success rate goes to 1 the focal advantages of a group vanish with its weight.",
-    refuted_by="a gamma > 0 and a kind of rollout whose focal advantage does not vanish",
-    reading="The paper says that the weight goes to 0 and that it scales the advantages; this is what a reader takes "
-    "from that. The failures' advantage is -sqrt(p/(1-p)), which grows without bound, so that gamma > 1/2 is needed: "
-    "at the paper's usual gamma = 1/2 the one failure of a group keeps an advantage near -1. On the reading that only "
-    "the group's total is meant, it holds.",
-    statement=lambda gamma: Fraction(1, 100) if gamma > 0 else None,
-    condition=Amended("gamma > 1/2", lambda gamma: gamma - Fraction(1, 2) if gamma > Fraction(1, 2) else None),
-    planted={"linearly": lambda gamma: Fraction(1) if gamma > 0 else None},
-)
-def single_failure(statement):
-    """The order in 1 - p at which the larger of the two focal advantages vanishes, nearly without the usual slack."""
-    for gamma in (*GAMMAS, Fraction(3, 4)):
-        order = statement(gamma)
-        if order is None:
-            continue
-
-        def larger(step, gamma):
-            weight = step ** number(gamma)
-            return weight * max(sqrt(step / (1 - step)), sqrt((1 - step) / step))
-
-        yield from vanishes(larger, [{"gamma": gamma}], order=float(order) + 0.0999)

@@ -130,10 +130,10 @@ def per_rollout_update(policy, correct, counts):
     says="The sample surrogate is an unbiased Monte Carlo estimate: its update is the gradient of the expected reward "
     "in the mean.",
     refuted_by="a policy and a group size at which the mean update is not the gradient of the expected reward",
-    reading="Unbiased for the gradient of E[R], with the update of Eq. 5, whose mean is not even parallel to it from "
-    "three actions on. On the reading that what is estimated is sum_i p_i R_i p_i(theta), sampling probability times "
-    "surrogate, counting every rollout would be unbiased; Eq. 5 counts distinct actions and is unbiased for that only "
-    "with groups of one.",
+    reading="The TRPO surrogate is the mean of R p(theta)/p, whose gradient is that of E[R]; the sample surrogate of "
+    "the next sentences, of Eq. 5, has no division by p. On the reading that it estimates the sum of p_i R_i "
+    "p_i(theta) it would be unbiased with every rollout counted, but Eq. 5 counts distinct actions: with G = 1 alone. "
+    "On the reading that surrogates in general are meant, nothing is claimed of Eq. 5.",
     statement=lambda policy, correct, counts: logit_update(batch_of(policy, correct, counts)),
     correction=Amended(
         "The ratio form (1/G) sum_i R_i p_i / stopgrad(p_i) over all rollouts, repeats included, is unbiased.",

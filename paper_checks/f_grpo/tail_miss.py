@@ -68,10 +68,10 @@ def tail_miss(statement):
         POINTS,
         derived=derived_tail_miss,
         enumerated=enumerated_tail_miss,
-        symbolic_points=[{"G": size, "mu": mu, "tau": tau} for size in range(1, 7)],
+        symbolic_points=[{"G": size, "mu": mu, "tau": tau} for size in range(1, 5)],
         sampled=sampled_tail_miss,
         sampled_points=[
             {"G": 4, "mu": Fraction(1, 2), "tau": Fraction(1, 8)},
-            {"G": 16, "mu": Fraction(9, 10), "tau": Fraction(1, 100)},
+            {"G": 4, "mu": Fraction(9, 10), "tau": Fraction(1, 100)},
         ],
     )

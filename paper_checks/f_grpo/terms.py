@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from paper_checks.claim import Amended, claim
-from paper_checks.evidence import equals, grid, number, satisfies, vanishes
+from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, expectation, mass
 from paper_checks.f_grpo.redistribution import bracket
 from paper_checks.f_grpo.sampled_sets import (
@@ -14,6 +14,7 @@ from paper_checks.f_grpo.sampled_sets import (
     SIMULATED,
     batch_of,
     batches_of,
+    derived_change,
     derived_logits,
     derived_mass,
     derived_policy_change,
@@ -23,13 +24,18 @@ from paper_checks.f_grpo.sampled_sets import (
 )
 from paper_checks.simulated import estimate
 
-# One action holds most of the mass: the first correct, the first incorrect, and a prompt of high success.
+# One action holds most of the mass: a correct one of three or of four, or an incorrect one.
 LOPSIDED = (
     ((Fraction(9, 10), Fraction(1, 20), Fraction(1, 20)), (True, True, False)),
     ((Fraction(1, 20), Fraction(9, 10), Fraction(1, 20)), (True, False, False)),
     ((Fraction(3, 5), Fraction(1, 10), Fraction(3, 10)), (True, True, False)),
+    ((Fraction(4, 5), Fraction(1, 10), Fraction(1, 50), Fraction(2, 25)), (True, True, False, False)),
+    ((Fraction(22, 25), Fraction(1, 100), Fraction(1, 20), Fraction(3, 50)), (True, True, False, False)),
 )
 MANY = BATCHES + [{"batch": batch} for policy, correct in LOPSIDED for batch in batches_of(policy, correct)]
+
+
+ACTIVE = [point for point in MANY if point["batch"].P_pos > 0 and point["batch"].P_neg > 0]
 
 
 def reward_positive(batch):
@@ -169,43 +175,36 @@ def drift_vanishes(statement):
     where="Section 3.2 and Appendix A, after BroRL",
     says="Scaling G ensures that the total correct mass does not fall in a step.",
     refuted_by="a group, however large, of positive probability in which total correct mass falls",
-    reading="'Ensures' taken at its word, for each group and from some G on. On the reading 'in the limit, with "
-    "probability one' it holds, and that is the correction.",
-    statement=lambda chance, G: chance == 0 if G >= 8 else None,
-    correction=Amended(
-        "The probability of a step in which total correct mass falls vanishes geometrically as G grows; at no finite G "
-        "is it zero.",
-        lambda chance, G: 0 < chance < Fraction(95, 100) ** G if G >= 8 else None,
+    reading="Group by group, of mixed rewards alone: a large group can miss the likely correct action and fall. The "
+    "chance that G rollouts miss an action of probability p is (1 - p)^G, so that the condition is met with "
+    "probability tending to one; on the reading 'in the limit' the claim holds without it. In the simulation not even "
+    "G = 131072 draws every action.",
+    statement=lambda change, batch: change >= 0,
+    condition=Amended(
+        "every action is sampled, or the unsampled coupling S_R (Q_pos U_neg2 - Q_neg U_pos2) is not negative",
+        lambda change, batch: (
+            change >= 0 if batch.S_R * (batch.Q_pos * batch.U_neg2 - batch.Q_neg * batch.U_pos2) >= 0 else None
+        ),
     ),
-    planted={"a third of all groups": lambda chance, G: chance > Fraction(1, 3)},
+    planted={"it always falls": lambda change, batch: change < 0},
 )
 def ensures(statement):
-    """The exact probability of a fall, over all groups, of a policy with one dominant correct action."""
-    policy, correct = (Fraction(4, 5), Fraction(1, 10), Fraction(1, 10)), (True, True, False)
-
-    def chance_of_a_fall(G):
-        return expectation(policy, G, lambda counts: derived_mass(batch_of(policy, correct, counts), correct) < 0)
-
-    yield from satisfies(statement, grid(G=[2, 8, 16, 32]), chance_of_a_fall)
+    """The derived change of Q_pos for every set of distinct actions that a large group can hold."""
+    yield from satisfies(statement, ACTIVE, lambda batch: derived_mass(batch, batch.correct))
 
 
 @claim(
     "f-grpo:sec-3.2-mass-grows-with-group-size",
     where="Section 3.2, before Eq. 9",
-    says="The change of total correct mass tends to increase with G in the local categorical slice.",
-    refuted_by="a policy whose mean change of Q_pos under Eq. 5 falls as G grows",
-    reading="The size of Delta Q_pos, as the sentence and Eq. 17 have it, at fixed eta. The factor 1/G beats "
-    "everything else, since each distinct action counts once. On the reading 'Delta Q_pos is more often positive' it "
-    "holds, see f-grpo:app-a-ensures.",
-    statement=lambda means: all(later >= earlier for earlier, later in itertools.pairwise(means)),
-    correction=Amended(
-        "The change times G, that is eta proportional to G, increases with G.",
-        lambda means: all(
-            later * 2 ** (place + 1) >= earlier * 2**place
-            for place, (earlier, later) in enumerate(itertools.pairwise(means))
-        ),
-    ),
-    planted={"it turns negative": lambda means: means[-1] < 0},
+    says="Total correct mass tends to increase in a step, by Eq. 17.",
+    refuted_by="a policy and a group size at which the mean of Delta Q_pos is negative",
+    reading="Tends: in the mean over groups, at each G; single groups can lose (f-grpo:app-a-ensures). The object of "
+    "'with' is lost in the stored text. On the reading 'the larger G, the larger the increase' it fails (the planted "
+    "error): at fixed eta the factor 1/G beats everything else, since each distinct action counts once.",
+    statement=lambda means: all(mean >= 0 for mean in means),
+    planted={
+        "the more the larger G": lambda means: all(later >= earlier for earlier, later in itertools.pairwise(means)),
+    },
 )
 def mass_grows_with_group_size(statement):
     """The exact mean of the derived change over all groups, at G = 1, 2 and 4."""
@@ -216,7 +215,8 @@ def mass_grows_with_group_size(statement):
             for G in (1, 2, 4)
         )
 
-    yield from satisfies(lambda value, **_: statement(value), [{"policy": p, "correct": c} for p, c in POLICIES], means)
+    policies = [{"policy": p, "correct": c} for p, c in (*POLICIES, *LOPSIDED)]
+    yield from satisfies(lambda value, **_: statement(value), policies, means)
 
 
 @claim(
@@ -255,28 +255,70 @@ def both_terms(statement):
     "f-grpo:app-g-sampled-gain",
     where="Appendix G, first component",
     says="Sampled correct actions gain probability.",
-    refuted_by="a reward-positive batch in which a sampled correct action loses probability",
-    reading="Each sampled correct action, in reward-positive batches, as the sentence reads. On the reading that "
-    "their mass as a whole is meant it holds there, and that is the correction: the step p_j (R_j - S_R) is larger "
-    "for likelier actions, so that among the sampled correct the rare can lose to the common.",
-    statement=lambda gains: all(gain >= 0 for gain in gains),
-    correction=Amended(
-        "In reward-positive batches the sampled correct actions together gain probability; a rare one among them can "
-        "lose.",
-        lambda gains: sum(gains) >= 0,
+    refuted_by="a batch in which the sampled correct actions together lose probability",
+    reading="Together, as the component (R_c - S_R) A_2 is a sum over them. In reward-negative batches the rising "
+    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too (the "
+    "planted error): the step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
+    statement=lambda changes, batch: sum(changes) >= 0,
+    condition=Amended(
+        "the batch is not reward-negative, S_R >= 0",
+        lambda changes, batch: sum(changes) >= 0 if batch.S_R >= 0 else None,
     ),
-    planted={"each gains less than nothing": lambda gains: sum(gains) < 0},
+    planted={"each gains": lambda changes, batch: min(changes) >= 0 if batch.S_R >= 0 else None},
 )
 def sampled_gain(statement):
-    """The derived change of each sampled correct action."""
+    """The derived changes of the sampled correct actions."""
+    points = [point for point in MANY if point["batch"].P_pos > 0]
+    yield from satisfies(statement, points, lambda batch: changes_of_sampled(batch, kind=True))
 
-    def gains(batch):
-        moved = derived_policy_change(batch.policy, derived_logits(batch))
-        kinds = zip(moved, batch.correct, batch.sampled, strict=True)
-        return tuple(move for move, correct, sampled in kinds if correct and sampled)
 
-    points = [point for point in MANY if reward_positive(point["batch"])]
-    yield from satisfies(lambda value, **_: statement(value), points, gains)
+@claim(
+    "f-grpo:app-g-sampled-loss",
+    where="Appendix G, second component",
+    says="Sampled incorrect actions lose probability.",
+    refuted_by="a batch in which the sampled incorrect actions together gain probability",
+    reading="Together, as for the first component. In reward-positive batches they can gain, where likelier actions, "
+    "unsampled, lose more. On the reading that only their logits are meant it holds always.",
+    statement=lambda changes, batch: sum(changes) <= 0,
+    condition=Amended(
+        "the batch is not reward-positive, S_R <= 0",
+        lambda changes, batch: sum(changes) <= 0 if batch.S_R <= 0 else None,
+    ),
+    planted={"they gain": lambda changes, batch: sum(changes) >= 0},
+)
+def sampled_loss(statement):
+    """The derived changes of the sampled incorrect actions."""
+    points = [point for point in MANY if point["batch"].P_neg > 0]
+    yield from satisfies(statement, points, lambda batch: changes_of_sampled(batch, kind=False))
+
+
+def changes_of_sampled(batch, kind):
+    """The derived change of each sampled action that is correct, or of each that is not."""
+    moved = zip(derived_change(batch), batch.correct, batch.sampled, strict=True)
+    return tuple(change for change, correct, sampled in moved if sampled and correct == kind)
+
+
+@claim(
+    "f-grpo:app-g-coupling",
+    where="Appendix G, 'When does ...', second item",
+    says="In a reward-positive batch with concentrated sampled correct mass the coupling is dominated by "
+    "(R_c - S_R) A_2 and drains unsampled correct mass.",
+    refuted_by="such a batch with a negative bracket in Eq. 10",
+    reading="Concentrated, which the paper does not define: one sampled correct action holds half of all "
+    "probability. For batches in which none does it fails (the planted error).",
+    statement=lambda batch: any(
+        p >= Fraction(1, 2) and c and s for p, c, s in zip(batch.policy, batch.correct, batch.sampled, strict=True)
+    ),
+    planted={"in every reward-positive batch": lambda batch: True},
+)
+def coupling(statement):
+    """The policy's mean of the derived logit update, in reward-positive batches that miss a correct action."""
+    points = [point for point in MANY if reward_positive(point["batch"]) and any(point["batch"].unsampled_correct)]
+    yield from satisfies(
+        lambda value, batch: value >= 0 if statement(batch) else None,
+        points,
+        lambda batch: sum(p * z for p, z in zip(batch.policy, derived_logits(batch), strict=True)),
+    )
 
 
 @claim(
@@ -285,7 +327,7 @@ def sampled_gain(statement):
     says="When S_R > 0, unsampled actions, correct and incorrect, lose probability.",
     refuted_by="a reward-positive batch in which an unsampled action gains probability",
     reading="Probability after the whole step, as the sentence reads. On the reading that only their logits are "
-    "meant, it holds (f-grpo:sec-2.3-unsampled); the correction says when that carries over.",
+    "meant, it holds (f-grpo:sec-2.3-unsampled); the condition says when that carries over.",
     statement=lambda largest, batch: largest <= 0,
     condition=Amended(
         "the bracket of Eq. 10, the policy's mean of the logit update, is not negative",
@@ -297,8 +339,7 @@ def unsampled_lose(statement):
     """The derived change of the unsampled action that gains most."""
 
     def largest(batch):
-        moved = derived_policy_change(batch.policy, derived_logits(batch))
-        return max(move for move, sampled in zip(moved, batch.sampled, strict=True) if not sampled)
+        return max(move for move, sampled in zip(derived_change(batch), batch.sampled, strict=True) if not sampled)
 
     points = [point for point in MANY if reward_positive(point["batch"]) and not all(point["batch"].sampled)]
     yield from satisfies(statement, points, largest)
@@ -309,9 +350,9 @@ def unsampled_lose(statement):
     where="Appendix G, 'When does ...', third item",
     says="In a reward-positive batch on a prompt of high success the total correct mass still grows, since the first "
     "two terms of Eq. 17 outweigh the coupling.",
-    refuted_by="such a batch in which total correct mass falls",
-    reading="S_R > 0 and Q_pos of 1/2 or more. On the reading that 'concentrated sampled-correct mass' of the item "
-    "before is meant here too, the condition is (nearly) stated.",
+    refuted_by="such a batch, of mixed rewards, in which total correct mass falls",
+    reading="S_R > 0, Q_pos of 1/2 or more, correct and incorrect actions sampled. On the reading that the "
+    "concentrated sampled correct mass of the item before is meant here too, the condition is (nearly) stated.",
     statement=lambda change, batch: change >= 0,
     condition=Amended(
         "the sampled correct outweigh the unsampled correct: (R_c - S_R) A_2 >= S_R U_pos2",
@@ -321,5 +362,5 @@ def unsampled_lose(statement):
 )
 def total_grows(statement):
     """The derived change of Q_pos in reward-positive batches of high success."""
-    points = [point for point in MANY if reward_positive(point["batch"]) and point["batch"].Q_pos >= Fraction(1, 2)]
+    points = [point for point in ACTIVE if reward_positive(point["batch"]) and point["batch"].Q_pos >= Fraction(1, 2)]
     yield from satisfies(statement, points, lambda batch: derived_mass(batch, batch.correct))
