@@ -128,8 +128,9 @@ def norm(statement):
     says="With more diverse failure modes the leading share r1 of the failures' update tends to 1.",
     formula=r"\|R_F\|\sim1/\sqrt K,\quad r_1\to1",
     refuted_by="modes that meet the corollary's assumptions, with r1 away from 1 as K grows",
-    reading="r1 is residual against signal, and |E[A alpha v]| falls as 1/sqrt(K) too if the a_k = E[A v | k] are as "
-    "diverse as the states: then r1 tends to alpha^2 / (alpha^2 + mu^2), from 1 at K = 1, and diversity lowers it. "
+    reading="Failures alone, the common part of whose states is their leading direction up to an angle of order "
+    "1/sqrt(K). r1 is residual against signal, and |E[A alpha v]| falls as 1/sqrt(K) too if the a_k = E[A v | k] are "
+    "as diverse as the states: then r1 tends to alpha^2 / (alpha^2 + mu^2), from 1 at K = 1, and diversity lowers it. "
     "What brings r1 to 1 is a common error direction of all failures; if a_k is wholly common the update has rank 1 "
     "at every K. Section 4.2's 'shared suppress non-code direction' may be meant as this assumption; with it the "
     "claim holds.",
@@ -141,13 +142,13 @@ def norm(statement):
     planted={"half": lambda shared: None if shared == 0 else 0.5},
 )
 def diverse(statement):
-    """Singular values for K = 10 to 320 modes, with and without a common part of a_k."""
+    """Singular values for K = 10 to 160 modes, with and without a common part of a_k."""
 
     def error(step, shared):
         limit = statement(shared)
         return None if limit is None else leading_share(failure_update(round(1 / step), shared)) - limit
 
-    steps = ("0.1", "0.0125", "0.003125")
+    steps = ("0.1", "0.025", "0.00625")
     yield from vanishes(error, grid(shared=[0.0, 0.6, 0.8]), order=0.9, steps=steps)
 
 

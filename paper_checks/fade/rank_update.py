@@ -132,13 +132,15 @@ def added(terms):
 
 @claim(
     "fade:eq-32",
-    where="Section 15.1, Eq. 32; Section 4.2, Eq. 8",
-    says="Along any unit direction u the update splits into (sum A alpha v) u^T, of rank 1, and a residual "
-    "orthogonal to it, and the squared Frobenius norms add up.",
-    formula=r"W_\Delta=\Bigl(\sum_iA_i\alpha_iv_i\Bigr)\otimes u_1+\sum_iA_iv_i\otimes h_i^\perp",
+    where="Section 15.1, Eq. 32; Proposition 15.1, Orthogonality",
+    says="The rank-1 part and the residual of the update are orthogonal: their squared Frobenius norms add up to the "
+    "update's.",
+    formula=r"W_\Delta=\Bigl(\sum_iA_i\alpha_iv_i\Bigr)\otimes u_1+\sum_iA_iv_i\otimes h_i^\perp,\quad "
+    r"\|W_\Delta\|_F^2=\|M_1\|_F^2+\|M_2\|_F^2",
     refuted_by="tokens for which the two parts do not add up to the update, or their squared norms not to its "
     "squared norm",
-    reading="An identity for any unit u. 'Higher rank' of the residual is a name: it may have rank 1 or be zero.",
+    reading="An identity for any unit u; the split itself is Eq. 8 again (fade:eq-8). 'Higher rank' of the residual "
+    "is a name: it may have rank 1 or be zero.",
     statement=lambda state, along, u: tuple(h - along * entry for h, entry in zip(state, u, strict=True)),
     planted={
         "not projected": lambda state, along, u: state,

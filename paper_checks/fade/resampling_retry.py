@@ -42,14 +42,15 @@ claim(
     where="Section 9.2, title and Interpretation ('exactly')",
     says="A GRPO retry that is reached with probability q has exactly the mass of Power-2.",
     formula=r"m_S^{(2)}=\rho_2\cdot Bpq=Bpq^2",
-    refuted_by="a (B, p) at which the expected masses differ by other than the stated number",
+    refuted_by="a (B, p) at which the expected masses of the two differ",
     reading="With rho_2 = q granted (but see fade:app-9-reach), and only round 2 counted: rounds 1 and 2 together "
     "have B p q (1 + q), and retries without end add up to B q, MaxRL's mass. Power-2 uses the square of the "
-    "estimated q, the retry the true q times a fresh estimate. As leading orders for large B the two agree, and they "
-    "agree at p = 1/2. The statement is the difference per rollout.",
+    "estimated q, the retry the true q times a fresh estimate. The statement is the difference per rollout. On the "
+    "reading that masses are functions of the true solve rate, as the paper writes them, it would hold for all p: the "
+    "limit of large B (fade:app-9-large-batch).",
     statement=lambda B, p: 0,
-    correction=Amended(
-        "the retry has (B - 1)/B^2 p q (2q - 1) more per rollout: equal only at p = 1/2 or as B tends to infinity",
+    condition=Amended(
+        "p = 1/2; else only as B tends to infinity: the retry has (B - 1)/B^2 p q (q - p) more per rollout",
         lambda B, p: Fraction(B - 1, B**2) * p * (1 - p) * (1 - 2 * p),
     ),
     planted={"twice the correction": lambda B, p: 2 * Fraction(B - 1, B**2) * p * (1 - p) * (1 - 2 * p)},

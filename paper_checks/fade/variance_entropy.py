@@ -91,8 +91,30 @@ def gradient(statement):
 
 
 @claim(
+    "fade:eq-21",
+    where="Appendix 13, Step 1, Eq. 21",
+    says="To first order the entropy changes by eta times the inner product of its gradient with E[A grad log pi].",
+    formula=r"\Delta\mathcal{H}=\eta\nabla_\theta\mathcal{H}^\top\mathbb{E}[A\nabla_\theta\log\pi]+O(\eta^2)",
+    refuted_by="a policy and a weight for which the error of the exact change does not fall as the square of the step",
+    reading="Plain steps, as the theorem has them; for natural steps the second factor is multiplied by the inverse "
+    "Fisher matrix here already, and not first in Eq. 24.",
+    statement=inner,
+    planted={"the sign": lambda slope, update: -inner(slope, update)},
+)
+def taylor(statement):
+    """Take the step exactly; the entropy's gradient is by numerical differentiation."""
+
+    def error(step, weight, policy, correct):
+        update = expected_score(policy, action_advantages(weight, policy, correct))
+        change = entropy(stepped(policy, update, step)) - entropy(policy)
+        return change - step * statement(entropy_gradient(policy), update)
+
+    yield from vanishes(error, POINTS, order=2, steps=("1e-3", "1e-4"))
+
+
+@claim(
     "fade:eq-23",
-    where="Appendix 13, Eqs. 21 and 23",
+    where="Appendix 13, Step 3, Eq. 23",
     says="A gradient step changes the entropy by -eta E[log pi grad log pi] . E[A grad log pi], to first order.",
     formula=r"\Delta\mathcal{H}\approx-\eta\,\mathbb{E}[\log\pi\nabla_\theta\log\pi]^\top\mathbb{E}[A\nabla_\theta\log\pi]",
     refuted_by="a policy and a weight for which the error of the exact change does not fall as the square of the step",
@@ -194,7 +216,9 @@ def decomposition(statement):
     formula=r"\Delta\mathcal{H}\approx-\eta\operatorname{Cov}(A,\log\pi)",
     refuted_by="a policy for which the error of the exact change under GRPO does not fall as the square of the step",
     reading="Steps of the theorem, theta + eta E[A grad log pi], on a tabular softmax: there the covariance is of "
-    "log pi with pi (A - E[A]). With natural steps it is as stated, and for all weights, balanced or not.",
+    "log pi with pi (A - E[A]), although the scores span all functions of mean zero, which is the assumption as "
+    "worded. With natural steps, the paper's example of it, it is as stated, and for all weights, balanced or not: on "
+    "the reading that the local projection assumption means natural steps, it would hold.",
     statement=lambda kind, spread: -spread,
     condition=Amended("natural gradient steps", lambda kind, spread: -spread if kind == "natural" else None),
     planted={"plus": lambda kind, spread: spread if kind == "natural" else None},
