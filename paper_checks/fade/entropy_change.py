@@ -102,10 +102,10 @@ def natural_step(policy, correct, weight):
     "covariance of advantage and log-probability.",
     formula=r"\Delta H \approx \eta[(m_S-m_F)H - \mathrm{Cov}(A,\log\pi_\theta)] + O(\eta^2)",
     refuted_by="a policy whose exact entropy change differs by more than second order in the step",
-    reading="A plain gradient step of a tabular softmax, as Section 4.1 says; even for mean GRPO, where the drift is "
-    "0, the covariance lacks a factor pi. For natural steps (the 'projection assumption' of Appendix 13 alone) the "
-    "covariance is right and the drift wrong: fade:vs-cw-grpo. Right on both counts only for m_S = m_F and natural "
-    "steps.",
+    reading="The expected plain gradient step at one prompt of a tabular softmax, as Section 4.1 says; even for mean "
+    "GRPO, where the drift is 0, the covariance lacks a factor pi. For natural steps (the 'projection assumption', "
+    "which Appendix 13 alone names) the covariance is right and the drift wrong: fade:thm-13.1. Right on both counts "
+    "only for m_S = m_F and natural steps.",
     statement=drift_and_covariance,
     correction=Amended(
         "minus the covariance of log pi with the logit change pi (A - E[A]); no drift", covariance_with_step
@@ -121,15 +121,16 @@ def entropy_change(statement):
 
 
 @claim(
-    "fade:vs-cw-grpo",
-    where="Section 4.1, Equation 7 against CW-GRPO's Section 2 (both after Cui et al.)",
-    says="Under natural steps a sign-imbalanced weight changes the entropy by a drift (m_S - m_F) H beyond the "
-    "covariance, by which CW-GRPO says it is governed.",
+    "fade:thm-13.1",
+    where="Appendix 13, Theorem 13.1 and Equation 26, from which Equation 7 is taken",
+    says="Under the projection assumption a step changes the entropy by the learning rate times (m_S - m_F) H less the "
+    "covariance of advantage and log-probability, to first order.",
     formula=r"\Delta H \approx \eta[(m_S-m_F)H - \mathrm{Cov}(A,\log\pi_\theta)]",
-    refuted_by="a policy and a sign-imbalanced weight whose exact entropy change has no such drift at first order",
-    reading="Natural steps of a tabular softmax, the setting in which the covariance law is exact; the two papers "
-    "agree where m_S = m_F. Adding a constant to A changes neither the step nor the covariance, so CW-GRPO's law is "
-    "the right one. If scores are not projected out (E[grad log pi] taken as non-zero) the drift would appear.",
+    refuted_by="a policy and a weight whose exact entropy change differs by more than second order in the step",
+    reading="Natural steps, under which the proof says that the assumption is exact: the reading that favours it most. "
+    "For m_S = m_F it holds (fade:thm-13.1-balanced), and so the first failure is a weight with m_S > m_F. A constant "
+    "added to A changes neither the step nor the covariance; the proof loses this at Equation 24. CW-GRPO's law, "
+    "without a drift, is the right one (cw-grpo:entropy-drift).",
     statement=drift_and_covariance,
     correction=Amended("minus the covariance alone, whatever the sign balance", covariance_alone),
     planted={"the covariance added": lambda **point: drift_and_covariance(**point, sign=1)},
@@ -145,8 +146,9 @@ def natural_entropy_change(statement):
     says="A weight with m_S > m_F gives the entropy a drift proportional to the entropy itself.",
     formula=r"(m_S-m_F)\,H",
     refuted_by="a constant added to all weights (m_S - m_F = c, covariance unchanged) that leaves the entropy's slope",
-    reading="The drift is isolated by adding c to every weight. The covariance with log pi is then the same, and the "
-    "expected update too, for c E[grad log pi] = 0. At second order in the step a constant does act, through noise.",
+    reading="Expected update at one prompt, first order. The drift is isolated by adding c to every weight, as "
+    "REINFORCE is mean GRPO with p added: the covariance with log pi is the same, and the expected update too, for c "
+    "E[grad log pi] = 0. In one finite group, and at second order in the step, a constant does act, through noise.",
     statement=lambda policy, correct, c: c * entropy(policy),
     correction=Amended("the drift is 0 at first order", lambda policy, correct, c: mpf(0)),
     planted={"the other sign": lambda policy, correct, c: -c * entropy(policy)},
@@ -186,6 +188,7 @@ def drift(statement):
         "by Equation 7 delta > 1 raises the entropy and delta < 1 lowers it",
         lambda drift, delta, p: drift > 0 if delta > 1 else drift < 0,
     ),
+    planted={"always a loss": lambda drift, delta, p: drift < 0, "no drift": lambda drift, delta, p: drift == 0},
 )
 def drift_sign(statement):
     """The drift of Equation 7 with AsymGRPO's masses, at two actions."""
@@ -193,7 +196,7 @@ def drift_sign(statement):
     yield from satisfies(
         statement,
         points,
-        lambda delta, p: number(p * (1 - p) - p * (1 - p) / delta) * entropy((p, 1 - p)),
+        lambda delta, p: number(asymmetric_drift(p, delta)) * entropy((p, 1 - p)),
         method="numerical",
     )
 
@@ -202,44 +205,56 @@ def drift_sign(statement):
     "fade:sec-4-1-feedback",
     where="Section 4.1, bullet delta > 1",
     says="Because the drift is proportional to the entropy, the loss of entropy feeds into itself: the less entropy, "
-    "the faster it is lost.",
-    refuted_by="a lower entropy at which a loss proportional to the entropy is smaller",
-    reading="A loss c H per step, c > 0, the reading most favourable to the bullet. Such a loss slows down as H falls "
-    "(H decays exponentially); on the reading that 'feeds' only means 'depends on' there is nothing to refute.",
-    statement=lambda losses, rate: losses[1] > losses[0],
-    correction=Amended("the less entropy, the slower it is lost", lambda losses, rate: losses[1] < losses[0]),
+    "the stronger the drift.",
+    refuted_by="two policies of one solve rate of which the one with less entropy has the weaker drift",
+    reading="The size of Equation 7's drift, taken for a loss as the bullet does. A loss proportional to H weakens as "
+    "H falls: it damps itself. On the reading that 'feeds into itself' only means 'depends on H' there is nothing to "
+    "refute.",
+    statement=lambda drifts, **_: drifts[1] > drifts[0],
+    correction=Amended("the less entropy, the weaker the drift", lambda drifts, **_: drifts[1] < drifts[0]),
+    planted={"the entropy does not matter": lambda drifts, **_: drifts[1] == drifts[0]},
 )
 def feedback(statement):
-    """Two successive losses of H <- H - c H."""
+    """The size of AsymGRPO's drift at one solve rate, the failures being spread evenly and then 9 to 1."""
 
-    def losses(rate):
-        first = rate * 1
-        return first, rate * (1 - first)
+    def drifts(delta, p):
+        shares = [(p, (1 - p) * share, (1 - p) * (1 - share)) for share in (Fraction(1, 2), Fraction(9, 10))]
+        return tuple(number(abs(asymmetric_drift(p, delta))) * entropy(policy) for policy in shares)
 
-    yield from satisfies(statement, [{"rate": Fraction(1, 10)}, {"rate": Fraction(1, 2)}], losses)
+    points = grid(delta=[Fraction(2), Fraction(4)], p=[Fraction(1, 4), Fraction(1, 2)])
+    yield from satisfies(statement, points, drifts, method="numerical")
+
+
+def asymmetric_drift(p, delta, alpha=1):
+    """(m_S - m_F) of the masses p (1 - p)^alpha and p (1 - p)^alpha / delta: the drift over H."""
+    return p * (1 - p) ** alpha * (1 - 1 / delta)
 
 
 @claim(
     "fade:intro-sign-ratio",
-    where="Section 1, first trade-off; Section 4.1, takeaway",
+    where="Section 1, first trade-off",
     says="The drift of the entropy is predictable from the sign ratio alone.",
-    refuted_by="two solve rates at which the same ratio m_S / m_F gives different drifts",
-    reading="The drift of Equation 7 under AsymGRPO, whose ratio m_S / m_F is delta, at the same entropy. With the "
-    "printed ratio m_S p / (m_F q) the solve rate enters, but p (1 - p) and H are still not in it.",
-    statement=lambda drifts, delta: drifts[0] == drifts[1],
+    refuted_by="two weights, or two solve rates, of one ratio m_S / m_F and one entropy with different drifts",
+    reading="The drift of Equation 7, whatever its worth, at one entropy. Even among weights at one prompt it is m_S "
+    "(1 - m_F / m_S) H, so that the weight's scale there matters too. With Section 4.1's ratio m_S p / (m_F q) the "
+    "verdict is the same. For AsymGRPO on fixed solve rates, and at one entropy, the ratio delta is all that varies; "
+    "the takeaway of Section 4.1 adds the success rates.",
+    statement=lambda found, **_: found[0] == found[1],
     correction=Amended(
-        "it is p (1 - p) (1 - 1 / delta) H: the solve rate and the entropy matter as well",
-        lambda drifts, delta: drifts[0] / drifts[1] == Fraction(4, 3),
+        "at one ratio it is proportional to m_S: solve rate and scale matter as well",
+        lambda found, **_: found[0] * found[3] == found[1] * found[2],
     ),
-    planted={"the squares": lambda drifts, delta: drifts[0] / drifts[1] == Fraction(16, 9)},
+    planted={"to its square": lambda found, **_: found[0] * found[3] ** 2 == found[1] * found[2] ** 2},
 )
 def drift_from_ratio(statement):
-    """The drift over H at p = 1/2 and at p = 1/4."""
+    """The drifts over H, and the masses m_S, of AsymGRPO at p = 1/2, and at p = 1/4 or with (1 - p)^2."""
 
-    def drifts(delta):
-        return tuple(p * (1 - p) - p * (1 - p) / delta for p in (Fraction(1, 2), Fraction(1, 4)))
+    def found(delta, other):
+        cases = [(Fraction(1, 2), 1), (Fraction(1, 4), 1) if other == "solve rate" else (Fraction(1, 2), 2)]
+        return *(asymmetric_drift(p, delta, alpha) for p, alpha in cases), *(p * (1 - p) ** a for p, a in cases)
 
-    yield from satisfies(statement, [{"delta": Fraction(2)}, {"delta": Fraction(1, 2)}], drifts)
+    points = grid(other=["weight", "solve rate"], delta=[Fraction(2), Fraction(1, 2)])
+    yield from satisfies(statement, points, found)
 
 
 @claim(
@@ -249,8 +264,9 @@ def drift_from_ratio(statement):
     formula=r"A_s/A_f := (m_S\times p)/(m_F\times q)",
     refuted_by="a weight whose ratio of advantages differs",
     reading="With the masses of Table 1, which contain p and q: m_S = w_S p. The printed ratio then multiplies by p / "
-    "q where it must divide: mean GRPO's is q / p, not p / q, so that rare successes weigh more, not less. It would "
-    "hold if m_S and m_F stood for something like w_S q / p, which no table of the paper does.",
+    "q where it must divide: mean GRPO's is q / p, not p / q, so that rare successes weigh more, not less. Appendix "
+    "11.3 means what is printed (p / q for all balanced weights, fade:table-7-balanced). On the reading that ':=' "
+    "gives a new number a name there is nothing to refute, but A_s and A_f are the advantages of Section 2.2.",
     statement=lambda weight, p: _masses(weight, p)[0] * p / (_masses(weight, p)[1] * (1 - p)),
     correction=Amended(
         "A_s / A_f = m_S q / (m_F p)",

@@ -15,6 +15,7 @@ from paper_checks.fade.main_gradients import (
     conditional_score,
     derived_update,
     expected_update,
+    group_update,
     wrong,
 )
 from paper_checks.simulated import estimate, simulated_step
@@ -48,25 +49,27 @@ def peak(values):
 
 @claim(
     "fade:sign-axis",
-    where="Section 1, Sign Axis; Section 2.1; abstract ('two orthogonal axes')",
-    says="Moving weight from successes to failures, the sum w_S + w_F kept, changes the policy gradient: the sign axis "
-    "is one of its own.",
+    where="Section 1, Sign Axis; Section 2.1, Equations 2 and 3; abstract ('two orthogonal axes')",
+    says="Moving weight from successes to failures, the sum w_S + w_F kept, changes the update: the sign axis is one "
+    "of its own.",
     formula=r"m_S\nabla_S - m_F\nabla_F,\quad m_S = m_F\ \mathrm{or}\ m_S\ne m_F",
-    refuted_by="two weights of different sign balance whose policy gradients are the same at every policy",
-    reading="The axis is read at the paper's own Equation 2, an expectation at one prompt. For any policy p grad_S = - "
-    "q grad_F, because the mean score is 0, so REINFORCE (m_F = 0), NSR (m_S = 0) and mean GRPO (m_S = m_F) have one "
-    "and the same policy gradient. On the reading that a finite batch is meant, the axis exists, in the noise and in "
-    "second-order terms only.",
+    refuted_by="two weights of different sign balance and equal sum that have the same update",
+    reading="Of a finite group (Equation 3, Figure 2's 'batch level') it is true; of the policy gradient (Equation 2, "
+    "an expectation at one prompt) it is not. There p grad_S = - q grad_F, because the mean score is 0, so that "
+    "REINFORCE (m_F = 0), NSR (m_S = 0) and mean GRPO (m_S = m_F) have one and the same gradient, (w_S + w_F) grad p "
+    "(simlab:sign-axis-in-expectation). On the reading that Equation 2 alone is meant it would fail.",
     statement=lambda change, **_: change > 0,
-    correction=Amended(
-        "the policy gradient is (w_S + w_F) grad p, at every policy: the sign balance leaves no trace in it",
-        lambda change, **_: change == 0,
+    condition=Amended(
+        "the update of one finite group, of other frequencies than the policy's: in expectation it stays the same",
+        lambda change, update, **_: change > 0 if update == "of a group" else None,
     ),
+    planted={"in no group": lambda change, **_: change == 0},
 )
 def sign_axis(statement):
-    """The squared distance between the policy gradients of weights of different sign and equal sum."""
+    """The squared distance of the updates of weights of different sign and equal sum: in expectation, and a group's."""
 
-    def moved(policy, correct, moved_weight, route):
+    def moved(policy, correct, moved_weight, update, expected):
+        route = expected if update == "expected" else of_a_group
         base = route(policy, correct, Fraction(1), Fraction(0))
         other = route(policy, correct, 1 - moved_weight, moved_weight)
         return sum((one - two) ** 2 for one, two in zip(base, other, strict=True))
@@ -74,38 +77,21 @@ def sign_axis(statement):
     def enumerated(policy, correct, success, failure):
         return expected_update(policy, correct, 2, lambda p: (success, failure))
 
-    points = [point | {"moved_weight": share} for point in POINTS[:3] for share in (Fraction(1, 2), Fraction(1))]
+    def of_a_group(policy, correct, success, failure):
+        return group_update(policy, correct, [1] * len(policy), success, failure)
+
+    shares = [Fraction(1, 2), Fraction(1)]
+    points = [
+        point | {"moved_weight": share, "update": update}
+        for update in ("expected", "of a group")
+        for point in POINTS[:3]
+        for share in shares
+    ]
     yield from satisfies(
         statement,
         points,
-        lambda **point: moved(**point, route=enumerated),
-        derived=lambda **point: moved(**point, route=derived_update),
-    )
-
-
-def opposite(policy, correct, sign=-1):
-    """What p grad_S is by the failures: - q grad_F."""
-    return tuple(-sign * entry for entry in expected_update(policy, correct, 1, WEIGHTS["NSR"]))
-
-
-@claim(
-    "fade:eq-2-antiparallel",
-    where="Section 2.1, Equation 2; Section 4 ('simultaneously doing gradient descent [...] and gradient ascent')",
-    says="In expectation, reinforcing successes and suppressing failures are the same step: p grad_S = - q grad_F.",
-    formula=r"p\nabla_S = -q\nabla_F = \nabla p",
-    refuted_by="a policy at which the derivative of p is not the expected update of NSR",
-    reading="Not printed, but implied by Equation 2 and E[grad log pi] = 0; all checks of the sign axis rest on it. It "
-    "is about one prompt's expectation: a batch's mean scores are not opposite.",
-    statement=opposite,
-    planted={"parallel": lambda **point: opposite(**point, sign=1)},
-)
-def antiparallel(statement):
-    """Differentiate the success probability; average PSR's update over all groups."""
-    yield from equals(
-        statement,
-        POINTS,
-        derived=lambda policy, correct: derived_update(policy, correct, 1, 0),
-        enumerated=lambda policy, correct: expected_update(policy, correct, 2, WEIGHTS["REINFORCE"]),
+        lambda **point: moved(**point, expected=enumerated),
+        derived=lambda **point: moved(**point, expected=derived_update),
     )
 
 
@@ -308,23 +294,29 @@ def asymmetric_masses(statement):
 
 @claim(
     "fade:asym-as-difficulty",
-    where="Sections 4.1 and 5, the two axes",
-    says="AsymGRPO's delta leaves the difficulty focus of mean GRPO as it is: the peak of its update stays at 1/2.",
+    where="Figure 2, caption ('isolate'); Sections 4.1 and 5, the two axes",
+    says="AsymGRPO's delta isolates the sign axis: the difficulty focus stays that of mean GRPO, at 1/2.",
     formula=r"m_S = p(1-p),\quad m_F = p(1-p)/\delta",
-    refuted_by="a delta at which the expected update peaks at another solve rate",
-    reading="Both masses do peak at 1/2. The expected update is (q + p / delta) grad p: delta below 1 favours easy "
-    "prompts, above 1 hard ones, so the axes are not orthogonal. On the masses alone the opposite verdict is right.",
-    statement=lambda found, weight: found == Fraction(1, 2),
-    correction=Amended(
-        "the update peaks above 1/2 for delta < 1 and below for delta > 1",
-        lambda found, weight: found > Fraction(1, 2) if weight == "AsymGRPO, delta 1/2" else found < Fraction(1, 2),
+    refuted_by="a delta at which either mass, or the expected update, peaks at another solve rate",
+    reading="Section 1 defines the difficulty axis by the masses, and both of these peak at 1/2. The expected update "
+    "at one prompt is (q + p / delta) grad p: it peaks above 1/2 for delta < 1 and below for delta > 1, so that delta "
+    "below 1 favours easy prompts. On the reading that focus is what is learnt from, it would fail.",
+    statement=lambda found, weight, measure: found == Fraction(1, 2),
+    condition=Amended(
+        "focus is where the masses peak; the expected update peaks above 1/2 for delta < 1, below for delta > 1",
+        lambda found, weight, measure: (
+            found == Fraction(1, 2)
+            if measure == "masses"
+            else (found > Fraction(1, 2) if weight == "AsymGRPO, delta 1/2" else found < Fraction(1, 2))
+        ),
     ),
-    planted={"the other way round": lambda found, weight: (found < Fraction(1, 2)) == (weight[-1] == "2")},
+    planted={"the other way round": lambda found, weight, measure: (found < Fraction(1, 2)) == (weight[-1] == "2")},
 )
 def asymmetry_moves_focus(statement):
-    """Find the peak of the expected update's length on a grid of solve rates."""
+    """Find the peaks of the masses and of the expected update's length on a grid of solve rates."""
+    sizes = {"masses": mass_of, "update": update_size}
     yield from satisfies(
         statement,
-        grid(weight=["AsymGRPO, delta 1/2", "AsymGRPO, delta 2"]),
-        lambda weight: peak([update_size(weight, p) for p in RATES]),
+        grid(weight=["AsymGRPO, delta 1/2", "AsymGRPO, delta 2"], measure=list(sizes)),
+        lambda weight, measure: peak([sizes[measure](weight, p) for p in RATES]),
     )

@@ -284,28 +284,6 @@ def alpha_starts(statement):
     yield from satisfies(statement, points, lambda beta, rate: power_at(beta / 2 + (1 - beta) * rate))
 
 
-@claim(
-    "fade:sec-5-focus",
-    where="Section 5, alpha_max = 3, with Section 4.3 (focus on solve rates from .3 to .5)",
-    says="The scheduled alpha keeps the weight's mode where Section 4.3 found the best focus, from .3 to .5.",
-    formula=r"1/(1+\alpha)\in[0.3, 0.5]",
-    refuted_by="a solve rate at which 1 / (1 + alpha) is outside",
-    reading="Section 4.3's best range and Section 5's best alpha_max are both empirical; they do not go together. With "
-    "alpha_max = 3 the mode is at .25 for all solve rates up to 1/3. The paper does not say that they should agree.",
-    statement=Fraction(3),
-    correction=Amended("alpha_max = 7/3 would", Fraction(7, 3)),
-    planted={"5": Fraction(5)},
-)
-def focus(statement):
-    """The mode of the scheduled weight at each solve rate."""
-    points = [{"p": Fraction(place, 20)} for place in range(1, 20)]
-    yield from satisfies(
-        lambda mode, p: Fraction(3, 10) <= mode <= Fraction(1, 2),
-        points,
-        lambda p: 1 / (1 + power_at(p, most=statement)),
-    )
-
-
 ENTROPIES = [Fraction(place, 20) for place in range(61)]
 
 

@@ -31,7 +31,7 @@ def token_count(statement):
     formula=r"E[r] = \hat p;\quad \hat p = k/G;\quad \hat p\leftarrow\beta\hat p+(1-\beta)\bar r",
     refuted_by="a batch in which Algorithm 2's p-hat is not the group's solve rate",
     reading="In Section 2 and Equation 9 p-hat is the group's own rate, in Equation 11 an average over past batches, "
-    "where r-bar takes its place. Equation 11's text says so; the letter does not.",
+    "where r-bar takes its place. Equation 11's text says so, so that this is a matter of notation only.",
     statement=lambda rates, before: rates[0],
     correction=Amended(
         "in Equation 11 it is the average over batches of the mean over prompts",

@@ -114,7 +114,7 @@ def split_by_turn(statement):
     yield from equals(statement, WEIGHTINGS, enumerated=score_sum)
 
 
-RETRIES = grid(B=[1, 2, 4], p=[Fraction(1, 4), Fraction(1, 2)])
+RETRIES = grid(B=[2, 4, 8], p=[Fraction(1, 4), Fraction(1, 2)])
 
 
 def unsolved(B, p):
@@ -146,7 +146,8 @@ def reachability(statement):
     formula=r"m_S^{(2)} = m_F^{(2)} = Bpq^2",
     refuted_by="a B and p at which the expected summed mass of round 2 differs",
     reading="Expected over both rounds, sums as in Equation 6, a prompt's failure read as that of all B rollouts: "
-    "round 2 then sees much harder prompts than Power-2 does. With rho_2 = q granted see fade:app-9-retry-exact.",
+    "round 2 then sees much harder prompts than Power-2 does. With rho_2 = q granted see fade:app-9-retry-exact. If "
+    "each failed rollout is retried once and the retries form one group, the mass does tend to B p q^2 as B grows.",
     statement=lambda B, p: B * p * (1 - p) ** 2,
     correction=Amended("it is (B - 1) p q^(B+1)", lambda B, p: (B - 1) * p * (1 - p) ** (B + 1)),
     planted={"B p q": lambda B, p: B * p * (1 - p)},
