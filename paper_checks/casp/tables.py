@@ -51,7 +51,7 @@ def enter_averages(number, tables, *, finding, **amended):
 
 
 enter_averages(
-    1,
+    1,  # [casp:table-1-averages]
     TABLE_1,
     finding="Llama GRPO's pass@1 entries average 22.8, not 23.3; the six differences average 1.2, not the printed 0.7.",
     correction=Amended(
@@ -60,7 +60,7 @@ enter_averages(
     ),
 )
 enter_averages(
-    4,
+    4,  # [casp:table-4-averages]
     {"ablation": ABLATIONS},
     finding="Without gamma- the pass@1 entries average 42.65, not 42.8.",
     correction=Amended(
@@ -69,7 +69,7 @@ enter_averages(
     ),
 )
 enter_averages(
-    5,
+    5,  # [casp:table-5-averages]
     {"temperature": TEMPERATURES},
     finding="The base model's AIME24 at 0.8, 26.2 / 75.5, is GRPO's at 1.0 over again; its averages imply 11.1 / 65.5.",
     slip=Amended(
@@ -81,7 +81,7 @@ enter_averages(
         },
     ),
 )
-enter_averages(6, {"shares": SHARES}, finding="All four rows agree.")
+enter_averages(6, {"shares": SHARES}, finding="All four rows agree.")  # [casp:table-6-averages]
 
 
 @claim(
