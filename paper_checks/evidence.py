@@ -70,6 +70,7 @@ def grid(such_that: Callable[..., bool] = lambda **_: True, **values: Iterable[A
 def shown(point: Point) -> str:
     """A point as text.
 
+    >>> from fractions import Fraction
     >>> shown({"p": Fraction(1, 2), "G": 3})
     'p = 1/2, G = 3'
     """
