@@ -1,6 +1,7 @@
 """Check the library's shapes and types while the tests run; the hook must precede the first import of simlab."""
 
 import signal
+from collections.abc import Callable
 
 from beartype import BeartypeConf, beartype
 from hypothesis import settings
@@ -8,7 +9,22 @@ from jaxtyping import install_import_hook
 
 collect_ignore = ["own_estimator.py"]  # importing it registers an estimator, which one test alone does
 
-typechecker = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
+CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
+checkers: dict[tuple[object, ...], Callable[..., object]] = {}
+
+
+def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
+    """Check each signature by code that is compiled once.
+
+    jaxtyping hands over an empty function with the signature to be checked. It does so at every call of a function
+    that defines another, as the builders of estimators do; compiling each anew would take most of the tests' time.
+    """
+    key = (signature.__module__, signature.__qualname__, *signature.__annotations__.items())
+    if key not in checkers:
+        checkers[key] = CHECK(signature)
+    return checkers[key]
+
+
 install_import_hook("simlab", "conftest.typechecker")
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import termios
 import time
@@ -112,13 +113,13 @@ def test_without_the_libraries_of_the_checks_one_line_says_what_to_install(missi
 
 
 def test_an_interrupt_ends_all_processes_with_one_line():
-    """Ctrl-C goes to every process of the terminal's group; the bar on the terminal says when they have started."""
+    """Ctrl-C goes to every process of the terminal's group; the bar on the terminal says when they are at work."""
     terminal, end = os.openpty()
     termios.tcsetwinsize(end, (24, 80))
     process = start("check", "--jobs", "2", "--paper", "f-grpo", stderr=end, start_new_session=True)
     os.close(end)
     shown = b""
-    while b"judging" not in shown:
+    while not re.search(rb"judging.* [1-9]\d*/\d", shown):
         shown += os.read(terminal, 4096)
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate()
