@@ -400,6 +400,7 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process's memory is read from /proc")
 def test_a_process_of_six_workers_stays_within_its_memory(tmp_path):
     """Without a budget it takes 1030 MB even on two cores."""

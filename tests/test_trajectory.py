@@ -219,7 +219,7 @@ def test_lanes_do_not_influence_each_other():
 FROZEN_STEPS, FROZEN_LANES = 400, 64
 
 
-@pytest.mark.parametrize("group_size", [3, 63])
+@pytest.mark.parametrize("group_size", [pytest.param(3, marks=pytest.mark.slow), 63])
 @pytest.mark.parametrize(("correct", "target"), [(10, 3), (10, 10), (1, 1), (19, 2)])
 def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct, target):
     """Both rates [f-grpo:lemma-3.1] at learning rate 0; standard error sqrt(q (1 - q) / groups)."""
