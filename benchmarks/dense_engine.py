@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks import peer_numpy, peer_torch
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.simulate.lanes import compiled, run_lanes
+from simlab.simulate.lanes import needed_bytes, run_lanes
 from simlab.sweep import Sweep
 from simlab.sweep.options import PRESETS, expand
 
@@ -46,7 +46,7 @@ class Simlab:
     def compile_seconds(self) -> float:
         """Seconds to compile the cell's program; later calls find it compiled."""
         start = time.perf_counter()
-        compiled(self.program, self.place, len(self.steps), self.numbers)
+        needed_bytes(self.program, self.place, self.steps, self.numbers, 1)
         return time.perf_counter() - start
 
     def run(self, seed: int) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
 from simlab.simulate import Numbers, Program
-from simlab.simulate.dense import Landscape, Lane
+from simlab.simulate.lane import Landscape, Lane
 from simlab.simulate.sampling import draw
 
 LANES = 20_000

@@ -109,6 +109,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
+    setting.add_argument("--engine", metavar="NAME", help="dense, or lumped: up to 10^18 actions (see simlab.simulate)")
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
     work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")

@@ -10,7 +10,7 @@ from naive_simulator import Setting
 
 from simlab.problems import Categorical, custom
 from simlab.simulate import Numbers, Program
-from simlab.simulate.dense import Landscape
+from simlab.simulate.lane import Landscape
 from simlab.simulate.sampling import draw
 
 

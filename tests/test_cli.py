@@ -284,8 +284,8 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
 @pytest.mark.parametrize(
     ("parameters", "value", "allowed"),
     [
-        (["actions=0"], "actions = 0", "[1, 2147483647]"),
-        (["actions=-5"], "actions = -5", "[1, 2147483647]"),
+        (["actions=0"], "actions = 0", "[1, 1000000000000000000]"),
+        (["actions=-5"], "actions = -5", "[1, 1000000000000000000]"),
         (["actions=4", "correct=5"], "correct = 5", "[1, 4]"),
         (["actions=60", "correct=5,61"], "correct = 61", "[1, 60]"),
         (["actions=60", "correct=0"], "correct = 0", "[1, 60]"),
@@ -317,7 +317,7 @@ FILES = {
         (["logits={}/nan.npy"], "logit 1 is nan; allowed: finite numbers"),
         (["logits={}/inf.txt"], "logit 2 is inf; allowed: finite numbers"),
         (["logits=0,nan"], "logit 1 is nan; allowed: finite numbers"),
-        (["logits={}/large.txt"], "a logit is 1e+300; allowed in float32: up to 3.4"),
+        (["logits={}/large.txt"], "a logit is 1e+300; allowed in float32, dense: up to 3.4"),
         (["logits={}/words.txt"], "neither a list of numbers nor a file of them"),
         (["logits={}/empty.txt"], "logits are empty; at least one action is needed"),
         (["logits={}/folder"], "neither a list of numbers nor a file of them"),

@@ -12,8 +12,8 @@ from simlab import chain, estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
 from simlab.problems import anchored
-from simlab.simulate import Numbers, Program, lanes, simulate
-from simlab.simulate.dense import SUPPLIED
+from simlab.simulate import Numbers, Program, dense, lanes, simulate
+from simlab.simulate.program import SUPPLIED
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, surrogate
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
@@ -61,8 +61,8 @@ def test_registered_estimators_run(name):
     assert_naive(rows, setting)
 
 
-COMPARED = ("ppo_clip", "cispo", "casp")  # with the naive loops, in test_trajectory.py; here by hand only
-MOVES = [pytest.param(name, marks=pytest.mark.slow) if name in COMPARED else name for name in SURROGATES]
+DRAWING = ("clip_cov", "kl_cov")  # these read covariances and noise; the others run by hand
+MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow) for name in SURROGATES]
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -169,7 +169,7 @@ ANY_REWARDS = [name for name in REGISTRY if estimator(name).domain == "any"]
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A refusal comes before any compilation."""
-    monkeypatch.setattr(lanes, "_compile", never)
+    monkeypatch.setattr(dense, "kept", never)
 
 
 @pytest.mark.usefixtures("uncompiled")

@@ -32,7 +32,15 @@ def test_arrays(name: str, parameters: dict[str, Any], shape: str, dtype: str, x
     check_against_reference(name, parameters, shape, xp, dtype)
 
 
-@each_case
+FIRST = {name: parameters for name, parameters in reversed(CASES)}
+# Compiling takes a second a case: one of each estimator, the others by hand.
+ONE_EACH = [
+    (name, parameters) if parameters is FIRST[name] else pytest.param(name, parameters, marks=pytest.mark.slow)
+    for name, parameters in CASES
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), ONE_EACH)
 def test_under_jit_and_vmap(name: str, parameters: dict[str, Any]) -> None:
     """Whole sequences of ragged steps, compiled together and batched along a new leading axis.
 

@@ -134,7 +134,7 @@ def test_nothing_is_moved_where_no_token_is(name: str) -> None:
 
 
 @EACH_METHOD
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_under_jit_it_is_the_same_to_rounding(name: str, dtype: str) -> None:
     with jax.enable_x64(dtype == "float64"):
         chosen = method(name)

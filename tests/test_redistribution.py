@@ -118,7 +118,7 @@ def error_per_step(group, rewards, step):
     return np.array([*(true - first_order_change(group.probabilities, update)), correct_error, missed_error]) / step
 
 
-@pytest.mark.parametrize("rewards", REWARDS)
+@pytest.mark.parametrize("rewards", [REWARDS[0], *(pytest.param(r, marks=pytest.mark.slow) for r in REWARDS[1:])])
 def test_halving_the_step_halves_the_error_against_the_true_softmax(rewards):
     """error / step -> 0 at the rate of the step, for every group, within bounds that hold for any softmax.
 

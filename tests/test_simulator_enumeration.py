@@ -109,7 +109,10 @@ def engine_means(chosen, steps, dtype):
     return {name: np.asarray(row, np.float64).mean(axis=0) for name, row in rows.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
+BY_HAND = ("two actions", "theorem, not zero-sum", "clipped, one rollout")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in BY_HAND else n for n in CASES])
 def test_the_engines_mean_is_the_exact_expectation(name):
     steps, dtype, chosen = CASES[name]
     means = engine_means(chosen, steps, dtype)

@@ -19,7 +19,7 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 
 import simlab
 from simlab.simulate import simulate
-from simlab.simulate.lanes import compiled
+from simlab.simulate.lanes import lanes_together, needed_bytes
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep import grid, provenance
 from simlab.sweep.parts import Parts, Unit, write_atomically
@@ -360,9 +360,9 @@ def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_pa
 def needs(sweep):
     """Bytes of each of a sweep's simulations."""
     for _, cell in sweep.cells():
-        place = sweep.build_problem(cell)
-        numbers = sweep.numbers(cell, place)
-        yield compiled(sweep.program(cell), place, len(sweep.recorded_steps()), numbers).memory
+        place, program = sweep.build_problem(cell), sweep.program(cell)
+        together = lanes_together(program, place.actions, "cpu")
+        yield needed_bytes(program, place, sweep.recorded_steps(), sweep.numbers(cell, place), together)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -72,8 +72,7 @@ def test_a_run_killed_again_and_again_ends_with_the_numbers_of_an_unbroken_one(u
         lambda: killed_in_a_write(out, "before", manifest),
         lambda: killed_at_some_moment(out, 1, moments.uniform(0, 0.02)),
         lambda: killed_in_a_write(out, "before", manifest + 3),
-        lambda: killed_at_some_moment(out, 6, moments.uniform(0, 0.02)),
-        lambda: killed_in_a_write(out, "after", manifest + 2),
+        lambda: killed_in_a_write(out, "after", manifest + 6),
         lambda: killed_in_a_write(out, "before", manifest + UNITS - finished[-1] + result),
     ):
         assert kill() == -signal.SIGKILL

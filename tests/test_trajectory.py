@@ -11,7 +11,7 @@ import pytest
 from naive_simulator import Setting
 
 from simlab.simulate import run_lanes
-from simlab.simulate.dense import Lane
+from simlab.simulate.lane import Lane
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
 from simlab.theory.tail_miss import active, tail_miss
 

@@ -5,7 +5,6 @@ and the simulator alike.
 """
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Shaped
 
 from simlab.errors import InputError, build, check_range
+from simlab.problems.classes import LARGEST_COUNT, Classes, check_policy, check_rewards, grouped, hashed
 from simlab.rollouts import Array
 
 
@@ -46,15 +46,8 @@ class Categorical:
         lengths = {name: len(getattr(self, name)) for name in ("logits", "correct", "target")}
         if len(set(lengths.values())) > 1:
             raise InputError(f"arrays have different lengths {lengths}; allowed: one length, the number of actions")
-        if not np.all(np.isfinite(self.logits)):
-            place = int(np.flatnonzero(~np.isfinite(self.logits))[0])
-            raise InputError(f"logit {place} is {self.logits[place]}; allowed: finite numbers")
-        if not self.correct.any():
-            raise InputError("the correct set is empty; at least one action must be correct")
-        if not self.target.any() or np.any(self.target & ~self.correct):
-            raise InputError("the target set must be a non-empty subset of the correct actions")
-        check_range("reward_correct", self.reward_correct, 0, open_low=True)
-        check_range("reward_incorrect", self.reward_incorrect, high=0)
+        check_policy(self.logits, self.correct, self.target)
+        check_rewards(self.reward_correct, self.reward_incorrect)
 
     @property
     def actions(self) -> int:
@@ -64,10 +57,23 @@ class Categorical:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of everything that the problem is."""
-        digest = hashlib.sha256(repr((self.reward_correct, self.reward_incorrect)).encode())
-        for array in (self.logits, self.correct, self.target):
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        return hashed(self, self.logits, self.correct, self.target)
+
+    @functools.cached_property
+    def classes(self) -> Classes:
+        """The same policy by classes of equal actions, in the order of their first members."""
+        first, counts = grouped(self.logits, self.correct, self.target)
+        return Classes(
+            self.logits[first],
+            counts,
+            self.correct[first],
+            self.target[first],
+            self.reward_correct,
+            self.reward_incorrect,
+        )
+
+
+Problem = Categorical | Classes
 
 
 def anchored(
@@ -80,7 +86,7 @@ def anchored(
     target: int = 1,
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
-) -> Categorical:
+) -> Classes:
     """One likely correct action (the anchor, action 0), many rare ones, and the rest incorrect ``[f-grpo:app-j]``.
 
     Actions 0 to ``correct`` - 1 are correct. The target set is the ``target`` last of them: one typical rare action by
@@ -89,14 +95,22 @@ def anchored(
     Raises:
         InputError: unless 1 <= target <= correct <= actions, and for what ``Categorical`` refuses.
     """
-    check_range("actions", actions, 1, 2**31 - 1)
+    check_range("actions", actions, 1, LARGEST_COUNT)
     check_range("correct", correct, 1, actions)
     check_range("target", target, 1, correct)
-    index = np.arange(actions)
-    logits = np.where(index < correct, float(correct_logit), float(incorrect_logit))
-    logits[0] = anchor_logit
-    is_correct = index < correct
-    return Categorical(logits, is_correct, is_correct & (index >= correct - target), reward_correct, reward_incorrect)
+    logits = [anchor_logit, correct_logit, correct_logit, incorrect_logit]
+    counts = [1, correct - 1 - target, target, actions - correct]
+    if target == correct:
+        counts[1:3] = 0, correct - 1
+    kept = np.array(counts) > 0
+    return Classes(
+        np.array(logits, dtype=float)[kept],
+        np.array(counts)[kept],
+        np.array([True, True, True, False])[kept],
+        np.array([target == correct, False, True, False])[kept],
+        reward_correct,
+        reward_incorrect,
+    )
 
 
 def custom(
@@ -157,16 +171,16 @@ def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
     return inside
 
 
-PROBLEMS: dict[str, Callable[..., Categorical]] = {"anchored": anchored, "custom": custom}
+PROBLEMS: dict[str, Callable[..., Problem]] = {"anchored": anchored, "custom": custom}
 
 
-def problem(name: str, **parameters: Any) -> Categorical:
+def problem(name: str, **parameters: Any) -> Problem:
     """Build a problem by name.
 
     Raises:
         InputError: for an unknown name or parameter, and what the constructor refuses.
     """
-    built: Categorical = build("problem", name, PROBLEMS, parameters)
+    built: Problem = build("problem", name, PROBLEMS, parameters)
     return built
 
 
@@ -177,19 +191,30 @@ def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped
 
 
 def retained_mass(
-    p: Shaped[Array, " N"], initial: Shaped[Array, " N"], correct: Shaped[Array, " N"]
+    p: Shaped[Array, " N"],
+    initial: Shaped[Array, " N"],
+    correct: Shaped[Array, " N"],
+    members: Shaped[Array, " N"] | float = 1.0,
 ) -> Shaped[Array, ""]:
-    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``."""
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``.
+
+    Each probability is that of one action and counts as often as there are ``members`` like it.
+    """
     xp = array_namespace(p)
-    lost = xp.where(correct, xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
-    return 1 - xp.sum(lost) / correct_mass(initial, correct)
+    lost = xp.where(correct, members * xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
+    return 1 - xp.sum(lost) / correct_mass(members * initial, correct)
 
 
-def share_kept(p: Shaped[Array, " N"], initial: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped[Array, ""]:
-    """Share of the correct actions whose probability is at or above its start."""
+def share_kept(
+    p: Shaped[Array, " N"],
+    initial: Shaped[Array, " N"],
+    correct: Shaped[Array, " N"],
+    members: Shaped[Array, " N"] | float = 1.0,
+) -> Shaped[Array, ""]:
+    """Share of the correct actions whose probability is at or above its start; ``members`` as in ``retained_mass``."""
     xp = array_namespace(p)
-    one, zero = xp.ones_like(p), xp.zeros_like(p)
-    return xp.sum(xp.where(correct & (p >= initial), one, zero)) / xp.sum(xp.where(correct, one, zero))
+    each, zero = members * xp.ones_like(p), xp.zeros_like(p)
+    return xp.sum(xp.where(correct & (p >= initial), each, zero)) / xp.sum(xp.where(correct, each, zero))
 
 
 def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, ""]:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from simlab.problems import Categorical
-from simlab.simulate.dense import Numbers, Program
+from simlab.problems import Problem
 from simlab.simulate.lanes import run_lanes
 from simlab.simulate.metrics import DESCRIPTIONS
+from simlab.simulate.program import Numbers, Program
 
 
 def simulate(
-    problem: Categorical,
+    problem: Problem,
     program: Program,
     *,
     numbers: Numbers | None = None,

@@ -1,40 +1,39 @@
-"""Running lanes: compiling a program once for a problem's shape, and calling it for seeds and numbers.
+"""Running lanes, on either engine: how many at once, what they need, and what cannot run.
 
 Lanes are batched by ``vmap`` where actions are few or the device is a GPU, and run alone, one a thread, where a lane
 keeps a CPU core busy by itself.
 """
 
-import collections
 import dataclasses
-import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.registry import check_domain
-from simlab.problems import Categorical
-from simlab.simulate.dense import Landscape, Numbers, Program, trajectory
-from simlab.simulate.metrics import Row
+from simlab.problems import Problem
+from simlab.problems.classes import check_listed
+from simlab.simulate import dense, windows
+from simlab.simulate.policy import EMPTY
+from simlab.simulate.program import Numbers, Program
 
 
-def check(program: Program, problem: Categorical) -> None:
+def check(program: Program, problem: Problem) -> None:
     """Raise ``InputError`` if the program cannot run on the problem."""
     rewards = np.array([[problem.reward_correct, problem.reward_incorrect]])
     check_domain(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
     check_range("candidates", program.build_surrogate({}).candidates, 0, problem.actions)
-    largest = np.finfo(program.dtype).max
-    for logit in (problem.logits.min(), problem.logits.max()):
+    logits = problem.classes.class_logits if program.engine == "lumped" else problem.logits
+    largest = abs(EMPTY) / 10 if program.engine == "lumped" else float(np.finfo(program.dtype).max)
+    for logit in (logits.min(), logits.max()):
         if abs(logit) > largest:
-            raise InputError(f"a logit is {logit:g}; allowed in {program.dtype}: up to {largest:g}")
+            where = f"{program.dtype}, {program.engine}"
+            raise InputError(f"a logit is {logit:g}; allowed in {where}: up to {largest:g}")
 
 
-def with_rewards(program: Program, problem: Categorical, numbers: Numbers) -> Numbers:
+def with_rewards(program: Program, problem: Problem, numbers: Numbers) -> Numbers:
     """The numbers, with the problem's rewards where they give none.
 
     Raises:
@@ -46,84 +45,50 @@ def with_rewards(program: Program, problem: Categorical, numbers: Numbers) -> Nu
     return numbers._replace(**rewards)
 
 
-def lanes_together(actions: int, platform: str) -> int:
-    """How many lanes one vmapped call holds.
+def lanes_together(program: Program, actions: int, platform: str) -> int:
+    """How many lanes one call holds.
 
-    Fixed by problem size and platform alone, never by the number of seeds or the memory budget, so that a lane's
-    numbers do not depend on what ran beside it. On a CPU a lane of 16384 actions or more fills the vector units and
-    runs alone, in a thread of its own; on a GPU some 2^23 actions fill the device.
+    Fixed by engine, problem size and platform alone, never by the number of seeds or the memory budget, so that a
+    lane's numbers do not depend on what ran beside it. On a CPU a lane of the lumped engine, or of 16384 actions or
+    more, fills the vector units and runs alone, in a thread of its own; on a GPU some 2^23 actions fill the device.
     """
     if platform == "cpu":
-        return 1 if actions >= 16384 else 8
-    return max(1, min(256, 2**23 // actions))
+        return 1 if program.engine == "lumped" or actions >= 16384 else 8
+    return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // actions))
 
 
-class Compiled(NamedTuple):
-    """A compiled batch of ``together`` lanes, and the bytes it takes while it runs."""
-
-    call: Any
-    together: int
-    memory: int
-
-
-# Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
-KEPT_PROGRAMS = 8
 # The problem's arrays on the host, and their copies on the way to the device.
 HOST_BYTES_AN_ACTION = 48
 
-_compiled: dict[Any, Compiled] = {}
-_locks: collections.defaultdict[Any, threading.Lock] = collections.defaultdict(threading.Lock)
+
+def host_bytes(program: Program, actions: int) -> int:
+    """Bytes that the problem's own arrays take.
+
+    Raises:
+        InputError: for more actions than can be listed, on the dense engine.
+    """
+    if program.engine == "lumped":
+        return 0
+    check_listed(actions)
+    return HOST_BYTES_AN_ACTION * actions
 
 
-def compiled(program: Program, problem: Categorical, records: int, numbers: Numbers) -> Compiled:
-    """Compile a program for a problem's shape, once; threads that ask meanwhile wait.
+def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers: Numbers, together: int) -> int:
+    """Bytes that ``together`` lanes take while they run, at most; compiles what tells it.
 
     Raises:
         InputError: if the program cannot run on the problem.
     """
     check(program, problem)
-    key = (program, problem.actions, records, jax.tree.structure(numbers))
-    with _locks[key]:
-        code = _compiled.pop(key, None) or _compile(program, problem, records, numbers)
-        _compiled[key] = code  # the latest used comes last
-    for oldest in list(_compiled)[:-KEPT_PROGRAMS]:
-        _compiled.pop(oldest, None)
-    return code
-
-
-def _compile(program: Program, problem: Categorical, records: int, numbers: Numbers) -> Compiled:
-    together = lanes_together(problem.actions, jax.default_backend())
-
-    def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> Row:
-        def run(key: Array, numbers: Numbers) -> Row:
-            return trajectory(program, place, steps, key, numbers)
-
-        if together > 1:
-            return dict(jax.vmap(run)(keys, numbers))
-        rows = run(*jax.tree.map(lambda leaf: leaf[0], (keys, numbers)))
-        return {name: row[None] for name, row in rows.items()}
-
+    if program.engine == "lumped":
+        return windows.most_bytes(program, problem, int(steps[-1]), together)
     with jax.enable_x64(program.dtype == "float64"):
-        arguments = _arguments(program, problem, np.arange(1, records + 1), [(0, numbers)] * together)
-        call = jax.jit(batch).lower(*arguments).compile()
-    usage: Any = call.memory_analysis()
-    taken = usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes
-    return Compiled(call, together, taken + HOST_BYTES_AN_ACTION * problem.actions)
-
-
-def _arguments(
-    program: Program, problem: Categorical, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
-) -> tuple[Landscape, Array, Array, Numbers]:
-    place = Landscape(
-        jnp.asarray(problem.logits, program.dtype), jnp.asarray(problem.correct), jnp.asarray(problem.target)
-    )
-    keys = jnp.stack([jax.random.key(seed, impl="threefry2x32") for seed, _ in lanes])
-    numbers = jax.tree.map(lambda *leaves: jnp.asarray(leaves, program.dtype), *(numbers for _, numbers in lanes))
-    return place, jnp.asarray(steps, jnp.int32), keys, numbers
+        code = dense.compiled(program, problem, len(steps), numbers, together)
+    return code.memory + host_bytes(program, problem.actions)
 
 
 def run_lanes(
-    program: Program, problem: Categorical, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
+    program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
 ) -> dict[str, np.ndarray]:
     """Simulate some lanes, each a seed and its numbers, and return their records.
 
@@ -137,12 +102,15 @@ def run_lanes(
         InputError: if the program cannot run on the problem.
     """
     lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
-    code = compiled(program, problem, len(steps), lanes[0][1])
+    together = lanes_together(program, problem.actions, jax.default_backend())
     parts = []
     with jax.enable_x64(program.dtype == "float64"):
-        for first in range(0, len(lanes), code.together):
-            some = list(lanes[first : first + code.together])
-            filled = some + [some[-1]] * (code.together - len(some))
-            rows = code.call(*_arguments(program, problem, steps, filled))
-            parts.append({name: np.asarray(rows[name])[: len(some)] for name in rows})
+        for first in range(0, len(lanes), together):
+            some = list(lanes[first : first + together])
+            filled = some + [some[-1]] * (together - len(some))
+            if program.engine == "lumped":
+                rows = windows.run_windows(program, problem, steps, filled)
+            else:
+                rows = dense.run_dense(program, problem, steps, filled)
+            parts.append({name: values[: len(some)] for name, values in rows.items()})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

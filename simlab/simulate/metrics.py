@@ -1,11 +1,10 @@
 """What is recorded: quantities of the policy, and of the last group that updated it."""
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from simlab.problems.categorical import correct_mass, pass_at_k, retained_mass, share_kept
-from simlab.simulate.policy import Policy, softmax
+from simlab.simulate.policy import Policy
 
 Row = dict[str, Array]
 
@@ -28,42 +27,38 @@ DESCRIPTIONS = {
 
 
 def policy_metrics(policy: Policy, initial: Policy, correct: Bool[Array, " N"], ks: tuple[int, ...], top_n: int) -> Row:
-    """Quantities of the policy alone."""
-    p, initial_p = policy.p, initial.p
-    q_pos = correct_mass(p, correct)
+    """Quantities of the policy alone. ``initial`` has the places of ``policy``, at their first logits."""
+    q_pos = correct_mass(policy.shares, correct)
+    members = 1.0 if policy.counts is None else policy.members
     row = {
         "q_pos": q_pos,
-        "retained_mass": retained_mass(p, initial_p, correct),
-        "share_correct_kept": share_kept(p, initial_p, correct),
+        "retained_mass": retained_mass(policy.p, initial.p, correct, members),
+        "share_correct_kept": share_kept(policy.p, initial.p, correct, members),
         "entropy": policy.entropy,
     }
     if ks:
         row["pass_at_k"] = jnp.stack([pass_at_k(q_pos, k) for k in ks])
     if top_n:
-        row["top_logp"] = jax.lax.top_k(policy.scores, top_n)[0] - jnp.log(policy.total)
+        row["top_logp"] = policy.top(top_n)[0]
     return row
 
 
 def update_metrics(
-    before: Float[Array, " N"],
-    after: Float[Array, " N"],
-    actions: Int[Array, " G"],
-    correct: Bool[Array, " N"],
-    temperature: Float[Array, ""],
+    old: Policy, new: Policy, change: Float[Array, " N"], times: Float[Array, " N"], correct: Bool[Array, " N"]
 ) -> Row:
-    """Quantities of one update: logits ``before`` and ``after`` it, and the group that made it."""
-    old, new = softmax(before, temperature), softmax(after, temperature)
-    missed = correct & (jnp.zeros_like(correct, dtype=jnp.int32).at[actions].add(1) == 0)
-    change = (after - before) / temperature
+    """Quantities of one update: the policies before and after it, by how much the scores moved, and its group.
+
+    ``change`` is that of logits / temperature; ``times`` is how often the group holds the action of each place.
+    """
+    missed = correct & (times == 0)
     # dp_i = p_i (dz_i - sum_j p_j dz_j)  [f-grpo:eq-18]
-    predicted = old.p * (change - jnp.sum(old.p * change))
-    distinct = jnp.sum(correct) - jnp.sum(missed)
+    predicted = old.shares * (change - jnp.sum(old.shares * change))
     return {
-        "unsampled_correct_mass": correct_mass(old.p, missed),
-        "distinct_correct": distinct.astype(before.dtype),
-        "d_q_pos": correct_mass(new.p - old.p, correct),
+        "unsampled_correct_mass": correct_mass(old.shares, missed),
+        "distinct_correct": jnp.sum(correct & (times > 0)).astype(change.dtype),
+        "d_q_pos": correct_mass(new.shares - old.shares, correct),
         "d_q_pos_predicted": correct_mass(predicted, correct),
-        "d_q_upos": correct_mass(new.p - old.p, missed),
+        "d_q_upos": correct_mass(new.shares - old.shares, missed),
         "d_q_upos_predicted": correct_mass(predicted, missed),
     }
 

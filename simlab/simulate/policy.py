@@ -6,28 +6,54 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+# The logit of a place that stands for no action. Its weight is exactly 0, without a mask in the hot loop.
+EMPTY = -1e30
+
 
 class Policy(NamedTuple):
-    """softmax(logits / temperature), unnormalised.
+    """softmax(logits / temperature), unnormalised, over N places.
+
+    Each place is one action, or none where the logit is ``EMPTY``; but the first C places, if there are ``counts``, are
+    classes of that many equal actions.
 
     Attributes:
         scores: (N,) logits / temperature less their maximum.
-        weights: (N,) exp(scores).
-        total: sum of the weights.
+        weights: (N,) exp(scores), the weight of each action of the place.
+        total: sum of the weights of all actions.
+        counts: (C,) how many actions each of the first C places stands for, 0 or more; None if all places are actions.
     """
 
     scores: Float[Array, " N"]
     weights: Float[Array, " N"]
     total: Float[Array, ""]
+    counts: Float[Array, " C"] | None = None
+
+    @property
+    def masses(self) -> Float[Array, " N"]:
+        """Unnormalised probability of each place as a whole."""
+        return self._of_places(self.weights)
 
     @property
     def p(self) -> Float[Array, " N"]:
-        """Probabilities."""
+        """Probability of each action of a place."""
         return self.weights / self.total
 
     @property
+    def shares(self) -> Float[Array, " N"]:
+        """Probability of each place as a whole."""
+        return self._of_places(self.p)
+
+    def _of_places(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
+        return values if self.counts is None else values.at[: len(self.counts)].multiply(self.counts)
+
+    @property
+    def members(self) -> Float[Array, " N"]:
+        """How many actions each place stands for."""
+        return self._of_places((self.scores > EMPTY / 2).astype(self.scores.dtype))
+
+    @property
     def logp(self) -> Float[Array, " N"]:
-        """Log-probabilities, finite however small the probability."""
+        """Log-probabilities of each action of a place, finite however small the probability."""
         return self.scores - jnp.log(self.total)
 
     def logp_of(self, actions: Int[Array, " G"]) -> Float[Array, " G"]:
@@ -35,19 +61,29 @@ class Policy(NamedTuple):
         return self.scores[actions] - jnp.log(self.total)
 
     def top(self, count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
-        """The ``count`` largest log-probabilities, the largest first, and their actions."""
-        scores, actions = jax.lax.top_k(self.scores, count)
-        return scores - jnp.log(self.total), actions
+        """The ``count`` largest log-probabilities, the largest first, and the places of these actions."""
+        scores, places = jax.lax.top_k(self.scores, min(count, len(self.scores)))
+        if self.counts is not None and count:
+            # A place comes as often as it has members.
+            ends = jnp.cumsum(jnp.minimum(self.members[places], count))
+            nth = jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
+            scores, places = scores[nth], places[nth]
+        return scores - jnp.log(self.total), places
 
     @property
     def entropy(self) -> Float[Array, ""]:
         """Entropy in nats."""
-        return jnp.log(self.total) - jnp.sum(self.weights * self.scores) / self.total
+        return jnp.log(self.total) - jnp.sum(self.masses * self.scores) / self.total
 
 
-def softmax(logits: Float[Array, " N"], temperature: Float[Array, ""]) -> Policy:
-    """The policy of some logits."""
+def softmax(
+    logits: Float[Array, " N"], temperature: Float[Array, ""], counts: Float[Array, " C"] | None = None
+) -> Policy:
+    """The policy of some logits; the first places stand for ``counts`` equal actions each, if given."""
     scaled = logits / temperature
+    if counts is not None:
+        scaled = jnp.maximum(scaled, EMPTY)
     scores = scaled - jnp.max(scaled)
     weights = jnp.exp(scores)
-    return Policy(scores, weights, jnp.sum(weights))
+    policy = Policy(scores, weights, jnp.sum(weights), counts)
+    return policy if counts is None else policy._replace(total=jnp.sum(policy.masses))

@@ -18,13 +18,13 @@ Sums = Shaped[Array, "M B"]  # float64, or uint32 grains
 Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a fraction of 2^32
 
 
-def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
-    """``group_size`` i.i.d. actions with probabilities proportional to ``weights``.
+def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
+    """``group_size`` i.i.d. actions with probabilities proportional to ``weights``, in blocks of ``rows`` actions.
 
     An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31 of the mass of its block,
     and the mass of a block by up to 2^-31.
     """
-    blocks = _in_blocks(weights)
+    blocks = _in_blocks(weights, rows)
     first, second = _random_pairs(key, group_size, weights.dtype)
     totals = _in_grains(jnp.sum(blocks, axis=0)[:, None])
     block = _search(jnp.cumsum(totals, axis=0), jnp.zeros(group_size, dtype=jnp.int32), first)
@@ -35,9 +35,9 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int
     return _search(sums, column, second) * blocks.shape[1] + block
 
 
-def _in_blocks(weights: Float[Array, " N"]) -> Float[Array, "M B"]:
-    padding = -weights.shape[0] % ROWS
-    return jnp.pad(weights, (0, padding)).reshape(ROWS, -1)
+def _in_blocks(weights: Float[Array, " N"], rows: int) -> Float[Array, "M B"]:
+    padding = -weights.shape[0] % rows
+    return jnp.pad(weights, (0, padding)).reshape(rows, -1)
 
 
 def _random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:

@@ -9,8 +9,10 @@ from simlab.simulate.policy import Policy
 UPDATE_RULES = ("simulator", "simulator_literal", "theorem")
 
 
-def rule_factor(rule: str, policy: Policy, actions: Int[Array, " G"]) -> Float[Array, " G"]:
-    """What an update rule multiplies the coefficient of each rollout with.
+def rule_factor(
+    rule: str, policy: Policy, actions: Int[Array, " G"], times: Float[Array, " G"] | float = 1.0
+) -> Float[Array, " G"]:
+    """What an update rule multiplies the coefficient of each rollout with; a rollout stands for ``times`` equal ones.
 
     ``simulator``: 1, the ratio form (1/G) sum A_i pi_i / sg(pi_i), whose gradient is A grad log pi.
     ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
@@ -20,8 +22,8 @@ def rule_factor(rule: str, policy: Policy, actions: Int[Array, " G"]) -> Float[A
         return jnp.ones_like(actions, dtype=policy.weights.dtype)
     p = policy.weights[actions] / policy.total
     if rule == "theorem":
-        counts = jnp.zeros_like(policy.weights).at[actions].add(1)
-        return p / counts[actions]
+        counts = jnp.zeros_like(policy.weights).at[actions].add(times)
+        return p / jnp.maximum(counts[actions], 1)
     return p
 
 
@@ -66,4 +68,4 @@ def entropy_gradient(policy: Policy, temperature: Float[Array, ""]) -> Float[Arr
 def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: Float[Array, ""]) -> Float[Array, " N"]:
     """Gradient of KL(pi || pi_0): p_j (log p_j - log p0_j - KL) / temperature."""
     gap = policy.logp - initial_logp
-    return policy.p * (gap - jnp.sum(policy.p * gap)) / temperature
+    return policy.p * (gap - jnp.sum(policy.shares * gap)) / temperature

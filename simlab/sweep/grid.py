@@ -12,10 +12,10 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import REGISTRY
-from simlab.problems import PROBLEMS, Categorical, problem
-from simlab.simulate.dense import DTYPES, Numbers, Program
+from simlab.problems import PROBLEMS, Problem, problem
 from simlab.simulate.labelled import recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
+from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program
 from simlab.surrogates import SURROGATES, surrogate
 
 RUN_PARAMETERS = {
@@ -49,7 +49,7 @@ class Sweep:
         steps: steps of each run.
         record_every: steps between two records; the last step is always recorded.
         parameters: values by qualified name, such as ``"estimator.gamma"``; a name with several values is a dimension.
-        pass_at_k, top_n, dtype: see ``Program``.
+        pass_at_k, top_n, dtype, engine: see ``Program``.
 
     Raises:
         InputError: for an unknown name or a value outside its range.
@@ -67,6 +67,7 @@ class Sweep:
     pass_at_k: tuple[int, ...] = (1, 8, 64, 512)
     top_n: int = 5
     dtype: str = "float32"
+    engine: str = "dense"
 
     def __post_init__(self) -> None:
         for name in self.estimators:
@@ -75,6 +76,7 @@ class Sweep:
         check_choice("surrogate", self.surrogate, sorted(SURROGATES))
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
+        check_choice("engine", self.engine, ENGINES)
         check_range("seeds", self.seeds, 1, 10**6)
         check_range("steps", self.steps, 1, 2**31 - 1)
         check_range("record_every", self.record_every, 1)
@@ -206,6 +208,7 @@ class Sweep:
             pass_at_k=self.pass_at_k,
             top_n=self.top_n,
             dtype=self.dtype,
+            engine=self.engine,
         )
 
     def actions(self, cell: Cell) -> int:
@@ -213,11 +216,11 @@ class Sweep:
         actions = int(cell.parameters["problem"].get("actions", 0))
         return actions if actions > 0 else self.build_problem(cell).actions
 
-    def build_problem(self, cell: Cell) -> Categorical:
+    def build_problem(self, cell: Cell) -> Problem:
         """The problem of a cell."""
         return _problem(self.problem, tuple(cell.parameters["problem"].items()))
 
-    def numbers(self, cell: Cell, place: Categorical) -> Numbers:
+    def numbers(self, cell: Cell, place: Problem) -> Numbers:
         """The float parameters of a cell."""
         run = cell.parameters["run"]
         return Numbers(
@@ -233,7 +236,7 @@ class Sweep:
 
 
 @functools.lru_cache(maxsize=4)
-def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Categorical:
+def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Problem:
     return problem(name, **dict(parameters))
 
 

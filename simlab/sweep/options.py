@@ -40,7 +40,7 @@ LONGEST = 10**6
 
 _GRID_OPTIONS = (
     "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
-    "steps", "record_every", "pass_at_k", "top_n", "dtype",
+    "steps", "record_every", "pass_at_k", "top_n", "dtype", "engine",
 )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def build_sweep(options: argparse.Namespace) -> Sweep:
     settings = dict(PRESETS[preset]) if preset else {}
     inherited = settings.pop("parameters", {})
     lists = {"estimator": "estimators", "group_size": "group_sizes", "pass_at_k": "pass_at_k"}
-    for name in ("seeds", "steps", "record_every", "top_n", "problem", "surrogate", "optimizer", "dtype"):
+    for name in ("seeds", "steps", "record_every", "top_n", "problem", "surrogate", "optimizer", "dtype", "engine"):
         if name in given:
             settings[name] = given[name]
     for option, field in lists.items():

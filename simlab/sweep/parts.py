@@ -38,7 +38,7 @@ class Unit:
 def units(sweep: Sweep, block: Callable[[Cell], int], code: str) -> list[Unit]:
     """Cut a sweep into units of at most ``block(cell)`` seeds; ``code`` identifies code and platform."""
     shared = {"steps": sweep.steps, "record_every": sweep.record_every, "pass_at_k": sweep.pass_at_k}
-    shared |= {"top_n": sweep.top_n, "dtype": sweep.dtype, "code": code}
+    shared |= {"top_n": sweep.top_n, "dtype": sweep.dtype, "engine": sweep.engine, "code": code}
     shared |= {"surrogate": sweep.surrogate, "optimizer": sweep.optimizer}
     found = []
     for index, cell in sweep.cells():

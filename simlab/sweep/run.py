@@ -17,7 +17,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.simulate.lanes import HOST_BYTES_AN_ACTION, check, compiled, lanes_together, run_lanes
+from simlab.simulate.lanes import check, host_bytes, lanes_together, needed_bytes, run_lanes
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.provenance import code_fingerprint, commit, versions
@@ -85,7 +85,8 @@ def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
     """The units of a sweep as made by the code and platform of a manifest."""
 
     def block(cell: Cell) -> int:
-        return max(SMALLEST_BLOCK, lanes_together(sweep.build_problem(cell).actions, described["platform"]))
+        together = lanes_together(sweep.program(cell), sweep.build_problem(cell).actions, described["platform"])
+        return max(SMALLEST_BLOCK, together)
 
     return units(sweep, block, f"{described['code']} {described['platform']}")
 
@@ -113,7 +114,7 @@ def run(
         InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
     """
     for _, cell in sweep.cells():
-        check_memory(memory, sweep.actions(cell) * HOST_BYTES_AN_ACTION)
+        check_memory(memory, host_bytes(sweep.program(cell), sweep.actions(cell)))
         check(sweep.program(cell), sweep.build_problem(cell))
     number, count = shard
     if count == 1:
@@ -200,7 +201,8 @@ def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
     for unit in missing:
         alike.setdefault((sweep.program(unit.cell), sweep.build_problem(unit.cell).fingerprint), []).append(unit)
     for some in alike.values():
-        together, batch = lanes_together(sweep.actions(some[0].cell), jax.default_backend()), [some[0]]
+        cell, batch = some[0].cell, [some[0]]
+        together = lanes_together(sweep.program(cell), sweep.actions(cell), jax.default_backend())
         for unit in some[1:]:
             if sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
                 yield batch
@@ -214,13 +216,14 @@ def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, sto
     place, program = sweep.build_problem(some[0].cell), sweep.program(some[0].cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
     steps = sweep.recorded_steps()
-    code = compiled(program, place, len(steps), lanes[0][1])
+    together = lanes_together(program, place.actions, jax.default_backend())
+    needed = needed_bytes(program, place, steps, lanes[0][1], together)
     chunks: list[dict[str, np.ndarray]] = []
-    for first in range(0, len(lanes), code.together):
+    for first in range(0, len(lanes), together):
         if stop.is_set():
             return 0
-        with budget.take(code.memory):
-            chunks.append(run_lanes(program, place, steps, lanes[first : first + code.together]))
+        with budget.take(needed):
+            chunks.append(run_lanes(program, place, steps, lanes[first : first + together]))
     rows, start = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}, 0
     for unit in some:
         end = start + len(unit.seeds)

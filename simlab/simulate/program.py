@@ -1,0 +1,105 @@
+"""What is simulated: the choices that shape a compiled program, and the numbers that it takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simlab.errors import InputError, check_choice, check_range
+from simlab.estimators import Estimator, estimator
+from simlab.simulate.update import UPDATE_RULES
+from simlab.surrogates import Surrogate, surrogate
+
+SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
+SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
+DTYPES = ("float32", "float64")
+ENGINES = ("dense", "lumped")
+Choices = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """What shapes the compiled program. Two runs that differ only in numbers (``Numbers``) share one compilation.
+
+    Attributes:
+        group_size: G.
+        estimator: a registered name, or an estimator.
+        estimator_choices: its parameters that are not floats, as sorted pairs.
+        surrogate: a registered name, or a surrogate.
+        surrogate_choices: its parameters that are not floats, as sorted pairs.
+        optimizer: an optimiser's name.
+        update_rule: see ``rule_factor``.
+        gradient_steps: gradient steps per sampled group.
+        uses_kl, uses_entropy_bonus: whether those terms are computed at all.
+        pass_at_k: the k whose pass@k is recorded.
+        top_n: how many of the largest log-probabilities are recorded.
+        dtype: "float32" or "float64".
+        engine: "dense" carries every action, "lumped" those that were sampled and classes of the others.
+
+    Raises:
+        InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
+            supply.
+    """
+
+    group_size: int
+    estimator: str | Estimator = "grpo"
+    estimator_choices: Choices = ()
+    surrogate: str | Surrogate = "ppo_clip"
+    surrogate_choices: Choices = ()
+    optimizer: str = "adam"
+    update_rule: str = "simulator"
+    gradient_steps: int = 1
+    uses_kl: bool = False
+    uses_entropy_bonus: bool = False
+    pass_at_k: tuple[int, ...] = ()
+    top_n: int = 0
+    dtype: str = "float32"
+    engine: str = "dense"
+
+    def __post_init__(self) -> None:
+        check_range("group_size", self.group_size, 1, 2**24)
+        check_range("gradient_steps", self.gradient_steps, 1)
+        check_range("top_n", self.top_n, 0)
+        check_choice("update_rule", self.update_rule, UPDATE_RULES)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("engine", self.engine, ENGINES)
+        for k in self.pass_at_k:
+            check_range("pass_at_k", k, 1)
+        moves = self.build_surrogate({})
+        self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
+        self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
+        if moves.candidates and self.update_rule != "simulator":
+            raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
+
+    @staticmethod
+    def _check_supply(kind: str, needs: frozenset[str], supplied: frozenset[str]) -> None:
+        if missing := needs - supplied:
+            raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
+
+    def build_estimator(self, floats: Mapping[str, Any]) -> Estimator:
+        """The estimator with its float parameters, which may be traced."""
+        if isinstance(self.estimator, Estimator):
+            return self.estimator
+        return estimator(self.estimator, **dict(self.estimator_choices), **floats)
+
+    def build_surrogate(self, floats: Mapping[str, Any]) -> Surrogate:
+        """The surrogate with its float parameters, which may be traced."""
+        if isinstance(self.surrogate, Surrogate):
+            return self.surrogate
+        return surrogate(self.surrogate, **dict(self.surrogate_choices), **floats)
+
+
+class Numbers(NamedTuple):
+    """The float parameters of a run, which may differ between the lanes of one compiled program.
+
+    ``estimator``, ``surrogate`` and ``optimizer`` map parameter names to values; the others are scalars. ``run_lanes``
+    takes the problem's rewards where none are given.
+    """
+
+    estimator: dict[str, Any]
+    surrogate: dict[str, Any]
+    optimizer: dict[str, Any]
+    reward_correct: Any = None
+    reward_incorrect: Any = None
+    temperature: Any = 1.0
+    kl: Any = 0.0
+    entropy_bonus: Any = 0.0

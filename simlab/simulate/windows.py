@@ -1,0 +1,207 @@
+"""Running lumped lanes: window after window of steps, in programs for a number of places that grows with use.
+
+One program serves every group size up to its own, every number of steps, and every problem of as many classes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray
+
+from simlab.problems import Problem
+from simlab.simulate.compiled import kept
+from simlab.simulate.counts import Count
+from simlab.simulate.dense import lane_arrays
+from simlab.simulate.lane import Landscape, State
+from simlab.simulate.lumped import LumpedLane, Shared
+from simlab.simulate.metrics import Row
+from simlab.simulate.policy import EMPTY
+from simlab.simulate.program import Numbers, Program
+
+FEWEST_PLACES = 1024
+GROWTH = 2  # few programs are worth more than a tight fit
+SMALLEST_GROUP = 32
+FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
+FLOATS_A_ROLLOUT = 32 * 3
+LARGEST_INT = 2**31 - 1
+
+
+class Shape(NamedTuple):
+    """What a compiled window is for: its program, of padded group size, its places, and whether lanes are batched."""
+
+    program: Program
+    places: int
+    batched: bool
+
+
+class Window(NamedTuple):
+    """Of the steps ``first`` to ``last`` - 1, at whose end is recorded, those from ``start`` on."""
+
+    first: Int[Array, ""]
+    start: Int[Array, ""]
+    last: Int[Array, ""]
+
+
+class Fixed(NamedTuple):
+    """What stays as it is from window to window, with the number of actions, up to that of an int."""
+
+    shared: Shared
+    actions: Int[Array, ""]
+    keys: Key[Array, "*lanes"]
+    numbers: Numbers
+
+    def lane(self, shape: Shape, key: PRNGKeyArray, numbers: Numbers) -> LumpedLane:
+        """One lane."""
+        return LumpedLane(shape.program, self.shared, shape.places, key, numbers)
+
+
+def padded(group_size: int) -> int:
+    """The group size that a program is compiled for: the next of 32, 128, 512, ..."""
+    size = SMALLEST_GROUP
+    while size < group_size:
+        size *= 4
+    return size
+
+
+def enough_places(classes: int, actions: int) -> int:
+    """Places for the classes and so many actions of their own: the next of 1024, 2048, 4096, ..."""
+    places = FEWEST_PLACES
+    while places < classes + actions:
+        places *= GROWTH
+    return places
+
+
+def run_windows(
+    program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
+) -> dict[str, np.ndarray]:
+    """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``."""
+    batched = len(lanes) > 1
+    fixed = prepared(program, problem, lanes)
+    wide = dataclasses.replace(program, group_size=padded(program.group_size))
+    a_step = program.group_size + wide.build_surrogate({}).candidates
+    classes = len(problem.classes.counts)
+    # Lanes that run together would grow together: their draws must not depend on one another, so they never grow.
+    drawn = a_step * int(steps[-1]) if batched else a_step
+    shape = Shape(wide, enough_places(classes, min(drawn, problem.actions)), batched)
+    state, row = _compiled("start", _start, shape, fixed)
+    rows = [row]
+    for first, last in zip([0, *steps[:-1]], steps, strict=True):
+        index = int(first)
+        while index < last:
+            window = Window(*(jnp.asarray(value, jnp.int32) for value in (first, index, last)))
+            state, reached, row = _compiled("advance", _advance, shape, fixed, state, window)
+            index = int(reached)
+            if index < last:
+                shape = shape._replace(places=GROWTH * shape.places)
+                state = _grown(state, shape.places)
+        rows.append(row)
+    return _joined([jax.tree.map(np.asarray, row) for row in rows], batched)
+
+
+def most_bytes(program: Program, problem: Problem, steps: int, together: int) -> int:
+    """Bytes that ``together`` lanes take at most: if every draw were of a new action, and places had just grown."""
+    a_step = program.group_size + program.build_surrogate({}).candidates
+    places = enough_places(len(problem.classes.counts), min(problem.actions, a_step * steps))
+    floats = (places * FLOATS_A_PLACE + padded(program.group_size) * FLOATS_A_ROLLOUT) * together
+    return floats * np.dtype(program.dtype).itemsize
+
+
+def prepared(program: Program, problem: Problem, lanes: Sequence[tuple[int, Numbers]]) -> Fixed:
+    """The arrays of a run of these lanes; without the axis of lanes if there is one alone."""
+    classes, dtype = problem.classes, program.dtype
+    keys, numbers = lane_arrays(program, lanes)
+    if len(lanes) == 1:
+        keys, numbers = jax.tree.map(lambda leaf: leaf[0], (keys, numbers))
+    place = Landscape(
+        jnp.asarray(classes.class_logits, dtype), jnp.asarray(classes.class_correct), jnp.asarray(classes.class_target)
+    )
+    actions = jnp.asarray(min(problem.actions, LARGEST_INT), jnp.int32)
+    shared = Shared(place, Count.of(classes.counts), jnp.asarray(program.group_size, jnp.int32))
+    return Fixed(shared, actions, keys, numbers)
+
+
+def _compiled(name: str, function: Callable[..., Any], shape: Shape, *arguments: Any) -> Any:
+    leaves, structure = jax.tree.flatten(arguments)
+    key = (name, shape, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
+    code = kept(key, lambda: jax.jit(lambda *given: function(shape, *given)).lower(*arguments).compile())
+    return code.call(*arguments)
+
+
+def _each(shape: Shape) -> Callable[..., Any]:
+    """Lanes in lockstep: one function of a lane as one of all lanes."""
+    return jax.vmap if shape.batched else lambda function: function
+
+
+def _start(shape: Shape, fixed: Fixed) -> tuple[State, Row]:
+    def start(key: PRNGKeyArray, numbers: Numbers) -> tuple[State, Row]:
+        lane = fixed.lane(shape, key, numbers)
+        state = lane.start()
+        return state, lane.policy_metrics(state)
+
+    started: tuple[State, Row] = _each(shape)(start)(fixed.keys, fixed.numbers)
+    return started
+
+
+def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[State, Int[Array, ""], Row]:
+    """The steps of a window, as far as the places suffice; the step that comes next; and the records of the window."""
+
+    def sample(index: Int[Array, ""], state: State) -> Any:
+        def one(key: PRNGKeyArray, numbers: Numbers, state: State) -> Any:
+            lane = fixed.lane(shape, key, numbers)
+            key = jax.random.fold_in(key, index)
+            return key, *lane.sample(key, state)
+
+        return _each(shape)(one)(fixed.keys, fixed.numbers, state)
+
+    def learn(sampled: Any) -> State:
+        def one(key: PRNGKeyArray, numbers: Numbers, sampled: Any) -> State:
+            return fixed.lane(shape, key, numbers).learn(*sampled)
+
+        learnt: State = _each(shape)(one)(fixed.keys, fixed.numbers, sampled)
+        return learnt
+
+    def has_room(state: State) -> Bool[Array, ""]:
+        most = jnp.max(state.lumps.touched) + fixed.shared.group_size + shape.program.build_surrogate({}).candidates
+        return jnp.minimum(most, fixed.actions) <= shape.places - len(fixed.shared.place.logits)
+
+    def goes_on(carry: tuple[Int[Array, ""], State, Array]) -> Bool[Array, ""]:
+        return (carry[0] < window.last) & has_room(carry[1])
+
+    def step(carry: tuple[Int[Array, ""], State, Array]) -> tuple[Int[Array, ""], State, Array]:
+        index, state, _ = carry
+        sampled = sample(index, state)
+        return index + 1, learn(sampled), sampled[1].logits
+
+    def record(key: PRNGKeyArray, numbers: Numbers, before: Array, state: State) -> Row:
+        return fixed.lane(shape, key, numbers).record(before, state, window.last - window.first)
+
+    counted = (window.start > window.first).astype(state.active.dtype)  # 0 where the window begins
+    state = state._replace(active=counted * state.active, tail_missed=counted * state.tail_missed)
+    index, state, before = jax.lax.while_loop(goes_on, step, (window.start, state, state.logits))
+    return state, index, _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
+
+
+def _grown(state: State, places: int) -> State:
+    """The same state with free places at the end."""
+
+    def wider(values: Array, free: float = 0) -> Array:
+        if values.ndim == state.active.ndim:
+            return values
+        widths = [(0, 0)] * (values.ndim - 1) + [(0, places - values.shape[-1])]
+        return jnp.pad(values, widths, constant_values=free)
+
+    lumps = state.lumps._replace(class_of=wider(state.lumps.class_of))
+    moments = jax.tree.map(wider, state.optimizer)
+    return state._replace(logits=wider(state.logits, EMPTY), optimizer=moments, lumps=lumps)
+
+
+def _joined(rows: list[dict[str, np.ndarray]], batched: bool) -> dict[str, np.ndarray]:
+    """Records of windows as (lanes, R + 1, ...), NaN where step 0 has none."""
+    filled = [{name: np.full_like(values, np.nan) for name, values in rows[1].items()} | rows[0], *rows[1:]]
+    axis = 1 if batched else 0
+    joined = {name: np.stack([row[name] for row in filled], axis) for name in filled[0]}
+    return joined if batched else {name: values[None] for name, values in joined.items()}
