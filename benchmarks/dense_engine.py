@@ -55,12 +55,17 @@ class Simlab:
         return float(rows["q_pos"][0, -1]), float(rows["retained_mass"][0, -1])
 
     def seconds_per_step(self) -> float:
-        """Seconds of one step of one seed, while a thread a core runs one seed at a time, as in a sweep."""
-        seeds = CORES * SEEDS_A_CORE
-        with ThreadPoolExecutor(CORES) as pool:
-            start = time.perf_counter()
-            list(pool.map(self.run, range(seeds)))
-            return (time.perf_counter() - start) / (seeds * int(self.steps[-1]))
+        """Seconds of one step of one seed."""
+        return seconds_per_seed_step(self.run, int(self.steps[-1]))
+
+
+def seconds_per_seed_step(run: Callable[[int], object], steps: int) -> float:
+    """Seconds of one step of one seed, while a thread a core runs one seed at a time, as in a sweep."""
+    seeds = CORES * SEEDS_A_CORE
+    with ThreadPoolExecutor(CORES) as pool:
+        start = time.perf_counter()
+        list(pool.map(run, range(seeds)))
+        return (time.perf_counter() - start) / (seeds * steps)
 
 
 def step_bytes(actions: int, group_size: int) -> int:

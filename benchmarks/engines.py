@@ -10,11 +10,10 @@ actions is the preset's at every number of actions. Compilation is timed apart, 
 import argparse
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from benchmarks import peer_torch
-from benchmarks.dense_engine import CORES, SEEDS_A_CORE, TIMED_GAMMA
+from benchmarks.dense_engine import TIMED_GAMMA, seconds_per_seed_step
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.problems import anchored
@@ -46,12 +45,8 @@ class Cell:
         run_lanes(self.program, self.place, self.steps, [(seed, self.numbers)])
 
     def seconds_per_step(self) -> float:
-        """Seconds of one step of one seed, while a thread a core runs one seed at a time, as in a sweep."""
-        seeds = CORES * SEEDS_A_CORE
-        with ThreadPoolExecutor(CORES) as pool:
-            start = time.perf_counter()
-            list(pool.map(self.run, range(seeds)))
-            return (time.perf_counter() - start) / (seeds * int(self.steps[-1]))
+        """Seconds of one step of one seed."""
+        return seconds_per_seed_step(self.run, int(self.steps[-1]))
 
 
 def beside(group_size: int, steps: int, torch: Processes) -> dict[str, float]:

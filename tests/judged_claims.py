@@ -1,5 +1,7 @@
 """Judges a claim as ``simlab check`` does, and puts its planted errors to the very same check."""
 
+import pytest
+
 from paper_checks.claim import load
 from paper_checks.run import recorded
 from paper_checks.verdict import judge, stands, weigh
@@ -8,9 +10,20 @@ CLAIMS = load()
 RECORDED = recorded()
 
 
+# Two seconds and more each, most of them for compiling or for the sums of large groups: run by hand; `simlab check`,
+# which CI runs, judges these too.
+LONG = {
+    "simlab:expected-entropy-change", "simlab:unsampled-mass-noise", "simlab:expected-update",
+    "simlab:unsampled-mass-each-estimator", "f-grpo:eq-5", "f-grpo:eq-27", "a-grae:eq-36", "cw-grpo:unsampled-logits",
+    "fade:app-9-large-batch", "fade:sec-4-1-drift", "fade:masses", "fade:pass-at-k-tang", "fade:app-12-laplace",
+    "fade:asym-power",
+}  # fmt: skip
+
+
 def tags_of(*papers):
-    """The claims' tags."""
-    return [tag for tag, claim in CLAIMS.items() if claim.paper in papers]
+    """The claims' tags, as parameters of a test."""
+    tags = [tag for tag, claim in CLAIMS.items() if claim.paper in papers]
+    return [pytest.param(tag, marks=pytest.mark.slow) if tag in LONG else tag for tag in tags]
 
 
 def assert_as_recorded_and_planted_errors_refuted(tag):

@@ -220,7 +220,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", some_by_hand(RUNS, {"dr_grpo", "psr", "casp"}))
+@pytest.mark.parametrize("name", some_by_hand(RUNS, {"dr_grpo", "psr"}))
 def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
     """Means over 24 seeds of each engine differ by at most 4.5 standard errors in every record (about 150 a case)."""
     program, seeds = RUNS[name], 24
@@ -259,6 +259,7 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
     np.testing.assert_array_equal(np.asarray(state.logits)[untouched], fixed.shared.place.logits[np.array(untouched)])
 
 
+@pytest.mark.slow
 def test_a_lane_is_the_same_alone_and_among_others(monkeypatch):
     """As a GPU batches lanes, in as many places as they may ever need."""
     program = Program(20, "psr", engine="lumped", top_n=2)

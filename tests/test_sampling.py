@@ -77,7 +77,7 @@ def uneven_weights(actions):
         (1100, 2, 50_000, "float64"),
         (1100, 64, 4000, "float32"),
         (5000, 9, 12_500, "float32"),
-        (5000, 10, 12_500, "float32"),
+        pytest.param(5000, 10, 12_500, "float32", marks=pytest.mark.slow),
     ],
 )
 def test_actions_are_drawn_with_their_probabilities(actions, group_size, groups, dtype):

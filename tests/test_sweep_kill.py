@@ -10,9 +10,9 @@ from sweep_cases import TINY, command, parts_of, start
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder
 
-# 48 units of one program, a tenth of a second each.
-OPTIONS = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 192, "--steps", 3000, "--record-every", 1000)
-UNITS = 48
+# 24 units of one program, a tenth of a second each.
+OPTIONS = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 96, "--steps", 3000, "--record-every", 1000)
+UNITS = 24
 
 KILLED_IN_A_WRITE = """
 import itertools, os, signal, sys

@@ -83,7 +83,11 @@ def engine_records(setting, seeds, recorded, dtype="float64"):
     return run_lanes(engine.program(setting, dtype), engine.problem(setting), np.array(recorded), lanes)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+# A temperature besides is compiled anew, and run by hand.
+COLD_OR_HOT = [pytest.param(name, marks=pytest.mark.slow) if ", " in name else name for name in SETTINGS]
+
+
+@pytest.mark.parametrize("name", COLD_OR_HOT)
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])
     rows = engine_records(setting, [3], RECORDED)
@@ -165,7 +169,8 @@ ZERO_SUM = ["dr_grpo", "grpo", "rloo", "f_grpo", "maxrl", "power_alpha"]
 @pytest.mark.parametrize(
     ("estimator", "actions", "group_size", "dtype"),
     [(estimator, 100, 12, "float32") for estimator in ZERO_SUM]
-    + [("grpo", 100, 12, "float64"), ("f_grpo", 20_000, 1000, "float32"), ("rloo", 20_000, 1000, "float64")],
+    + [("grpo", 100, 12, "float64"), ("f_grpo", 20_000, 1000, "float32")]
+    + [pytest.param("rloo", 20_000, 1000, "float64", marks=pytest.mark.slow)],
 )
 def test_zero_sum_weights_leave_untouched_logits_as_they_were(estimator, actions, group_size, dtype):
     """The trap: rounding noise in the gradient, which Adam enlarges. Bit by bit, after 300 steps of Adam.
@@ -187,7 +192,10 @@ def test_other_weights_and_weight_decay_move_every_logit(estimator, optimizer):
 LARGE = Setting(tuple(np.sin(np.arange(16_384)).tolist()), frozenset(range(0, 16_384, 7)), frozenset({0}), 40)
 
 
-@pytest.mark.parametrize(("setting", "dtype"), [(replace(BASE, **THEOREM), "float64"), (LARGE, "float32")])
+@pytest.mark.parametrize(
+    ("setting", "dtype"),
+    [pytest.param(replace(BASE, **THEOREM), "float64", marks=pytest.mark.slow), (LARGE, "float32")],
+)
 def test_recording_more_often_changes_no_bit(setting, dtype):
     """Actions below 16384 run eight lanes at a time, from there on one by one."""
     seeds = range(3)

@@ -57,7 +57,7 @@ class Categorical:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of everything that the problem is."""
-        return hashed(self, self.logits, self.correct, self.target)
+        return hashed((self.reward_correct, self.reward_incorrect), self.logits, self.correct, self.target)
 
     @functools.cached_property
     def classes(self) -> Classes:

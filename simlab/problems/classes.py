@@ -83,7 +83,8 @@ class Classes:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of everything that the problem is."""
-        return hashed(self, self.class_logits, self.counts, self.class_correct, self.class_target)
+        rewards = (self.reward_correct, self.reward_incorrect)
+        return hashed(rewards, self.class_logits, self.counts, self.class_correct, self.class_target)
 
 
 def check_listed(actions: int) -> None:
@@ -111,9 +112,9 @@ def check_rewards(correct: float, incorrect: float) -> None:
     check_range("reward_incorrect", incorrect, high=0)
 
 
-def hashed(problem: object, *arrays: np.ndarray) -> str:
+def hashed(rewards: tuple[float, float], *arrays: np.ndarray) -> str:
     """A hash of a problem's rewards and arrays."""
-    digest = hashlib.sha256(repr((problem.reward_correct, problem.reward_incorrect)).encode())  # type: ignore[attr-defined]
+    digest = hashlib.sha256(repr(rewards).encode())
     for array in arrays:
         digest.update(array.tobytes())
     return digest.hexdigest()
