@@ -4,6 +4,7 @@ A program is compiled once for a problem's shape, and called for seeds and numbe
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +49,11 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
         rows = run(*jax.tree.map(lambda leaf: leaf[0], (keys, numbers)))
         return {name: row[None] for name, row in rows.items()}
 
-    arguments = _arguments(program, problem, np.arange(1, records + 1), [(0, numbers)] * together)
-    return kept(key, lambda: jax.jit(batch).lower(*arguments).compile())
+    def compile_it() -> Any:
+        arguments = _arguments(program, problem, np.arange(1, records + 1), [(0, numbers)] * together)
+        return jax.jit(batch).lower(*arguments).compile()
+
+    return kept(key, compile_it)
 
 
 def run_dense(
