@@ -49,11 +49,11 @@ def lanes_together(program: Program, actions: int, platform: str) -> int:
     """How many lanes one call holds.
 
     Fixed by engine, problem size and platform alone, never by the number of seeds or the memory budget, so that a
-    lane's numbers do not depend on what ran beside it. On a CPU a lane of the lumped engine, or of 16384 actions or
-    more, fills the vector units and runs alone, in a thread of its own; on a GPU some 2^23 actions fill the device.
+    lane's numbers do not depend on what ran beside it. On a CPU a lane of 16384 actions or more fills the vector units
+    and runs alone, in a thread of its own; on a GPU some 2^23 actions fill the device.
     """
     if platform == "cpu":
-        return 1 if program.engine == "lumped" or actions >= 16384 else 8
+        return 8 if program.engine == "lumped" or actions < 16384 else 1
     return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // actions))
 
 

@@ -12,13 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from simlab.simulate.counts import Count, uniform_below
+from simlab.simulate.descent import descend
 from simlab.simulate.lane import Drawn, Landscape, Lane, State
 from simlab.simulate.policy import EMPTY, Policy, softmax
 from simlab.simulate.program import Numbers, Program
-from simlab.simulate.sampling import draw
-
-ROWS = 32  # of a block of the draw: the best for some thousand places
-MEMBER_STREAM = 2  # folded into the key of a step, which itself draws the group
+from simlab.simulate.sampling import random_words
 
 
 class Lumps(NamedTuple):
@@ -93,14 +91,17 @@ class LumpedLane(Lane):
         if self.surrogate.candidates:
             lumped = candidates < len(self.place.logits)
             state, policy, candidates = self.single_out(state, policy, candidates, rank(candidates, lumped), lumped)
-        drawn = draw(key, policy.masses, self.program.group_size, rows=ROWS)
+        assert policy.counts is not None
+        assert policy.rows is not None
+        words = random_words(key, 5, self.program.group_size)
+        drawn = descend(words[:3], policy.weights, policy.counts, policy.rows)
         lumped = (drawn < len(self.place.logits)) & self.rollout_exists
-        ordinals = self.which_member(jax.random.fold_in(key, MEMBER_STREAM), state, drawn, lumped)
+        ordinals = self.which_member(words[3:], state, drawn, lumped)
         state, policy, actions = self.single_out(state, policy, drawn, ordinals, lumped)
         return state, Drawn(policy, actions, top_logp, candidates)
 
     def which_member(
-        self, key: PRNGKeyArray, state: State, drawn: Int[Array, " G"], lumped: Bool[Array, " G"]
+        self, words: UInt32[Array, "2 G"], state: State, drawn: Int[Array, " G"], lumped: Bool[Array, " G"]
     ) -> Int[Array, " G"]:
         """For each draw of a class, which of the members that this group drew it is, counted from 0 in order of draws.
 
@@ -108,7 +109,6 @@ class LumpedLane(Lane):
         where a uniform whole number below n is i < d, and a new one otherwise. Without repeats d is the number of draws
         before it; the repeats, few, are settled one after the other.
         """
-        words = jax.random.bits(key, (2, len(drawn)), jnp.uint32)
         of_class = jnp.where(lumped, drawn, 0)
         member = uniform_below(self.counts.less(state.lumps.taken).take(of_class), Count(words[0], words[1]))
         small = lumped & (member.high == 0) & (member.low < len(drawn))
@@ -157,9 +157,20 @@ class LumpedLane(Lane):
         )
         return state, Policy(copied(policy.scores), copied(policy.weights), policy.total, left), places
 
+    def before_last_step(self, before: State, state: State) -> Float[Array, " S"]:
+        """The logits of ``before``, where every action that the one step to ``state`` drew has a place of its own."""
+        places, classes = jnp.arange(self.places), len(self.place.logits)
+        fresh = (places >= classes + before.lumps.touched) & (places < classes + state.lumps.touched)
+        logits = jnp.where(fresh, before.logits[state.lumps.class_of], before.logits)
+        return logits.at[:classes].set(jnp.where(self.remaining(state) > 0, logits[:classes], EMPTY))
+
 
 def rank(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> Int[Array, " G"]:
     """How many counted entries before each have its label; 0 for those not counted."""
+    if len(labels) <= 128:
+        index = jnp.arange(len(labels))
+        same = (labels[:, None] == labels) & counted[:, None] & counted & (index[:, None] > index)
+        return jnp.sum(same, axis=1, dtype=jnp.int32)
     order = jnp.argsort(jnp.where(counted, labels, -1), stable=True)
     ordered = labels[order]
     starts = jnp.searchsorted(jnp.where(counted[order], ordered, -1), ordered).astype(jnp.int32)

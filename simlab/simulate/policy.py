@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from simlab.simulate.descent import ROW, row_sums, total
+
 # The logit of a place that stands for no action. Its weight is exactly 0, without a mask in the hot loop.
 EMPTY = -1e30
 
@@ -21,12 +23,14 @@ class Policy(NamedTuple):
         weights: (N,) exp(scores), the weight of each action of the place.
         total: sum of the weights of all actions.
         counts: (C,) how many actions each of the first C places stands for, 0 or more; None if all places are actions.
+        rows: the sums of the masses of 32 places each, where there are counts.
     """
 
     scores: Float[Array, " N"]
     weights: Float[Array, " N"]
     total: Float[Array, ""]
     counts: Float[Array, " C"] | None = None
+    rows: Float[Array, " N/32"] | None = None
 
     @property
     def masses(self) -> Float[Array, " N"]:
@@ -73,17 +77,33 @@ class Policy(NamedTuple):
     @property
     def entropy(self) -> Float[Array, ""]:
         """Entropy in nats."""
-        return jnp.log(self.total) - jnp.sum(self.masses * self.scores) / self.total
+        return jnp.log(self.total) - self.sum(self.masses * self.scores) / self.total
+
+    def sum(self, values: Float[Array, " N"]) -> Float[Array, ""]:
+        """The sum over all places; where there are counts, whatever the number of free places at the end."""
+        return jnp.sum(values) if self.counts is None else total(row_sums(values))
 
 
 def softmax(
     logits: Float[Array, " N"], temperature: Float[Array, ""], counts: Float[Array, " C"] | None = None
 ) -> Policy:
     """The policy of some logits; the first places stand for ``counts`` equal actions each, if given."""
-    scaled = logits / temperature
-    if counts is not None:
-        scaled = jnp.maximum(scaled, EMPTY)
-    scores = scaled - jnp.max(scaled)
-    weights = jnp.exp(scores)
-    policy = Policy(scores, weights, jnp.sum(weights), counts)
-    return policy if counts is None else policy._replace(total=jnp.sum(policy.masses))
+    if counts is None:
+        scaled = logits / temperature
+        scores = scaled - jnp.max(scaled)
+        weights = jnp.exp(scores)
+        return Policy(scores, weights, jnp.sum(weights))
+    scores = jnp.maximum(logits / temperature - jnp.max(logits) / temperature, EMPTY)
+    weights = _once(jnp.exp(scores))
+    # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
+    more = weights[: len(counts)] * (counts - 1)
+    more = row_sums(jnp.pad(more, (0, -len(more) % ROW)))
+    rows = row_sums(weights)
+    rows += jnp.pad(more, (0, len(rows) - len(more)))
+    return Policy(scores, weights, total(rows), counts, rows)
+
+
+def _once(values: Array) -> Array:
+    """The same values, which XLA would else compute again for each of their uses."""
+    computed: Array = jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
+    return computed

@@ -26,12 +26,12 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: 
     """
     blocks = _in_blocks(weights, rows)
     first, second = _random_pairs(key, group_size, weights.dtype)
-    totals = _in_grains(jnp.sum(blocks, axis=0)[:, None])
+    totals = _countable(jnp.sum(blocks, axis=0)[:, None])
     block = _search(jnp.cumsum(totals, axis=0), jnp.zeros(group_size, dtype=jnp.int32), first)
     if 4 * group_size < blocks.shape[1]:
-        sums, column = _running_sums(_in_grains(blocks[:, block])), jnp.arange(group_size, dtype=jnp.int32)
+        sums, column = _running_sums(_countable(blocks[:, block])), jnp.arange(group_size, dtype=jnp.int32)
     else:
-        sums, column = _running_sums(_in_grains(blocks)), block
+        sums, column = _running_sums(_countable(blocks)), block
     return _search(sums, column, second) * blocks.shape[1] + block
 
 
@@ -41,19 +41,27 @@ def _in_blocks(weights: Float[Array, " N"], rows: int) -> Float[Array, "M B"]:
 
 
 def _random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
-    """Two independent random numbers a draw; for float32 both come from one hash of the counter."""
+    """Two independent random numbers a draw."""
     if dtype == jnp.float64:
         pairs = jax.random.uniform(key, (2, count), dtype)
         return pairs[0], pairs[1]
-    words: UInt32[Array, " H"] = threefry_2x32(jax.random.key_data(key), jnp.arange(2 * count, dtype=jnp.uint32))
-    return words[:count], words[count:]
+    words = random_words(key, 2, count)
+    return words[0], words[1]
 
 
-def _in_grains(masses: Float[Array, "M B"]) -> Sums:
+def random_words(key: PRNGKeyArray, rows: int, count: int) -> UInt32[Array, "rows count"]:
+    """Independent random words, from one hash of the counter."""
+    words: UInt32[Array, " H"] = threefry_2x32(jax.random.key_data(key), jnp.arange(rows * count, dtype=jnp.uint32))
+    return words.reshape(rows, count)
+
+
+def _countable(masses: Float[Array, "M B"]) -> Sums:
     """The masses of each column in whole grains, or unchanged in float64."""
-    if masses.dtype == jnp.float64:
-        return masses
-    total = jnp.sum(masses, axis=0)
+    return masses if masses.dtype == jnp.float64 else in_grains(masses, jnp.sum(masses, axis=0))
+
+
+def in_grains(masses: Float[Array, "M B"], total: Float[Array, " B"]) -> UInt32[Array, "M B"]:
+    """The masses of each column, which sum to ``total``, in whole grains."""
     shares = masses / jnp.where(total > 0, total, jnp.ones_like(total))
     return jnp.round(shares * GRAINS).astype(jnp.uint32)
 
@@ -95,4 +103,9 @@ def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
     """``randoms`` times ``total``, below ``total``, where rounding could lift it to ``total`` too."""
     if randoms.dtype == jnp.float64:
         return jnp.minimum(randoms * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return jax.lax.mulhi(randoms, jnp.broadcast_to(total, randoms.shape))
+    return fraction(total, randoms)
+
+
+def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
+    """``words`` 2^-32 times ``total``, rounded down: below ``total``."""
+    return jax.lax.mulhi(words, jnp.broadcast_to(total, words.shape))

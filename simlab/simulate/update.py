@@ -68,4 +68,4 @@ def entropy_gradient(policy: Policy, temperature: Float[Array, ""]) -> Float[Arr
 def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: Float[Array, ""]) -> Float[Array, " N"]:
     """Gradient of KL(pi || pi_0): p_j (log p_j - log p0_j - KL) / temperature."""
     gap = policy.logp - initial_logp
-    return policy.p * (gap - jnp.sum(policy.shares * gap)) / temperature
+    return policy.p * (gap - policy.sum(policy.shares * gap)) / temperature

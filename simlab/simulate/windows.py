@@ -16,14 +16,16 @@ from simlab.problems import Problem
 from simlab.simulate.compiled import kept
 from simlab.simulate.counts import Count
 from simlab.simulate.dense import lane_arrays
+from simlab.simulate.descent import CHUNK
 from simlab.simulate.lane import Landscape, State
 from simlab.simulate.lumped import LumpedLane, Shared
 from simlab.simulate.metrics import Row
 from simlab.simulate.policy import EMPTY
 from simlab.simulate.program import Numbers, Program
 
-FEWEST_PLACES = 1024
-GROWTH = 2  # few programs are worth more than a tight fit
+FEWEST_PLACES = 2 * CHUNK
+GROWTH = 2
+START_SHARE = 4  # of the places that a run may need, a quarter: fewer programs, for the price of some empty places
 SMALLEST_GROUP = 32
 FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
 FLOATS_A_ROLLOUT = 32 * 3
@@ -39,11 +41,11 @@ class Shape(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Of the steps ``first`` to ``last`` - 1, at whose end is recorded, those from ``start`` on."""
+    """The steps from ``start`` to ``last`` - 1, after a record that was taken at step ``first``."""
 
-    first: Int[Array, ""]
-    start: Int[Array, ""]
-    last: Int[Array, ""]
+    first: Any
+    start: Any
+    last: Any
 
 
 class Fixed(NamedTuple):
@@ -68,7 +70,7 @@ def padded(group_size: int) -> int:
 
 
 def enough_places(classes: int, actions: int) -> int:
-    """Places for the classes and so many actions of their own: the next of 1024, 2048, 4096, ..."""
+    """Places for the classes and so many actions of their own: the next of 2048, 4096, 8192, ..."""
     places = FEWEST_PLACES
     while places < classes + actions:
         places *= GROWTH
@@ -79,27 +81,34 @@ def run_windows(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
 ) -> dict[str, np.ndarray]:
     """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``."""
-    batched = len(lanes) > 1
     fixed = prepared(program, problem, lanes)
     wide = dataclasses.replace(program, group_size=padded(program.group_size))
     a_step = program.group_size + wide.build_surrogate({}).candidates
-    classes = len(problem.classes.counts)
-    # Lanes that run together would grow together: their draws must not depend on one another, so they never grow.
-    drawn = a_step * int(steps[-1]) if batched else a_step
-    shape = Shape(wide, enough_places(classes, min(drawn, problem.actions)), batched)
+    most = min(a_step * int(steps[-1]), problem.actions)
+    places = enough_places(len(problem.classes.counts), max(most // START_SHARE, min(a_step, problem.actions)))
+    shape = Shape(wide, places, batched=len(lanes) > 1)
     state, row = _compiled("start", _start, shape, fixed)
     rows = [row]
     for first, last in zip([0, *steps[:-1]], steps, strict=True):
-        index = int(first)
-        while index < last:
-            window = Window(*(jnp.asarray(value, jnp.int32) for value in (first, index, last)))
-            state, reached, row = _compiled("advance", _advance, shape, fixed, state, window)
-            index = int(reached)
-            if index < last:
-                shape = shape._replace(places=GROWTH * shape.places)
-                state = _grown(state, shape.places)
-        rows.append(row)
-    return _joined([jax.tree.map(np.asarray, row) for row in rows], batched)
+        shape, state = _steps(shape, fixed, state, Window(first, first, last - 1))
+        before = state
+        shape, state = _steps(shape, fixed, state, Window(first, last - 1, last))
+        length = jnp.asarray(last - first, jnp.int32)
+        rows.append(_compiled("record", _record, shape, fixed, _grown(before, shape.places), state, length))
+    return _joined([jax.tree.map(np.asarray, row) for row in rows], shape.batched)
+
+
+def _steps(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[Shape, State]:
+    """Take the steps of a window, in as many places as they need."""
+    index = window.start
+    while index < window.last:
+        window = Window(*(jnp.asarray(value, jnp.int32) for value in (window.first, index, window.last)))
+        state, reached = _compiled("advance", _advance, shape, fixed, state, window)
+        index = int(reached)
+        if index < window.last:
+            shape = shape._replace(places=GROWTH * shape.places)
+            state = _grown(state, shape.places)
+    return shape, state
 
 
 def most_bytes(program: Program, problem: Problem, steps: int, together: int) -> int:
@@ -146,8 +155,8 @@ def _start(shape: Shape, fixed: Fixed) -> tuple[State, Row]:
     return started
 
 
-def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[State, Int[Array, ""], Row]:
-    """The steps of a window, as far as the places suffice; the step that comes next; and the records of the window."""
+def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[State, Int[Array, ""]]:
+    """The steps of a window, as far as the places suffice; and the step that comes next."""
 
     def sample(index: Int[Array, ""], state: State) -> Any:
         def one(key: PRNGKeyArray, numbers: Numbers, state: State) -> Any:
@@ -166,30 +175,39 @@ def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[
 
     def has_room(state: State) -> Bool[Array, ""]:
         most = jnp.max(state.lumps.touched) + fixed.shared.group_size + shape.program.build_surrogate({}).candidates
-        return jnp.minimum(most, fixed.actions) <= shape.places - len(fixed.shared.place.logits)
+        room: Bool[Array, ""] = jnp.minimum(most, fixed.actions) <= shape.places - len(fixed.shared.place.logits)
+        return room
 
-    def goes_on(carry: tuple[Int[Array, ""], State, Array]) -> Bool[Array, ""]:
-        return (carry[0] < window.last) & has_room(carry[1])
+    def goes_on(carry: tuple[Int[Array, ""], State]) -> Bool[Array, ""]:
+        more: Bool[Array, ""] = (carry[0] < window.last) & has_room(carry[1])
+        return more
 
-    def step(carry: tuple[Int[Array, ""], State, Array]) -> tuple[Int[Array, ""], State, Array]:
-        index, state, _ = carry
-        sampled = sample(index, state)
-        return index + 1, learn(sampled), sampled[1].logits
-
-    def record(key: PRNGKeyArray, numbers: Numbers, before: Array, state: State) -> Row:
-        return fixed.lane(shape, key, numbers).record(before, state, window.last - window.first)
+    def step(carry: tuple[Int[Array, ""], State]) -> tuple[Int[Array, ""], State]:
+        index, state = carry
+        return index + 1, learn(sample(index, state))
 
     counted = (window.start > window.first).astype(state.active.dtype)  # 0 where the window begins
     state = state._replace(active=counted * state.active, tail_missed=counted * state.tail_missed)
-    index, state, before = jax.lax.while_loop(goes_on, step, (window.start, state, state.logits))
-    return state, index, _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
+    index, state = jax.lax.while_loop(goes_on, step, (window.start, state))
+    return state, index
+
+
+def _record(shape: Shape, fixed: Fixed, before: State, state: State, length: Int[Array, ""]) -> Row:
+    """The records of a window of ``length`` steps, of which the last went from ``before`` to ``state``."""
+
+    def record(key: PRNGKeyArray, numbers: Numbers, before: State, state: State) -> Row:
+        lane = fixed.lane(shape, key, numbers)
+        return lane.record(lane.before_last_step(before, state), state, length)
+
+    row: Row = _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
+    return row
 
 
 def _grown(state: State, places: int) -> State:
     """The same state with free places at the end."""
 
     def wider(values: Array, free: float = 0) -> Array:
-        if values.ndim == state.active.ndim:
+        if values.ndim == state.active.ndim or values.shape[-1] == places:
             return values
         widths = [(0, 0)] * (values.ndim - 1) + [(0, places - values.shape[-1])]
         return jnp.pad(values, widths, constant_values=free)
