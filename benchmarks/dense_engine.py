@@ -37,7 +37,7 @@ class Simlab:
 
     def __init__(self, group_size: int, gamma: float, steps: int):
         preset = PRESETS["f-grpo-fig2"]
-        one = {"group_sizes": (group_size,), "steps": steps}
+        one = {"group_sizes": (group_size,), "steps": steps, "engine": "dense"}
         sweep = Sweep(**preset | one | {"parameters": preset["parameters"] | {"estimator.gamma": (gamma,)}})
         [(_, cell)] = sweep.cells()
         self.program, self.place, self.steps = sweep.program(cell), sweep.build_problem(cell), sweep.recorded_steps()

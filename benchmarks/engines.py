@@ -1,28 +1,43 @@
-"""Seconds per seed-step of the lumped engine beside the dense one and a PyTorch script, and how it grows with actions.
+"""The two engines and a PyTorch script on the grid of F-GRPO's Figure 2; the cost model's choices; whole sweeps.
 
-    python -m benchmarks.engines            # some ten minutes on an otherwise idle machine
-    python -m benchmarks.engines --quick    # fewer sizes and steps; prints, writes nothing
+    python -m benchmarks.engines            # an hour on an otherwise idle machine
+    python -m benchmarks.engines --quick    # fewer sizes and steps, no sweeps; prints, writes nothing
 
 Settings are those of the preset f-grpo-fig2, records included; the PyTorch script records nothing. The share of correct
-actions is the preset's at every number of actions. Compilation is timed apart, by the first run of each cell.
+actions is the preset's at every number of actions. Compilation is timed apart, by the first run of each cell; it counts
+in the sweeps, each a process of its own, once with an empty cache of compiled programs and once with a full one.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 from benchmarks import peer_torch
-from benchmarks.dense_engine import TIMED_GAMMA, seconds_per_seed_step
+from benchmarks.dense_engine import CORES, TIMED_GAMMA
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.problems import anchored
 from simlab.simulate import run_lanes
+from simlab.simulate.engine import step_costs
+from simlab.simulate.lanes import lanes_together
 from simlab.sweep import Sweep
 from simlab.sweep.options import PRESETS
 
 ACTIONS = 128_000
 CORRECT_SHARE = 10 / 128
+SIZES = [2**power for power in range(1, 18)]
+RUNS_A_SIZE = 8 * 1000  # seed-steps of one group size in the preset: two gammas, four seeds, 1000 steps
+SWEEPS = {
+    "f-grpo-fig2": ("--preset", "f-grpo-fig2"),
+    "1000 seeds, G = 32": ("--preset", "f-grpo-fig2", "--group-size", "32", "--gamma", "0", "--seeds", "1000"),
+}
 
 
 class Cell:
@@ -36,65 +51,107 @@ class Cell:
         self.place = anchored(actions, round(actions * CORRECT_SHARE), reward_incorrect=-1.0)
         self.program = replace(sweep.program(cell), engine=engine)
         self.steps, self.numbers = sweep.recorded_steps(), sweep.numbers(cell, self.place)
-        start = time.perf_counter()
-        self.run(0)
-        self.first_seconds = time.perf_counter() - start
+        self.together = lanes_together(self.program, actions, "cpu")
 
     def run(self, seed: int) -> None:
-        """One seed."""
-        run_lanes(self.program, self.place, self.steps, [(seed, self.numbers)])
+        """As many seeds as the engine simulates in one call."""
+        run_lanes(self.program, self.place, self.steps, [(seed + i, self.numbers) for i in range(self.together)])
 
-    def seconds_per_step(self) -> float:
-        """Seconds of one step of one seed."""
-        return seconds_per_seed_step(self.run, int(self.steps[-1]))
+    def first_seconds(self) -> float:
+        """Seconds of a first run, which compiles."""
+        start = time.perf_counter()
+        self.run(0)
+        return time.perf_counter() - start
+
+    def seconds_per_step(self, calls: int = 1) -> float:
+        """Seconds of one step of one seed, while a thread a core makes so many calls, as in a sweep."""
+        with ThreadPoolExecutor(CORES) as pool:
+            start = time.perf_counter()
+            list(pool.map(self.run, range(CORES * calls)))
+            return (time.perf_counter() - start) / (CORES * calls * self.together * int(self.steps[-1]))
 
 
-def beside(group_size: int, steps: int, torch: Processes) -> dict[str, float]:
+def beside(group_size: int, steps: int, torch: Processes) -> dict[str, float | str]:
     """Both engines and the script, in turn."""
-    cells = {engine: Cell(engine, group_size, ACTIONS, steps) for engine in ("lumped", "dense")}
-    seconds = {engine: cell.seconds_per_step() for engine, cell in cells.items()}
-    first = {f"{engine}_first_run": cell.first_seconds for engine, cell in cells.items()}
+    # Of large groups fewer steps: hardly any action is left untouched after them, so that a step costs what it will.
+    few = steps if group_size <= 2048 else min(steps, 100)
+    cells = {"lumped": Cell("lumped", group_size, ACTIONS, few), "dense": Cell("dense", group_size, ACTIONS, steps)}
+    first = {f"{engine}_first_run": cell.first_seconds() for engine, cell in cells.items()}
+    seconds = {"lumped": cells["lumped"].seconds_per_step(), "dense": cells["dense"].seconds_per_step(calls=4)}
     script = torch.seconds_per_step(peer_torch.loop_seconds_all_cores, group_size, TIMED_GAMMA, min(steps, 200))
-    return {"group_size": group_size, **seconds, "torch": script, **first}
+    costs = step_costs(cells["dense"].program, cells["dense"].place, steps)
+    model = {"dense_model": 1e-6 * costs.dense, "lumped_model": 1e-6 * costs.lumped}
+    chosen = "lumped" if costs.lumped < costs.dense else "dense"
+    return {"group_size": group_size, **seconds, "torch": script, **first, **model, "chosen": chosen}
+
+
+def sweep_seconds(options: tuple[str, ...]) -> dict[str, float]:
+    """Seconds of wall time of a sweep in a process of its own, compiling everything and compiling nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"XDG_CACHE_HOME": folder}
+        seconds = {}
+        for cache in ("empty cache", "full cache"):
+            out = Path(folder) / f"{cache}.nc"
+            command = [sys.executable, "-m", "simlab.cli", "sweep", *options, "--out", str(out)]
+            start = time.perf_counter()
+            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+            seconds[cache] = time.perf_counter() - start
+        return seconds
+
+
+def report(engines: list[dict]) -> str:
+    """The table of all group sizes, in microseconds per seed-step, and how often the choice was right."""
+    header = ["G", "lumped us", "dense us", "torch us", "dense / lumped", "torch / chosen", "chosen", "right"]
+    header += ["lumped first s", "dense first s"]
+    rows, right = [], 0
+    for row in engines:
+        best = "lumped" if row["lumped"] < row["dense"] else "dense"
+        right += best == row["chosen"]
+        rows.append(
+            [
+                str(row["group_size"]),
+                *(f"{1e6 * row[name]:.0f}" for name in ("lumped", "dense", "torch")),
+                f"{row['dense'] / row['lumped']:.1f}",
+                f"{row['torch'] / row[row['chosen']]:.1f}",
+                row["chosen"],
+                "yes" if best == row["chosen"] else "no",
+                *(f"{row[name]:.1f}" for name in ("lumped_first_run", "dense_first_run")),
+            ]
+        )
+    ours = RUNS_A_SIZE * sum(row[row["chosen"]] for row in engines)
+    torch = RUNS_A_SIZE * sum(row["torch"] for row in engines)
+    total = f"The grid's seed-steps: {ours:.0f} s on the chosen engines, {torch:.0f} s in PyTorch, {torch / ours:.1f}"
+    return f"{table(header, rows)}\n\nThe choice is right in {right} of {len(rows)} cells. {total} times as long."
 
 
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="200 steps, two group sizes; write nothing")
+    parser.add_argument("--quick", action="store_true", help="200 steps, three group sizes, no sweeps; write nothing")
     options = parser.parse_args()
     machine, torch = describe("jax", "jaxlib", "torch", "numpy"), Processes(1)
-    steps, sizes = (200, (2, 32)) if options.quick else (1000, (2, 8, 32, 128, 512, 2048))
+    steps, sizes = (200, [2, 32, 512]) if options.quick else (1000, SIZES)
     many = (10**5, 10**9) if options.quick else (10**5, 10**7, 10**9, 10**12, 10**15)
-    engines = [beside(size, steps, torch) for size in sizes]
-    growth = [{"actions": n, "lumped": Cell("lumped", 32, n, steps).seconds_per_step()} for n in many]
-    rows = [
-        [
-            str(row["group_size"]),
-            *(f"{1e6 * row[name]:.0f}" for name in ("lumped", "dense", "torch")),
-            *(f"{row[name] / row['lumped']:.1f}" for name in ("dense", "torch")),
-            *(f"{row[name]:.1f}" for name in ("lumped_first_run", "dense_first_run")),
-        ]
-        for row in engines
-    ]
-    header = [
-        "G",
-        "lumped us",
-        "dense us",
-        "torch us",
-        "dense / lumped",
-        "torch / lumped",
-        "lumped first s",
-        "dense first s",
-    ]
+    engines = []
+    for size in sizes:
+        engines.append(beside(size, steps, torch))
+        print(json.dumps(engines[-1]), file=sys.stderr)
+    growth = []
+    for actions in many:
+        cell = Cell("lumped", 32, actions, steps)
+        cell.run(0)
+        growth.append({"actions": actions, "lumped": min(cell.seconds_per_step() for _ in range(3))})
+    sweeps = {} if options.quick else {name: sweep_seconds(chosen) for name, chosen in SWEEPS.items()}
     wide = [[f"{row['actions']:.0e}", f"{1e6 * row['lumped']:.0f}"] for row in growth]
+    whole = [[name, *(f"{value:.0f}" for value in seconds.values())] for name, seconds in sweeps.items()]
     text = (
-        f"{ACTIONS} actions:\n\n{table(header, rows)}\n\nG = 32:\n\n{table(['actions', 'lumped us'], wide)}\n\n"
-        f"Microseconds per seed-step over {steps} steps, two cores busy. {in_words(machine)}.\n"
+        f"{ACTIONS} actions:\n\n{report(engines)}\n\nG = 32:\n\n{table(['actions', 'lumped us'], wide)}\n\n"
+        f"Whole sweeps, seconds of wall time:\n\n{table(['sweep', 'empty cache', 'full cache'], whole)}\n\n"
+        f"Microseconds per seed-step over {steps} steps, all cores busy. {in_words(machine)}.\n"
     )
     print(text)
     if not options.quick:
-        content = {"machine": machine, "steps": steps, "engines": engines, "growth": growth}
+        content = {"machine": machine, "steps": steps, "engines": engines, "growth": growth, "sweeps": sweeps}
         (RESULTS / "engines.json").write_text(json.dumps(content, indent=1) + "\n")
         (RESULTS / "engines.md").write_text(text)
 

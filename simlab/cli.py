@@ -109,7 +109,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
-    setting.add_argument("--engine", metavar="NAME", help="dense, or lumped: up to 10^18 actions (see simlab.simulate)")
+    setting.add_argument("--engine", metavar="NAME", help="auto (default), dense or lumped (up to 10^18 actions)")
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
     work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")
@@ -120,6 +120,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
 
 def _sweep(options: argparse.Namespace) -> int:
     from simlab.plotting import check_figure, save_final_state
+    from simlab.sweep.engines import engines_in_words
     from simlab.sweep.options import build_sweep, parse_shard, parse_size
     from simlab.sweep.parts import check_replaceable, make_folder
     from simlab.sweep.run import run
@@ -138,7 +139,7 @@ def _sweep(options: argparse.Namespace) -> int:
     if dataset is None:
         print(f"shard {options.shard} is finished; when all are: simlab merge {options.out}")
         return 0
-    print(final_table(dataset))
+    print(final_table(dataset), *engines_in_words(sweep), sep="\n")
     save_final_state(dataset, figure)
     print(f"\nresult  {options.out}\nfigure  {figure}")
     return 0

@@ -1,5 +1,6 @@
 """Check the library's shapes and types while the tests run; the hook must precede the first import of simlab."""
 
+import os
 import signal
 from collections.abc import Callable
 
@@ -24,6 +25,8 @@ def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
         checkers[key] = CHECK(signature)
     return checkers[key]
 
+
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # several processes would write and read it at once
 
 install_import_hook("simlab", "conftest.typechecker")
 

@@ -379,7 +379,7 @@ def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, mon
         (SWEEP, lambda: 2**20),
         (SWEEP, lambda: RESERVED + joining_bytes(SWEEP) - 1),
         (ONE_CELL, lambda: RESERVED + min(needs(ONE_CELL)) - 1),
-        (asked("--param", "actions=2000000000"), lambda: 2**31),
+        (asked("--engine", "dense", "--param", "actions=2000000000"), lambda: 2**31),
     ],
     ids=["none is left", "a byte too little to join", "a byte too little to simulate", "too many actions"],
 )

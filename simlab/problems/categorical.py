@@ -19,6 +19,8 @@ from simlab.errors import InputError, build, check_range
 from simlab.problems.classes import LARGEST_COUNT, Classes, check_policy, check_rewards, grouped, hashed
 from simlab.rollouts import Array
 
+Total = Callable[[Array], Array]  # a sum over all actions
+
 
 @dataclass(frozen=True, eq=False)
 class Categorical:
@@ -184,10 +186,10 @@ def problem(name: str, **parameters: Any) -> Problem:
     return built
 
 
-def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"]) -> Shaped[Array, ""]:
-    """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``."""
+def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"], total: Total | None = None) -> Shaped[Array, ""]:
+    """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``; ``total`` adds up, by default as ``sum`` does."""
     xp = array_namespace(p)
-    return xp.sum(xp.where(correct, p, xp.zeros_like(p)))
+    return (total or xp.sum)(xp.where(correct, p, xp.zeros_like(p)))
 
 
 def retained_mass(
@@ -195,14 +197,15 @@ def retained_mass(
     initial: Shaped[Array, " N"],
     correct: Shaped[Array, " N"],
     members: Shaped[Array, " N"] | float = 1.0,
+    total: Total | None = None,
 ) -> Shaped[Array, ""]:
     """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``.
 
-    Each probability is that of one action and counts as often as there are ``members`` like it.
+    Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
     """
     xp = array_namespace(p)
     lost = xp.where(correct, members * xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
-    return 1 - xp.sum(lost) / correct_mass(members * initial, correct)
+    return 1 - (total or xp.sum)(lost) / correct_mass(members * initial, correct, total)
 
 
 def share_kept(
@@ -210,11 +213,13 @@ def share_kept(
     initial: Shaped[Array, " N"],
     correct: Shaped[Array, " N"],
     members: Shaped[Array, " N"] | float = 1.0,
+    total: Total | None = None,
 ) -> Shaped[Array, ""]:
-    """Share of the correct actions whose probability is at or above its start; ``members`` as in ``retained_mass``."""
+    """Share of the correct actions whose probability is at or above its start; the rest as in ``retained_mass``."""
     xp = array_namespace(p)
     each, zero = members * xp.ones_like(p), xp.zeros_like(p)
-    return xp.sum(xp.where(correct & (p >= initial), each, zero)) / xp.sum(xp.where(correct, each, zero))
+    add = total or xp.sum
+    return add(xp.where(correct & (p >= initial), each, zero)) / add(xp.where(correct, each, zero))
 
 
 def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, ""]:

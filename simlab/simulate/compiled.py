@@ -1,12 +1,24 @@
-"""Compiled programs, kept for the next call: threads that ask for the same one wait for its only compilation."""
+"""Compiled programs, kept for the next call: threads that ask for the same one wait for its only compilation.
+
+They are kept on disk too, for the next process, in JAX's persistent compilation cache: where JAX is told, by
+``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+"""
 
 import collections
+import functools
+import hashlib
+import os
+import platform
 import threading
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import jax
 
 # Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
 KEPT_PROGRAMS = 16
+WORTH_KEEPING = 0.3  # seconds of compiling
 
 
 class Compiled(NamedTuple):
@@ -22,6 +34,7 @@ _locks: collections.defaultdict[Hashable, threading.Lock] = collections.defaultd
 
 def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
     """The program of a key, compiled at the first call by ``compile_it``."""
+    _keep_on_disk()
     with _locks[key]:
         code = _kept.pop(key, None) or _measured(compile_it())
         _kept[key] = code  # the latest used comes last
@@ -33,3 +46,28 @@ def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
 def _measured(call: Any) -> Compiled:
     usage: Any = call.memory_analysis()
     return Compiled(call, usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes)
+
+
+@functools.cache
+def _keep_on_disk() -> None:
+    """Turn JAX's persistent compilation cache on, unless its user has said where it is."""
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None:
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simlab" / f"compiled-{_processor()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return  # a home that cannot be written: everything is compiled anew
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+
+
+def _processor() -> str:
+    """A name for this kind of processor: code compiled for another one might not run here."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        features = platform.processor()
+    return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

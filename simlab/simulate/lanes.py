@@ -15,6 +15,7 @@ from simlab.estimators.registry import check_domain
 from simlab.problems import Problem
 from simlab.problems.classes import check_listed
 from simlab.simulate import dense, windows
+from simlab.simulate.engine import resolved
 from simlab.simulate.policy import EMPTY
 from simlab.simulate.program import Numbers, Program
 
@@ -79,6 +80,7 @@ def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers:
     Raises:
         InputError: if the program cannot run on the problem.
     """
+    program = resolved(program, problem, int(steps[-1]))
     check(program, problem)
     if program.engine == "lumped":
         return windows.most_bytes(program, problem, int(steps[-1]), together)
@@ -101,6 +103,7 @@ def run_lanes(
     Raises:
         InputError: if the program cannot run on the problem.
     """
+    program = resolved(program, problem, int(steps[-1]))
     lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
     together = lanes_together(program, problem.actions, jax.default_backend())
     parts = []

@@ -28,12 +28,12 @@ DESCRIPTIONS = {
 
 def policy_metrics(policy: Policy, initial: Policy, correct: Bool[Array, " N"], ks: tuple[int, ...], top_n: int) -> Row:
     """Quantities of the policy alone. ``initial`` has the places of ``policy``, at their first logits."""
-    q_pos = correct_mass(policy.shares, correct)
+    q_pos = correct_mass(policy.shares, correct, policy.sum)
     members = 1.0 if policy.counts is None else policy.members
     row = {
         "q_pos": q_pos,
-        "retained_mass": retained_mass(policy.p, initial.p, correct, members),
-        "share_correct_kept": share_kept(policy.p, initial.p, correct, members),
+        "retained_mass": retained_mass(policy.p, initial.p, correct, members, policy.sum),
+        "share_correct_kept": share_kept(policy.p, initial.p, correct, members, policy.sum),
         "entropy": policy.entropy,
     }
     if ks:
@@ -52,14 +52,14 @@ def update_metrics(
     """
     missed = correct & (times == 0)
     # dp_i = p_i (dz_i - sum_j p_j dz_j)  [f-grpo:eq-18]
-    predicted = old.shares * (change - jnp.sum(old.shares * change))
+    predicted = old.shares * (change - old.sum(old.shares * change))
     return {
-        "unsampled_correct_mass": correct_mass(old.shares, missed),
+        "unsampled_correct_mass": correct_mass(old.shares, missed, old.sum),
         "distinct_correct": jnp.sum(correct & (times > 0)).astype(change.dtype),
-        "d_q_pos": correct_mass(new.shares - old.shares, correct),
-        "d_q_pos_predicted": correct_mass(predicted, correct),
-        "d_q_upos": correct_mass(new.shares - old.shares, missed),
-        "d_q_upos_predicted": correct_mass(predicted, missed),
+        "d_q_pos": correct_mass(new.shares - old.shares, correct, old.sum),
+        "d_q_pos_predicted": correct_mass(predicted, correct, old.sum),
+        "d_q_upos": correct_mass(new.shares - old.shares, missed, old.sum),
+        "d_q_upos_predicted": correct_mass(predicted, missed, old.sum),
     }
 
 

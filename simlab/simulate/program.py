@@ -12,7 +12,7 @@ from simlab.surrogates import Surrogate, surrogate
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 DTYPES = ("float32", "float64")
-ENGINES = ("dense", "lumped")
+ENGINES = ("auto", "dense", "lumped")
 Choices = tuple[tuple[str, Any], ...]
 
 
@@ -33,7 +33,8 @@ class Program:
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
-        engine: "dense" carries every action, "lumped" those that were sampled and classes of the others.
+        engine: "dense" carries every action, "lumped" those that were sampled and classes of the others; "auto" is the
+            one whose step costs less (``simlab.simulate.engine``).
 
     Raises:
         InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
@@ -53,7 +54,7 @@ class Program:
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
-    engine: str = "dense"
+    engine: str = "auto"
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)

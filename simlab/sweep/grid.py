@@ -13,6 +13,7 @@ import numpy as np
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import REGISTRY
 from simlab.problems import PROBLEMS, Problem, problem
+from simlab.simulate.engine import resolved
 from simlab.simulate.labelled import recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
 from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program
@@ -67,7 +68,7 @@ class Sweep:
     pass_at_k: tuple[int, ...] = (1, 8, 64, 512)
     top_n: int = 5
     dtype: str = "float32"
-    engine: str = "dense"
+    engine: str = "auto"
 
     def __post_init__(self) -> None:
         for name in self.estimators:
@@ -182,7 +183,7 @@ class Sweep:
         return cls(**plain, parameters=parameters)
 
     def program(self, cell: Cell) -> Program:
-        """What of a cell shapes its compiled program.
+        """What of a cell shapes its compiled program, its engine resolved.
 
         Raises:
             InputError: for a parameter outside its range.
@@ -194,7 +195,7 @@ class Sweep:
         REGISTRY[cell.estimator].build(**parameters)
         surrogate(self.surrogate, **cell.parameters["surrogate"])
         optimizer(self.optimizer, **cell.parameters["optimizer"])
-        return Program(
+        program = Program(
             group_size=cell.group_size,
             estimator=cell.estimator,
             estimator_choices=_choices(parameters),
@@ -210,6 +211,7 @@ class Sweep:
             dtype=self.dtype,
             engine=self.engine,
         )
+        return resolved(program, self.build_problem(cell), self.steps)
 
     def actions(self, cell: Cell) -> int:
         """How many actions a cell's problem has; where that is a parameter, without building the problem."""

@@ -38,7 +38,7 @@ class Unit:
 def units(sweep: Sweep, block: Callable[[Cell], int], code: str) -> list[Unit]:
     """Cut a sweep into units of at most ``block(cell)`` seeds; ``code`` identifies code and platform."""
     shared = {"steps": sweep.steps, "record_every": sweep.record_every, "pass_at_k": sweep.pass_at_k}
-    shared |= {"top_n": sweep.top_n, "dtype": sweep.dtype, "engine": sweep.engine, "code": code}
+    shared |= {"top_n": sweep.top_n, "dtype": sweep.dtype, "code": code}
     shared |= {"surrogate": sweep.surrogate, "optimizer": sweep.optimizer}
     found = []
     for index, cell in sweep.cells():
@@ -47,6 +47,7 @@ def units(sweep: Sweep, block: Callable[[Cell], int], code: str) -> list[Unit]:
             seeds = range(first, min(first + size, sweep.seeds))
             identity = shared | {
                 "cell": [cell.estimator, cell.group_size, cell.parameters],
+                "engine": sweep.program(cell).engine,
                 # What the problem is, not only its name: a file of logits may have changed.
                 "problem": sweep.build_problem(cell).fingerprint,
                 "seeds": [seeds.start, seeds.stop],

@@ -1,0 +1,52 @@
+"""Which engine runs a program: the one whose step costs less, by a model of both that is fitted to measurements.
+
+A dense step passes over all actions and searches them for each rollout; a lumped step passes over the places that the
+run has come to need, and places each rollout. Only their ratio is used, so that the processor matters little.
+"""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from simlab.problems import Problem
+from simlab.problems.classes import LARGEST_ARRAY
+from simlab.simulate.program import Program
+
+# Nanoseconds of a core, fitted to results/engines.json by benchmarks/engines.py.
+DENSE_STEP, DENSE_ACTION, DENSE_ROLLOUT = 4_000.0, 2.6, 22.0
+LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 10_000.0, 2.4, 250.0
+
+
+class StepCosts(NamedTuple):
+    """Microseconds of a core that a step of one lane takes on each engine."""
+
+    dense: float
+    lumped: float
+
+
+def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
+    """What the model gives for a run of so many steps; infinite for an engine that cannot run it."""
+    actions, group_size = problem.actions, program.group_size
+    dense = DENSE_STEP + DENSE_ACTION * actions + DENSE_ROLLOUT * group_size
+    places = len(problem.classes.counts) + touched(actions, group_size, steps)
+    lumped = LUMPED_STEP + LUMPED_PLACE * places + LUMPED_ROLLOUT * group_size
+    return StepCosts(dense / 1000 if actions <= LARGEST_ARRAY else math.inf, lumped / 1000)
+
+
+def touched(actions: int, group_size: int, steps: int) -> float:
+    """Mean over the steps of how many actions have been sampled, were they all alike: N (1 - exp(-G t / N)) at step t.
+
+    A policy that sharpens touches fewer.
+    """
+    rounds = group_size * steps / actions
+    if rounds < 1e-6:  # where the difference below loses all digits
+        return group_size * steps / 2
+    return actions * (1 + math.expm1(-rounds) / rounds)
+
+
+def resolved(program: Program, problem: Problem, steps: int) -> Program:
+    """The program on one of the engines, the cheaper one if it asks for ``auto``."""
+    if program.engine != "auto":
+        return program
+    costs = step_costs(program, problem, steps)
+    return dataclasses.replace(program, engine="lumped" if costs.lumped < costs.dense else "dense")

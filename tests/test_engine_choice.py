@@ -1,0 +1,91 @@
+"""Which engine runs what, and that compiled programs are kept for the next process."""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sweep_cases import asked
+
+from simlab.problems import anchored, custom
+from simlab.simulate import Program
+from simlab.simulate.engine import resolved, step_costs, touched
+from simlab.sweep.engines import engines_in_words
+
+
+@pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (1000, 8, 10), (10, 64, 5)])
+def test_how_many_actions_equal_draws_touch(actions, group_size, steps):
+    """Against the exact mean of distinct values, N (1 - (1 - 1/N)^(G t)), over the steps: within what a step adds."""
+    exact = np.mean([actions * (1 - (1 - 1 / actions) ** (group_size * t)) for t in range(1, steps + 1)])
+    assert touched(actions, group_size, steps) == pytest.approx(exact, abs=group_size)
+    assert touched(actions, group_size, steps) <= actions
+
+
+def test_among_very_many_actions_every_draw_is_a_new_one():
+    assert touched(10**18, 32, 1000) == pytest.approx(16_000)
+
+
+@pytest.mark.parametrize(
+    ("actions", "group_size", "engine"), [(100, 8, "dense"), (128_000, 8, "lumped"), (128_000, 65_536, "dense")]
+)
+def test_the_cheaper_engine_is_chosen(actions, group_size, engine):
+    place = anchored(actions, actions // 10)
+    program = resolved(Program(group_size, "grpo"), place, 1000)
+    costs = step_costs(program, place, 1000)
+    assert program.engine == engine
+    assert getattr(costs, engine) == min(costs)
+
+
+def test_classes_that_are_all_different_are_no_gain():
+    place = custom(np.linspace(0, 1, 20_000).tolist(), [0])
+    assert resolved(Program(32, "grpo"), place, 1000).engine == "dense"
+
+
+def test_what_cannot_be_listed_is_lumped():
+    place = anchored(10**12, 10**10)
+    assert step_costs(Program(4, "grpo"), place, 10).dense == math.inf
+    assert resolved(Program(4, "grpo"), place, 10).engine == "lumped"
+
+
+@pytest.mark.parametrize("engine", ["dense", "lumped"])
+def test_an_engine_that_is_asked_for_is_taken(engine):
+    assert resolved(Program(8, "grpo", engine=engine), anchored(100, 10), 10).engine == engine
+
+
+def test_a_sweep_says_which_engine_runs_what_and_what_the_model_expects():
+    lines = engines_in_words(asked("--group-size", "4,65536", "--param", "actions=128000", "--param", "correct=10000"))
+    assert [line.split(":")[0] for line in lines] == ["engine dense for G = 65536", "engine lumped for G = 4"]
+    assert all("us of a core a step by the cost model" in line for line in lines)
+
+
+SMALL_RUN = """
+from simlab.problems import anchored
+from simlab.simulate import Program, simulate
+simulate(anchored(50, 5), Program(4, "grpo", engine="dense"), steps=2, seeds=1)
+"""
+
+
+def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path):
+    """In the user's cache folder, in JAX's own if that is given, nowhere if JAX is told to keep nothing."""
+    own, given = tmp_path / "own", tmp_path / "given"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | {
+        "JAX_PLATFORMS": "cpu"
+    }
+
+    def run(**variables):
+        subprocess.run(
+            [sys.executable, "-c", SMALL_RUN], env=clean | {"XDG_CACHE_HOME": str(own)} | variables, check=True
+        )
+
+    run(JAX_ENABLE_COMPILATION_CACHE="false")
+    assert not list(own.glob("simlab/*/*-cache"))
+    run(JAX_COMPILATION_CACHE_DIR=str(given), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
+    assert list(given.glob("*-cache"))
+    assert not list(own.glob("simlab/*/*-cache"))
+    run()
+    kept = set(own.glob("simlab/*/jit_batch-*-cache"))
+    assert kept
+    run()
+    assert set(own.glob("simlab/*/jit_batch-*-cache")) == kept  # the second run found it
