@@ -14,7 +14,7 @@ ROW = 32
 CHUNK = ROW * ROW
 
 
-def total(values: Float[Array, " n"]) -> Float[Array, ""]:
+def total(values: Float[Array, "n ..."]) -> Float[Array, "..."]:
     """The sum of a power of two of values, by halves: zeros that double their number leave it as it is, exactly."""
     while len(values) > 1:
         half = len(values) // 2
@@ -28,22 +28,29 @@ def row_sums(values: Float[Array, " n"]) -> Float[Array, " n/32"]:
 
 
 def descend(
-    words: UInt32[Array, "3 G"], weights: Float[Array, " S"], counts: Float[Array, " C"], rows: Float[Array, " S/32"]
+    words: UInt32[Array, "3 G"],
+    weights: Float[Array, " S"],
+    counts: Float[Array, " C"],
+    rows: Float[Array, " S/32"],
+    chunks: Float[Array, " S/1024"],
 ) -> Int[Array, " G"]:
     """Places drawn in proportion to their masses: count times weight for the first, weight for the others.
 
     At each level a share is off by up to 2^-31.
 
-
     Args:
         words: random ones, for each draw one a level.
         rows: the sums of the masses of 32 places each.
+        chunks: the sums of 32 rows each.
     """
-    chunks = row_sums(rows)
     chunk = _among(chunks, words[0])
     row = ROW * chunk + _within(rows.reshape(-1, ROW)[chunk], words[1])
-    masses = weights.reshape(-1, ROW)[row] * _multiplicity(row, counts)
-    return ROW * row + _within(masses, words[2])
+    return ROW * row + _within(masses_of(row, weights, counts), words[2])
+
+
+def masses_of(row: Int[Array, " G"], weights: Float[Array, " S"], counts: Float[Array, " C"]) -> Float[Array, "G 32"]:
+    """The masses of the places of some rows."""
+    return weights.reshape(-1, ROW)[row] * _multiplicity(row, counts)
 
 
 def _multiplicity(row: Int[Array, " G"], counts: Float[Array, " C"]) -> Float[Array, "G 32"]:

@@ -33,7 +33,8 @@ class Landscape(NamedTuple):
 class State(NamedTuple):
     """What a lane carries from step to step; the last group and two counters serve the records.
 
-    ``lumps`` is what the lumped engine knows of the places; None in the dense engine.
+    ``lumps`` is what the lumped engine knows of the places, None in the dense engine; ``tree`` is what its sparse steps
+    keep of the policy.
     """
 
     logits: Float[Array, " N"]
@@ -43,6 +44,7 @@ class State(NamedTuple):
     active: Float[Array, ""]
     tail_missed: Float[Array, ""]
     lumps: Any = None
+    tree: Any = None
 
 
 class Drawn(NamedTuple):
@@ -130,9 +132,7 @@ class Lane:
     def learn(self, key: PRNGKeyArray, state: State, drawn: Drawn) -> State:
         """Weigh a group and take the gradient steps it pays for."""
         correct = self.at(self.place.correct, drawn.actions, state)
-        rollouts = self.rollouts(drawn, correct, key)
-        advantages, memory = self.estimator.update(rollouts, state.estimator)
-        group = Group(drawn.actions, drawn.candidates, rollouts, advantages.reshape(1, -1, 1))
+        group, memory = self.weigh(key, drawn, correct, state.estimator)
         moved = self.ascend(group, state, drawn.policy, jnp.ones_like(group.advantages))
         if self.program.gradient_steps > 1:
             moved = jax.lax.fori_loop(
@@ -148,6 +148,12 @@ class Lane:
             active=state.active + active,
             tail_missed=state.tail_missed + missed,
         )
+
+    def weigh(self, key: PRNGKeyArray, drawn: Drawn, correct: Bool[Array, " G"], memory: Any) -> tuple[Group, Any]:
+        """The group with its advantages, and what the estimator remembers."""
+        rollouts = self.rollouts(drawn, correct, key)
+        advantages, memory = self.estimator.update(rollouts, memory)
+        return Group(drawn.actions, drawn.candidates, rollouts, advantages.reshape(1, -1, 1)), memory
 
     def rollouts(self, drawn: Drawn, correct: Bool[Array, " G"], key: PRNGKeyArray) -> Rollouts:
         """The record of one group, with what the estimator, the surrogate or a later gradient step reads."""
@@ -176,12 +182,7 @@ class Lane:
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
-        numbers = self.numbers
-        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
-        coefficients = coefficients.reshape(self.program.group_size, -1)
-        coefficients = coefficients * self.averaging(ratio.dtype)[:, None]
-        times = 1.0 if self.present is None else self.present.astype(ratio.dtype)
-        coefficients = coefficients * rule_factor(self.program.update_rule, policy, group.actions, times)[:, None]
+        numbers, coefficients = self.numbers, self.coefficients(group, policy, ratio)
         moved = jnp.concatenate([group.actions, jnp.tile(group.candidates, self.program.group_size)])
         each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
         gradient = logit_gradient(each, moved, policy, numbers.temperature)
@@ -191,6 +192,16 @@ class Lane:
             gradient -= numbers.kl * kl_gradient(policy, self.at_places(self.initial.logp, state), numbers.temperature)
         change, moments = self.optimizer.update(-gradient, state.optimizer, state.logits)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
+
+    def coefficients(self, group: Group, policy: Policy, ratio: Float[Array, "1 G 1"]) -> Float[Array, "G M"]:
+        """Of grad log pi: of the action of each rollout first, then of the candidates."""
+        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
+        coefficients = coefficients.reshape(self.program.group_size, -1)
+        coefficients = coefficients * self.averaging(ratio.dtype)[:, None]
+        times = 1.0 if self.present is None else self.present.astype(ratio.dtype)
+        factor = rule_factor(self.program.update_rule, policy, group.actions, times)
+        weighted: Float[Array, "G M"] = coefficients * factor[:, None]
+        return weighted
 
     def averaging(self, dtype: jnp.dtype) -> Float[Array, " G"]:
         """The weight of each rollout in the loss, 1 / G."""

@@ -84,17 +84,22 @@ class LumpedLane(Lane):
         """What the problem says of the actions of some places."""
         return values[state.lumps.class_of[places]]
 
+    def policy(self, state: State) -> Policy:
+        """The policy that draws the next group."""
+        return softmax(state.logits, self.numbers.temperature, self.remaining(state))
+
     def sample(self, key: PRNGKeyArray, state: State) -> tuple[State, Drawn]:
         """Draw a group; the likeliest actions, if the surrogate moves them, and those drawn get places of their own."""
-        policy = softmax(state.logits, self.numbers.temperature, self.remaining(state))
+        policy = self.policy(state)
         top_logp, candidates = policy.top(self.surrogate.candidates)
         if self.surrogate.candidates:
             lumped = candidates < len(self.place.logits)
             state, policy, candidates = self.single_out(state, policy, candidates, rank(candidates, lumped), lumped)
         assert policy.counts is not None
         assert policy.rows is not None
+        assert policy.chunks is not None
         words = random_words(key, 5, self.program.group_size)
-        drawn = descend(words[:3], policy.weights, policy.counts, policy.rows)
+        drawn = descend(words[:3], policy.weights, policy.counts, policy.rows, policy.chunks)
         lumped = (drawn < len(self.place.logits)) & self.rollout_exists
         ordinals = self.which_member(words[3:], state, drawn, lumped)
         state, policy, actions = self.single_out(state, policy, drawn, ordinals, lumped)

@@ -24,6 +24,7 @@ class Policy(NamedTuple):
         total: sum of the weights of all actions.
         counts: (C,) how many actions each of the first C places stands for, 0 or more; None if all places are actions.
         rows: the sums of the masses of 32 places each, where there are counts.
+        chunks: the sums of 32 rows each, likewise.
     """
 
     scores: Float[Array, " N"]
@@ -31,6 +32,7 @@ class Policy(NamedTuple):
     total: Float[Array, ""]
     counts: Float[Array, " C"] | None = None
     rows: Float[Array, " N/32"] | None = None
+    chunks: Float[Array, " N/1024"] | None = None
 
     @property
     def masses(self) -> Float[Array, " N"]:
@@ -93,14 +95,21 @@ def softmax(
         scores = scaled - jnp.max(scaled)
         weights = jnp.exp(scores)
         return Policy(scores, weights, jnp.sum(weights))
-    scores = jnp.maximum(logits / temperature - jnp.max(logits) / temperature, EMPTY)
+    scores = relative_scores(logits, temperature, jnp.max(logits) / temperature)
     weights = _once(jnp.exp(scores))
     # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
     more = weights[: len(counts)] * (counts - 1)
     more = row_sums(jnp.pad(more, (0, -len(more) % ROW)))
     rows = row_sums(weights)
     rows += jnp.pad(more, (0, len(rows) - len(more)))
-    return Policy(scores, weights, total(rows), counts, rows)
+    return Policy(scores, weights, total(rows), counts, rows, row_sums(rows))
+
+
+def relative_scores(
+    logits: Float[Array, " n"], temperature: Float[Array, ""], reference: Float[Array, ""]
+) -> Float[Array, " n"]:
+    """logits / temperature less a reference; finite where there is no action."""
+    return jnp.maximum(logits / temperature - reference, EMPTY)
 
 
 def _once(values: Array) -> Array:

@@ -22,6 +22,7 @@ from simlab.simulate.lumped import LumpedLane, Shared
 from simlab.simulate.metrics import Row
 from simlab.simulate.policy import EMPTY
 from simlab.simulate.program import Numbers, Program
+from simlab.simulate.sparse import SparseLane, may_be_sparse
 
 FEWEST_PLACES = 2 * CHUNK
 GROWTH = 2
@@ -33,11 +34,17 @@ LARGEST_INT = 2**31 - 1
 
 
 class Shape(NamedTuple):
-    """What a compiled window is for: its program, of padded group size, its places, and whether lanes are batched."""
+    """What a compiled window is for: its program, of padded group size, its places, whether lanes are batched, and
+    whether their steps are sparse.
+    """
 
     program: Program
     places: int
     batched: bool
+    sparse: bool = False
+
+
+Carry = tuple[Int[Array, ""], State]  # the step that comes next, and the lanes
 
 
 class Window(NamedTuple):
@@ -58,7 +65,13 @@ class Fixed(NamedTuple):
 
     def lane(self, shape: Shape, key: PRNGKeyArray, numbers: Numbers) -> LumpedLane:
         """One lane."""
+        if shape.sparse:
+            return self.sparse_lane(shape, key, numbers)
         return LumpedLane(shape.program, self.shared, shape.places, key, numbers)
+
+    def sparse_lane(self, shape: Shape, key: PRNGKeyArray, numbers: Numbers) -> SparseLane:
+        """One lane of sparse steps."""
+        return SparseLane(shape.program, self.shared, shape.places, key, numbers)
 
 
 def padded(group_size: int) -> int:
@@ -80,13 +93,58 @@ def enough_places(classes: int, actions: int) -> int:
 def run_windows(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
 ) -> dict[str, np.ndarray]:
-    """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``."""
+    """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``.
+
+    Those whose steps are sparse run together, and the others: what a lane draws does not depend on those beside it.
+    """
+    sparse = are_sparse(program, problem, lanes)
+    rows: dict[str, np.ndarray] = {}
+    for kind in np.unique(sparse):
+        chosen = np.flatnonzero(sparse == kind)
+        filled = [lanes[int(place)] for place in np.resize(chosen, len(lanes))]
+        for name, values in _run(program, problem, steps, filled, sparse=bool(kind)).items():
+            rows.setdefault(name, np.empty_like(values))[chosen] = values[: len(chosen)]
+    return rows
+
+
+def are_sparse(program: Program, problem: Problem, lanes: Sequence[tuple[int, Numbers]]) -> np.ndarray:
+    """For each lane whether its steps are sparse: whether its coefficients sum to exactly 0 in every group.
+
+    Rewards are binary and rollouts interchangeable: for any number of correct rollouts two orders of them are tried.
+    """
+    if not may_be_sparse(program):
+        return np.zeros(len(lanes), bool)
+    fixed, size = prepared(program, problem, lanes), padded(program.group_size)
+    shape = Shape(dataclasses.replace(program, group_size=size), FEWEST_PLACES, len(lanes) > 1, sparse=True)
+    ranks = np.full((2, size), size, np.int32)
+    ranks[:, : program.group_size] = (
+        np.arange(program.group_size),
+        np.random.default_rng(0).permutation(program.group_size),
+    )
+    return np.atleast_1d(_compiled("decide", _sum_to_zero, shape, fixed, jnp.asarray(ranks)))
+
+
+def _sum_to_zero(shape: Shape, fixed: Fixed, ranks: Int[Array, "2 G"]) -> Bool[Array, "*lanes"]:
+    """Whether coefficients sum to exactly 0 where the c rollouts of the lowest ranks are correct, for all c."""
+
+    def always(key: PRNGKeyArray, numbers: Numbers) -> Bool[Array, ""]:
+        lane = fixed.sparse_lane(shape, key, numbers)
+        numbers_correct = jnp.arange(shape.program.group_size + 1, dtype=jnp.int32)
+        return jnp.all(jax.lax.map(lambda correct: jax.vmap(lane.sum_to_zero)(ranks < correct), numbers_correct))
+
+    decided: Bool[Array, "*lanes"] = _each(shape)(always)(fixed.keys, fixed.numbers)
+    return decided
+
+
+def _run(
+    program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]], *, sparse: bool
+) -> dict[str, np.ndarray]:
     fixed = prepared(program, problem, lanes)
     wide = dataclasses.replace(program, group_size=padded(program.group_size))
     a_step = program.group_size + wide.build_surrogate({}).candidates
     most = min(a_step * int(steps[-1]), problem.actions)
     places = enough_places(len(problem.classes.counts), max(most // START_SHARE, min(a_step, problem.actions)))
-    shape = Shape(wide, places, batched=len(lanes) > 1)
+    shape = Shape(wide, places, batched=len(lanes) > 1, sparse=sparse)
     state, row = _compiled("start", _start, shape, fixed)
     rows = [row]
     for first, last in zip([0, *steps[:-1]], steps, strict=True):
@@ -178,17 +236,29 @@ def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[
         room: Bool[Array, ""] = jnp.minimum(most, fixed.actions) <= shape.places - len(fixed.shared.place.logits)
         return room
 
-    def goes_on(carry: tuple[Int[Array, ""], State]) -> Bool[Array, ""]:
+    def goes_on(carry: Carry) -> Bool[Array, ""]:
         more: Bool[Array, ""] = (carry[0] < window.last) & has_room(carry[1])
         return more
 
-    def step(carry: tuple[Int[Array, ""], State]) -> tuple[Int[Array, ""], State]:
+    def step(carry: Carry) -> Carry:
         index, state = carry
         return index + 1, learn(sample(index, state))
 
+    def refresh(state: State) -> State:
+        def one(key: PRNGKeyArray, numbers: Numbers, state: State) -> State:
+            return fixed.sparse_lane(shape, key, numbers).refreshed(state)
+
+        refreshed: State = _each(shape)(one)(fixed.keys, fixed.numbers, state)
+        return refreshed
+
+    def sparse_steps(carry: Carry) -> Carry:
+        """The steps until the weights of a lane are stale, at least one; no weights are left stale."""
+        index, state = jax.lax.while_loop(lambda carry: goes_on(carry) & ~jnp.any(carry[1].tree.is_stale), step, carry)
+        return index, jax.lax.cond(jnp.any(state.tree.is_stale), refresh, lambda state: state, state)
+
     counted = (window.start > window.first).astype(state.active.dtype)  # 0 where the window begins
     state = state._replace(active=counted * state.active, tail_missed=counted * state.tail_missed)
-    index, state = jax.lax.while_loop(goes_on, step, (window.start, state))
+    index, state = jax.lax.while_loop(goes_on, sparse_steps if shape.sparse else step, (window.start, state))
     return state, index
 
 
@@ -214,7 +284,8 @@ def _grown(state: State, places: int) -> State:
 
     lumps = state.lumps._replace(class_of=wider(state.lumps.class_of))
     moments = jax.tree.map(wider, state.optimizer)
-    return state._replace(logits=wider(state.logits, EMPTY), optimizer=moments, lumps=lumps)
+    tree = None if state.tree is None else state.tree.grown(places)
+    return state._replace(logits=wider(state.logits, EMPTY), optimizer=moments, lumps=lumps, tree=tree)
 
 
 def _joined(rows: list[dict[str, np.ndarray]], batched: bool) -> dict[str, np.ndarray]:
