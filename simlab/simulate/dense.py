@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from simlab.problems import Problem
 from simlab.simulate.compiled import Compiled, kept
+from simlab.simulate.counted import CountedLane, counts_suffice
 from simlab.simulate.lane import Landscape, Lane, State
 from simlab.simulate.metrics import Row, join
 from simlab.simulate.program import Numbers, Program
@@ -20,7 +21,8 @@ from simlab.simulate.program import Numbers, Program
 
 def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key: PRNGKeyArray, numbers: Numbers) -> Row:
     """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``."""
-    lane = Lane(program, place, key, numbers)
+    kind = CountedLane if counts_suffice(program, len(place.logits)) else Lane
+    lane = kind(program, place, key, numbers)
 
     def window(state: State, bounds: Int[Array, " 2"]) -> tuple[State, Row]:
         first, last = bounds[0], bounds[1]

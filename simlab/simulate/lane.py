@@ -182,10 +182,8 @@ class Lane:
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
-        numbers, coefficients = self.numbers, self.coefficients(group, policy, ratio)
-        moved = jnp.concatenate([group.actions, jnp.tile(group.candidates, self.program.group_size)])
-        each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
-        gradient = logit_gradient(each, moved, policy, numbers.temperature)
+        numbers = self.numbers
+        gradient = self.gradient(self.coefficients(group, ratio), group, policy)
         if self.program.uses_entropy_bonus:
             gradient += numbers.entropy_bonus * entropy_gradient(policy, numbers.temperature)
         if self.program.uses_kl:
@@ -193,15 +191,19 @@ class Lane:
         change, moments = self.optimizer.update(-gradient, state.optimizer, state.logits)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
 
-    def coefficients(self, group: Group, policy: Policy, ratio: Float[Array, "1 G 1"]) -> Float[Array, "G M"]:
-        """Of grad log pi: of the action of each rollout first, then of the candidates."""
+    def coefficients(self, group: Group, ratio: Float[Array, "1 G 1"]) -> Float[Array, "G M"]:
+        """What the loss multiplies grad log pi with: of the action of each rollout first, then of the candidates."""
         coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
-        coefficients = coefficients.reshape(self.program.group_size, -1)
-        coefficients = coefficients * self.averaging(ratio.dtype)[:, None]
-        times = 1.0 if self.present is None else self.present.astype(ratio.dtype)
-        factor = rule_factor(self.program.update_rule, policy, group.actions, times)
-        weighted: Float[Array, "G M"] = coefficients * factor[:, None]
-        return weighted
+        averaged: Float[Array, "G M"] = coefficients.reshape(self.program.group_size, -1)
+        return averaged * self.averaging(ratio.dtype)[:, None]
+
+    def gradient(self, coefficients: Float[Array, "G M"], group: Group, policy: Policy) -> Float[Array, " N"]:
+        """The gradient of the logits, from the coefficients of each rollout's action and candidates."""
+        times = 1.0 if self.present is None else self.present.astype(coefficients.dtype)
+        coefficients = coefficients * rule_factor(self.program.update_rule, policy, group.actions, times)[:, None]
+        moved = jnp.concatenate([group.actions, jnp.tile(group.candidates, self.program.group_size)])
+        each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
+        return logit_gradient(each, moved, policy, self.numbers.temperature)
 
     def averaging(self, dtype: jnp.dtype) -> Float[Array, " G"]:
         """The weight of each rollout in the loss, 1 / G."""
@@ -221,10 +223,13 @@ class Lane:
         """The records after a window of ``length`` steps, the last of which started at logits ``before``."""
         steps = length.astype(before.dtype)
         rates = {"active_rate": state.active / steps, "tail_miss_rate": state.tail_missed / steps}
-        drawn = 1.0 if self.present is None else self.present.astype(before.dtype)
-        times = jnp.zeros_like(before).at[state.actions].add(drawn)
         temperature, left = self.numbers.temperature, self.remaining(state)
         old, new = softmax(before, temperature, left), softmax(state.logits, temperature, left)
         change = (state.logits - before) / temperature
-        update = update_metrics(old, new, change, times, self.at_places(self.place.correct, state))
+        update = update_metrics(old, new, change, self.times(state), self.at_places(self.place.correct, state))
         return rates | update | self.policy_metrics(state)
+
+    def times(self, state: State) -> Float[Array, " N"]:
+        """How often the last group holds the action of each place."""
+        drawn = 1.0 if self.present is None else self.present.astype(state.logits.dtype)
+        return jnp.zeros_like(state.logits).at[state.actions].add(drawn)

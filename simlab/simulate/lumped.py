@@ -94,7 +94,8 @@ class LumpedLane(Lane):
         top_logp, candidates = policy.top(self.surrogate.candidates)
         if self.surrogate.candidates:
             lumped = candidates < len(self.place.logits)
-            state, policy, candidates = self.single_out(state, policy, candidates, rank(candidates, lumped), lumped)
+            state, _, candidates = self.single_out(state, policy, candidates, rank(candidates, lumped), lumped)
+            policy = self.policy(state)
         assert policy.counts is not None
         assert policy.rows is not None
         assert policy.chunks is not None

@@ -95,7 +95,7 @@ def softmax(
         scores = scaled - jnp.max(scaled)
         weights = jnp.exp(scores)
         return Policy(scores, weights, jnp.sum(weights))
-    scores = relative_scores(logits, temperature, jnp.max(logits) / temperature)
+    scores = relative_scores(logits, temperature, jnp.max(logits / temperature))
     weights = _once(jnp.exp(scores))
     # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
     more = weights[: len(counts)] * (counts - 1)

@@ -104,7 +104,7 @@ class SparseLane(LumpedLane):
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
         """One gradient step on the group."""
         places = group.actions
-        gradient = self.coefficients(group, policy, ratio)[:, 0] / self.numbers.temperature
+        gradient = self.coefficients(group, ratio)[:, 0] / self.numbers.temperature
         change, moments = self.optimizer.update(-gradient, state.optimizer)
         logits = state.logits.at[places].add(change)
         return state._replace(logits=logits, optimizer=moments, tree=self.renewed(places, logits, state))
@@ -124,5 +124,5 @@ class SparseLane(LumpedLane):
         """Whether the coefficients of a group with these correct rollouts sum to exactly 0."""
         drawn = Drawn(self.initial, jnp.zeros_like(correct, dtype=jnp.int32), *self.initial.top(0))
         group, _ = self.weigh(self.key, drawn, correct, self.estimator.init())
-        coefficients = self.coefficients(group, self.initial, jnp.ones_like(group.advantages))
+        coefficients = self.coefficients(group, jnp.ones_like(group.advantages))
         return exact_sum(coefficients.reshape(-1)) == 0

@@ -18,13 +18,16 @@ def rule_factor(
     ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
     ``theorem``: p_i over its multiplicity, so that each distinct action counts once ``[f-grpo:eq-5]``.
     """
-    if rule == "simulator":
-        return jnp.ones_like(actions, dtype=policy.weights.dtype)
     p = policy.weights[actions] / policy.total
-    if rule == "theorem":
-        counts = jnp.zeros_like(policy.weights).at[actions].add(times)
-        return p / jnp.maximum(counts[actions], 1)
-    return p
+    counts = jnp.zeros_like(policy.weights).at[actions].add(times)
+    return rule_share(rule, p, counts[actions])
+
+
+def rule_share(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> Float[Array, " G"]:
+    """``rule_factor`` of actions with probabilities ``p`` that a group holds ``counts`` times."""
+    if rule == "simulator":
+        return jnp.ones_like(p)
+    return p / jnp.maximum(counts, 1) if rule == "theorem" else p
 
 
 def logit_gradient(
@@ -35,8 +38,15 @@ def logit_gradient(
     The p_j term is what moves actions that were not sampled. It vanishes exactly, in every dtype, for coefficients
     that sum to zero: automatic differentiation would leave rounding noise there, which Adam enlarges.
     """
-    sampled = jnp.zeros_like(policy.weights).at[actions].add(coefficients)
-    return (sampled - policy.p * exact_sum(coefficients)) / temperature
+    sums = jnp.zeros_like(policy.weights).at[actions].add(coefficients)
+    return gradient_from_sums(sums, exact_sum(coefficients), policy, temperature)
+
+
+def gradient_from_sums(
+    sums: Float[Array, " N"], total: Float[Array, ""], policy: Policy, temperature: Float[Array, ""]
+) -> Float[Array, " N"]:
+    """``logit_gradient``, from the sum of the coefficients of each action and that of all."""
+    return (sums - policy.p * total) / temperature
 
 
 def exact_sum(values: Float[Array, " G"]) -> Float[Array, ""]:

@@ -1,0 +1,327 @@
+"""Counts of a group against the multinomial law, and a lane that learns from them against one that draws its group.
+
+Statistics are compared with their own mean under the hypothesis that the sampler is exact, within 5 of their own
+standard deviations; seeds are fixed.
+"""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.random import threefry_2x32
+
+from simlab import Rollouts, estimator
+from simlab.estimators import REGISTRY
+from simlab.problems import anchored, custom
+from simlab.simulate import Numbers, Program, dense, run_lanes
+from simlab.simulate import multinomial as module
+from simlab.simulate.counted import OF_EQUAL_ROLLOUTS, CountedLane, counts_suffice
+from simlab.simulate.lane import Drawn, Landscape, Lane
+from simlab.simulate.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
+from simlab.simulate.policy import softmax
+from simlab.simulate.threefry import threefry
+
+DTYPES = ("float32", "float64")
+MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def groups(keys, weights, group_size):
+    return jax.vmap(lambda key: multinomial(key, weights, jnp.sum(weights), group_size))(keys)
+
+
+def counts_of(weights, group_size, number, dtype="float32", *, seed=0):
+    """(number, N) counts of as many groups, and the probabilities of the weights as the dtype holds them."""
+    with jax.enable_x64(dtype == "float64"):
+        held = jnp.asarray(weights, dtype)
+        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), number)
+        counts = np.asarray(groups(keys, held, group_size)).astype(np.int64)
+    assert np.all(counts >= 0)
+    np.testing.assert_array_equal(counts.sum(axis=1), group_size)
+    exact = np.asarray(held, np.float64)
+    return counts, exact / exact.sum()
+
+
+def assert_mean_and_variance(values, mean, variance, fourth):
+    """Of independent values with these moments about the mean, along the first axis."""
+    n = len(values)
+    assert np.all(np.abs(values.mean(axis=0) - mean) <= 5 * np.sqrt(variance / n))
+    error = np.sqrt((fourth - variance**2 * (n - 3) / (n - 1)) / n)
+    assert np.all(np.abs(values.var(axis=0, ddof=1) - variance) <= 5 * error)
+
+
+def skewed(actions):
+    """Weights over six orders of magnitude, a fifth of them 0."""
+    weights = 10 ** np.random.default_rng(actions).uniform(-3, 3, actions)
+    weights[::5] = 0
+    return weights
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_counts_have_the_moments_of_the_multinomial(dtype):
+    """Means and variances of each count, and of sums with random signs, which hold every covariance."""
+    size = 3000
+    counts, p = counts_of(skewed(301), size, 8000, dtype)
+    assert counts[:, p == 0].sum() == 0
+    expected = size * p
+    assert expected.max() > 20 * LARGEST_MEAN
+    assert np.sum((expected > 0) & (expected < 0.01)) > 20
+    often = expected * len(counts) > 100  # so that means are nearly normal
+    assert often.sum() > 150
+    q = p[often]
+    binomial_variance = size * q * (1 - q)
+    fourth = binomial_variance * (1 + 3 * (size - 2) * q * (1 - q))
+    assert_mean_and_variance(counts[:, often], size * q, binomial_variance, fourth)
+    rare = ~often & (p > 0)
+    total, chance = counts[:, rare].sum(), p[rare].sum()
+    assert abs(total - len(counts) * size * chance) <= 5 * np.sqrt(len(counts) * size * chance)
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], (301, 12))
+    mean, sums = p @ signs, counts @ signs
+    variance = size * (1 - mean**2)
+    assert_mean_and_variance(sums, size * mean, variance, 3 * variance**2)
+
+
+@pytest.mark.parametrize("dtype", MOST)
+def test_every_count_vector_of_a_small_group_has_its_probability(dtype):
+    """Six draws of three actions: a draw again is frequent, and so are groups that lack none or all of their draws."""
+    counts, p = counts_of([0.5, 3.0, 1.5], 6, 60_000, dtype)
+    found = {
+        tuple(vector): number for vector, number in zip(*np.unique(counts, axis=0, return_counts=True), strict=True)
+    }
+    vectors = [vector for vector in itertools.product(range(7), repeat=3) if sum(vector) == 6]
+    assert found.keys() <= set(vectors)
+    for vector in vectors:
+        chance = math.factorial(6) * math.prod(q**k / math.factorial(k) for q, k in zip(p, vector, strict=True))
+        error = math.sqrt(len(counts) * chance * (1 - chance))
+        assert abs(found.get(vector, 0) - len(counts) * chance) <= max(5 * error, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rare_actions_occur_as_often_as_they_should(dtype):
+    """The sums of actions of 1e-9 and of 1e-7 beside a likely one, at the size that the engine is made for."""
+    weights = np.resize([1e-9] * 24 + [1e-7], 42_000)
+    weights[17] = 1.0
+    counts, p = counts_of(weights, 2**17, 64, dtype)
+    for level in (1e-9, 1e-7):
+        mean = counts.shape[0] * 2**17 * p[weights == level].sum()
+        assert abs(counts[:, weights == level].sum() - mean) <= 5 * np.sqrt(mean)
+
+
+@pytest.mark.parametrize(
+    ("actions", "group_size"),
+    [
+        (1, 7),
+        *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in [(1, 1), (2, 1), (2, 2), (1100, 7), (1100, 1000)]),
+    ],
+)
+def test_one_action_with_all_the_weight_has_all_the_counts(actions, group_size):
+    weights = np.zeros(actions)
+    weights[actions // 2] = 0.3
+    counts, p = counts_of(weights, group_size, 20)
+    np.testing.assert_array_equal(counts, np.broadcast_to(group_size * p, counts.shape))
+
+
+@pytest.mark.slow
+def test_the_key_alone_decides():
+    """The same key gives the same counts, however many are drawn beside it; another key gives others."""
+    keys = jax.random.split(jax.random.key(3), 9)
+    weights = jnp.asarray(skewed(200), jnp.float32)
+    many, few = groups(keys, weights, 500), groups(keys[:2], weights, 500)
+    np.testing.assert_array_equal(many[:2], few)
+    assert len({tuple(counts) for counts in many.tolist()}) == 9
+
+
+@pytest.mark.parametrize("weights", [np.ones(700), skewed(700), np.eye(700)[699], np.ones(1)])
+@pytest.mark.parametrize("size", [5, 40_000])
+def test_cells_share_the_means_of_their_actions(weights, size):
+    means = jnp.asarray(0.95 * size * weights / weights.sum(), jnp.float32)
+    slots = math.ceil(size / LARGEST_MEAN)
+    of_cells, owners = cells(means, slots)
+    of_cells, actions = np.asarray(of_cells, np.float64).reshape(-1), len(weights)
+    assert len(owners) == slots
+    assert of_cells.max() <= LARGEST_MEAN
+    assert np.all(of_cells[actions + slots :] == 0)
+    together = np.append(of_cells[:actions], 0)
+    np.add.at(together, np.asarray(owners), of_cells[actions : actions + slots])
+    np.testing.assert_allclose(together, np.append(means, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mean", [1e-30, 1e-6, 0.3, 1.0, LARGEST_MEAN])
+def test_a_uniform_number_becomes_the_count_whose_probability_it_is_in(mean, dtype):
+    """Just below P(count >= k) it is a count of k or more, and just above a smaller one, for each k that can be."""
+    bits, unit = (31, 1e-6) if dtype == "float32" else (63, 1e-14)
+    held = float(np.asarray(mean, dtype))
+    with jax.enable_x64(dtype == "float64"):
+        for k in range(1, last_count(bits) + 1):
+            survival = sum(math.exp(j * math.log(held) - held - math.lgamma(j + 1)) for j in range(k, k + 150))
+            left_out = 2.0**-bits if k > 1 else 0.0
+            if survival > 2 * left_out:
+                around = jnp.asarray([survival * (1 - unit) - left_out, survival * (1 + unit)], dtype)
+                below, above = module._poisson(jnp.full(2, held, dtype), around).tolist()
+                assert below >= k > above
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+def test_the_least_and_the_largest_words_are_counts_too(word, dtype, monkeypatch):
+    monkeypatch.setattr(module, "threefry", lambda key, first, second: (jnp.full_like(first, word),) * 2)
+    with jax.enable_x64(dtype == "float64"):
+        means = jnp.asarray([[0.0, 1e-30], [1.0, LARGEST_MEAN]], dtype)
+        counts = np.asarray(poisson_pairs(jax.random.key(0), jnp.int32(0), means))
+    most = last_count(31 if dtype == "float32" else 63)
+    assert counts[0] & 0xFFFF == 0  # a mean of 0
+    assert counts[1] >> 16 in ((0,) if word else range(20, most + 1))
+
+
+def test_the_words_are_those_of_jax():
+    key = jax.random.key(5, impl="threefry2x32")
+    counter = jnp.arange(2000, dtype=jnp.uint32)
+    expected = threefry_2x32(jax.random.key_data(key), counter)
+    np.testing.assert_array_equal(jnp.concatenate(threefry(key, counter[:1000], counter[1000:])), expected)
+
+
+@pytest.mark.parametrize(("name", "needs"), [(name, entry.build().needs) for name, entry in REGISTRY.items()])
+def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name, needs):
+    if not needs <= OF_EQUAL_ROLLOUTS:
+        return
+    rewards = np.random.default_rng(4).permutation(np.arange(31) < 11).astype(float)[None]
+    chosen = estimator(name)
+    memory = chosen.init()
+    for _ in range(3):
+        advantages, memory = chosen.update(Rollouts(rewards, entropy=np.ones((1, 31, 1))), memory)
+    for outcome in (0.0, 1.0):
+        of_outcome = np.asarray(advantages).reshape(-1)[rewards[0] == outcome]
+        assert np.all(of_outcome == of_outcome[0])
+
+
+# A lane that learns from counts beside one that is fed the actions they count.
+
+LOGITS = np.random.default_rng(0).normal(scale=1.5, size=40).round(2)
+PLACE = custom(LOGITS.tolist(), list(range(0, 40, 3)), list(range(0, 16, 3)), 1.0, -0.5)
+SGD, ADAM = {"learning_rate": 5.0}, {"learning_rate": 0.05, "eps": 1e-5}
+
+
+def lanes(program, numbers, seed=0):
+    """The same lane in both ways; to be called with 64-bit types enabled if the program needs them."""
+    place = Landscape(jnp.asarray(PLACE.logits, program.dtype), jnp.asarray(PLACE.correct), jnp.asarray(PLACE.target))
+    numbers = jax.tree.map(lambda value: jnp.asarray(value, program.dtype), numbers)
+    return [kind(program, place, jax.random.key(seed), numbers) for kind in (CountedLane, Lane)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "optimizer", "options"),
+    [
+        ("f_grpo", "simulator", "adam", {}),
+        ("f_grpo", "simulator_literal", "sgd", {}),
+        ("f_grpo", "theorem", "adam", {}),
+        ("w_reinforce", "simulator", "sgd", {}),
+        ("w_reinforce", "simulator_literal", "adam", {}),
+        ("w_reinforce", "theorem", "sgd", {"uses_kl": True, "uses_entropy_bonus": True}),
+        ("ha_dw", "simulator", "adam", {}),
+        ("running_mean", "theorem", "adam", {}),
+        ("a_grae", "simulator", "sgd", {}),
+        ("grpo", "simulator", "adam", {"surrogate": "cispo"}),
+    ],
+)
+def test_a_step_from_counts_is_the_step_from_their_actions(name, rule, optimizer, options):
+    """To the rounding of float64, over four groups: with both outcomes, and all wrong, all right, one action alone."""
+    rng, size, key = np.random.default_rng(2), 60, jax.random.key(1)
+    some = np.flatnonzero(PLACE.correct), np.flatnonzero(~PLACE.correct)
+    drawn = [rng.integers(0, 40, size), rng.choice(some[1], size), rng.choice(some[0], size), np.full(size, 3)]
+    program = Program(size, name, optimizer=optimizer, update_rule=rule, dtype="float64", **options)
+    numbers = Numbers(
+        {}, {}, ADAM if optimizer == "adam" else SGD, 1.0, 0.0 if name == "ha_dw" else -0.5, 0.8, 0.2, 0.1
+    )
+    with jax.enable_x64(True):
+        counted, listed = lanes(program, numbers)
+        temperature = jnp.asarray(0.8)
+        states = counted.start(), listed.start()
+        for actions in drawn * 2:
+            both = np.bincount(actions, minlength=40), actions
+            policies = [softmax(state.logits, temperature) for state in states]
+            groups = [
+                Drawn(policy, jnp.asarray(held, jnp.int32), *policy.top(0))
+                for policy, held in zip(policies, both, strict=True)
+            ]
+            states = counted.learn(key, states[0], groups[0]), listed.learn(key, states[1], groups[1])
+            np.testing.assert_array_equal(counted.times(states[0]), listed.times(states[1]))
+            found, expected = (jax.tree.leaves(state._replace(actions=None)) for state in states)
+            for left, right in zip(found, expected, strict=True):
+                np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-13)
+        assert np.abs(states[0].logits - PLACE.logits).max() > 0.01
+        assert states[0].active == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["f_grpo", "rloo", "maxrl"])
+def test_an_action_that_never_occurs_stays_where_it_is(name, dtype):
+    """Adam's eps is so small that it moves a logit by about the learning rate whatever the size of the gradient."""
+    problem = custom([*LOGITS, *(LOGITS - 40)], list(range(0, 80, 3)), [0])
+    program = Program(5000, name, dtype=dtype)
+    with jax.enable_x64(dtype == "float64"):
+        place = Landscape(*map(jnp.asarray, (problem.logits.astype(dtype), problem.correct, problem.target)))
+        lane = CountedLane(
+            program, place, jax.random.key(0), Numbers({}, {}, {"eps": 1e-20}, *map(jnp.asarray, (1.0, 0.0, 1.0)))
+        )
+        last = jax.jit(lambda: jax.lax.fori_loop(0, 100, lane.step, lane.start()))()
+    moved = np.asarray(last.logits != place.logits)
+    assert moved[:40].sum() > 30
+    assert not moved[40:].any()
+
+
+RECORDED = (1, 3, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rule"), [("f_grpo", "simulator"), ("w_reinforce", "theorem")])
+def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, rule, monkeypatch):
+    """Every record, over 400 seeds of each way, within 4.5 standard errors of the difference."""
+    program = Program(32, name, optimizer="sgd", update_rule=rule, pass_at_k=(4,), top_n=2)
+    numbers = jax.tree.map(jnp.float32, Numbers({}, {}, {"learning_rate": 2.0}, 1.0, -0.5))
+    place = Landscape(jnp.asarray(PLACE.logits, jnp.float32), jnp.asarray(PLACE.correct), jnp.asarray(PLACE.target))
+    steps, means, errors = jnp.asarray(RECORDED), [], []
+    for seed, counted in enumerate((True, False)):
+        monkeypatch.setattr(dense, "counts_suffice", lambda program, actions, counted=counted: counted)
+        keys = jax.random.split(jax.random.key(seed), 400)
+        rows = jax.jit(jax.vmap(lambda key: dense.trajectory(program, place, steps, key, numbers)))(keys)
+        values = {record: np.asarray(row, np.float64)[:, 1:].reshape(400, -1) for record, row in rows.items()}
+        means.append({record: row.mean(axis=0) for record, row in values.items()})
+        errors.append({record: row.var(axis=0, ddof=1) / 400 for record, row in values.items()})
+    for record in means[0]:
+        gap, error = means[0][record] - means[1][record], np.sqrt(errors[0][record] + errors[1][record])
+        assert np.all(np.abs(gap) <= 4.5 * error + 1e-6), record
+    assert np.all(np.sqrt(errors[0]["q_pos"]) < 0.02)
+
+
+def test_counts_are_drawn_for_large_groups_of_equal_rollouts():
+    large = {"group_size": 8192}
+    assert counts_suffice(Program(**large), 10_000)
+    assert counts_suffice(Program(**large, estimator="a_grae", update_rule="theorem", uses_kl=True), 10_000)
+    assert not counts_suffice(Program(**large), 100_000)
+    assert not counts_suffice(Program(64), 10)
+    assert not counts_suffice(Program(**large, gradient_steps=2), 10_000)
+    assert not counts_suffice(Program(**large, estimator="cw_grpo"), 10_000)
+    assert not counts_suffice(Program(**large, surrogate="casp"), 10_000)
+    assert not counts_suffice(Program(**large, surrogate="clip_cov"), 10_000)
+
+
+@pytest.mark.slow
+def test_the_engine_runs_them_alone_and_together():
+    """Through the engine's own ways in: a lane beside others, and one of 20,000 actions alone."""
+    for actions in (3000, 20_000):
+        problem = anchored(actions, actions // 10)
+        program, steps = Program(16384, "f_grpo"), np.array([2, 6])
+        assert counts_suffice(program, actions)
+        rows = run_lanes(program, problem, steps, [(seed, Numbers({}, {}, {})) for seed in range(2)])
+        assert np.all(np.diff(rows["q_pos"], axis=1) > 0)
+        assert np.all(rows["active_rate"][:, 1:] == 1)
+        assert np.all(rows["distinct_correct"][:, 1:] > 0)
+        assert not np.array_equal(rows["d_q_pos"][0, 1:], rows["d_q_pos"][1, 1:])
