@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 FIGURES = Path(__file__).parent.parent / "figures"
-NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings"]
+NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_regime_map"]
 
 
 def script(name: str):
