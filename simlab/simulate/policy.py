@@ -95,7 +95,7 @@ def softmax(
         scores = scaled - jnp.max(scaled)
         weights = jnp.exp(scores)
         return Policy(scores, weights, jnp.sum(weights))
-    scores = relative_scores(logits, temperature, jnp.max(logits / temperature))
+    scores = relative_scores(logits, temperature, jnp.max(logits))
     weights = _once(jnp.exp(scores))
     # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
     more = weights[: len(counts)] * (counts - 1)
@@ -108,8 +108,8 @@ def softmax(
 def relative_scores(
     logits: Float[Array, " n"], temperature: Float[Array, ""], reference: Float[Array, ""]
 ) -> Float[Array, " n"]:
-    """logits / temperature less a reference; finite where there is no action."""
-    return jnp.maximum(logits / temperature - reference, EMPTY)
+    """(logits - reference) / temperature, exactly 0 at the reference; finite where there is no action."""
+    return jnp.maximum((logits - reference) / temperature, EMPTY)
 
 
 def _once(values: Array) -> Array:

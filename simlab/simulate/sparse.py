@@ -31,10 +31,10 @@ class Tree(NamedTuple):
     """The weights of S places, as ``Policy`` has them, but relative to the highest score of an earlier step.
 
     Attributes:
-        weights: (S,) exp(logits / temperature - reference).
+        weights: (S,) exp((logits - reference) / temperature).
         rows: the sums of the masses of 32 places each.
         chunks: the sums of 32 rows each.
-        reference: the highest logit / temperature of the policy when all weights were last computed.
+        reference: the highest logit when all weights were last computed.
         is_stale: whether the policy has moved so far since that all weights are to be computed again.
     """
 
@@ -77,7 +77,7 @@ class SparseLane(LumpedLane):
 
     def planted(self, state: State) -> State:
         """The state with all weights computed from its logits, in O(S)."""
-        reference = jnp.max(state.logits / self.numbers.temperature)
+        reference = jnp.max(state.logits)
         weights = jnp.exp(self._scores(state.logits, reference))
         of_classes = jnp.arange(0, len(self.place.logits), ROW, dtype=jnp.int32) // ROW
         rows = total(weights.reshape(-1, ROW).T).at[of_classes].set(self._rows(of_classes, weights, state))
