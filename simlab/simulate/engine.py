@@ -13,8 +13,8 @@ from simlab.problems.classes import LARGEST_ARRAY
 from simlab.simulate.program import Program
 
 # Nanoseconds of a core, fitted to results/engines.json by benchmarks/engines.py.
-DENSE_STEP, DENSE_ACTION, DENSE_ROLLOUT = 4_000.0, 2.6, 22.0
-LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 10_000.0, 2.4, 250.0
+DENSE_STEP, DENSE_ACTION, DENSE_ROLLOUT = 4_000.0, 3.0, 30.0
+LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0
 
 
 class StepCosts(NamedTuple):

@@ -151,8 +151,8 @@ def _run(
         shape, state = _steps(shape, fixed, state, Window(first, first, last - 1))
         before = state
         shape, state = _steps(shape, fixed, state, Window(first, last - 1, last))
-        length = jnp.asarray(last - first, jnp.int32)
-        rows.append(_compiled("record", _record, shape, fixed, _grown(before, shape.places), state, length))
+        before = _grown(before, shape.places)
+        rows.append(_compiled("record", _record, shape, fixed, before, state, np.int32(last - first)))
     return _joined([jax.tree.map(np.asarray, row) for row in rows], shape.batched)
 
 
@@ -160,7 +160,7 @@ def _steps(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[Sh
     """Take the steps of a window, in as many places as they need."""
     index = window.start
     while index < window.last:
-        window = Window(*(jnp.asarray(value, jnp.int32) for value in (window.first, index, window.last)))
+        window = Window(*(np.int32(value) for value in (window.first, index, window.last)))
         state, reached = _compiled("advance", _advance, shape, fixed, state, window)
         index = int(reached)
         if index < window.last:
