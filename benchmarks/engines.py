@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import jax
+
 from benchmarks import peer_torch
 from benchmarks.dense_engine import CORES, TIMED_GAMMA
 from benchmarks.machine import RESULTS, describe, in_words, table
@@ -129,6 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="200 steps, three group sizes, no sweeps; write nothing")
     options = parser.parse_args()
+    jax.config.update("jax_enable_compilation_cache", False)  # first runs are to compile
     machine, torch = describe("jax", "jaxlib", "torch", "numpy"), Processes(1)
     steps, sizes = (200, [2, 32, 512]) if options.quick else (1000, SIZES)
     many = (10**5, 10**9) if options.quick else (10**5, 10**7, 10**9, 10**12, 10**15)

