@@ -62,10 +62,11 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert lines[0].split() == [
         "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
     ]  # fmt: skip
-    assert lines[-4] == "mean over 12 seeds at step 20; (standard error of the last digits)"
+    assert lines[-5] == "mean over 12 seeds at step 20; (standard error of the last digits)"
+    assert lines[-4].startswith("engine dense for G = 2, 4: ")
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    rows = [line.split() for line in lines[1:-4]]
+    rows = [line.split() for line in lines[1:-5]]
     assert [row[:3] for row in rows] == [
         [estimator, size, gamma] for estimator in ("f_grpo", "dr_grpo") for size in "24" for gamma in "01"
     ]

@@ -144,9 +144,10 @@ def _run(
     a_step = program.group_size + wide.build_surrogate({}).candidates
     most = min(a_step * int(steps[-1]), problem.actions)
     places = enough_places(len(problem.classes.counts), max(most // START_SHARE, min(a_step, problem.actions)))
-    shape = Shape(wide, places, batched=len(lanes) > 1, sparse=sparse)
+    shape = Shape(wide, enough_places(len(problem.classes.counts), 0), batched=len(lanes) > 1, sparse=sparse)
+    # One program starts runs of any length; free places at the end change nothing.
     state, row = _compiled("start", _start, shape, fixed)
-    rows = [row]
+    shape, state, rows = shape._replace(places=places), _grown(state, places), [row]
     for first, last in zip([0, *steps[:-1]], steps, strict=True):
         shape, state = _steps(shape, fixed, state, Window(first, first, last - 1))
         before = state
