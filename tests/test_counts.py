@@ -219,15 +219,20 @@ def lanes(program, numbers, seed=0):
     ("name", "rule", "optimizer", "options"),
     [
         ("f_grpo", "simulator", "adam", {}),
-        ("f_grpo", "simulator_literal", "sgd", {}),
-        ("f_grpo", "theorem", "adam", {}),
-        ("w_reinforce", "simulator", "sgd", {}),
         ("w_reinforce", "simulator_literal", "adam", {}),
         ("w_reinforce", "theorem", "sgd", {"uses_kl": True, "uses_entropy_bonus": True}),
         ("ha_dw", "simulator", "adam", {}),
-        ("running_mean", "theorem", "adam", {}),
-        ("a_grae", "simulator", "sgd", {}),
-        ("grpo", "simulator", "adam", {"surrogate": "cispo"}),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("f_grpo", "simulator_literal", "sgd", {}),
+                ("f_grpo", "theorem", "adam", {}),
+                ("w_reinforce", "simulator", "sgd", {}),
+                ("running_mean", "theorem", "adam", {}),
+                ("a_grae", "simulator", "sgd", {}),
+                ("grpo", "simulator", "adam", {"surrogate": "cispo"}),
+            ]
+        ),
     ],
 )
 def test_a_step_from_counts_is_the_step_from_their_actions(name, rule, optimizer, options):

@@ -67,20 +67,14 @@ simulate(anchored(50, 5), Program(4, "grpo", engine="dense"), steps=2, seeds=1)
 """
 
 
-def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path):
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given):
     """In the user's cache folder, or in JAX's own if that is given."""
-    own, given = tmp_path / "own", tmp_path / "given"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")} | {
-        "JAX_PLATFORMS": "cpu"
-    }
-
-    def run(**variables):
-        subprocess.run(
-            [sys.executable, "-c", SMALL_RUN], env=clean | {"XDG_CACHE_HOME": str(own)} | variables, check=True
-        )
-
-    run(JAX_COMPILATION_CACHE_DIR=str(given), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0")
-    assert list(given.glob("*-cache"))
-    assert not list(own.glob("simlab/*/*-cache"))
-    run()
-    assert list(own.glob("simlab/*/jit_batch-*-cache"))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "own"), "JAX_PLATFORMS": "cpu"}
+    if given:
+        variables |= {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "given")}
+        variables |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    subprocess.run([sys.executable, "-c", SMALL_RUN], env=clean | variables, check=True)
+    assert bool(list(tmp_path.glob("own/simlab/*/jit_batch-*-cache"))) != given
+    assert bool(list(tmp_path.glob("given/*-cache"))) == given

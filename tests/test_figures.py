@@ -17,7 +17,7 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES[:2], pytest.param(NAMES[2], marks=pytest.mark.slow)])
 def test_two_runs_give_identical_bytes(name, tmp_path, monkeypatch):
     module = script(name)
     images = []

@@ -149,7 +149,7 @@ def some_by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-IN_SHORT = {"zero-sum, adam", "groups of four", "not zero-sum", "several gradient steps"}
+IN_SHORT = {"zero-sum, adam", "not zero-sum", "several gradient steps"}
 
 
 @pytest.mark.parametrize("name", some_by_hand(CASES, IN_SHORT))
@@ -220,7 +220,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", some_by_hand(RUNS, {"dr_grpo", "psr"}))
+@pytest.mark.parametrize("name", some_by_hand(RUNS, {"psr"}))
 def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
     """Means over 24 seeds of each engine differ by at most 4.5 standard errors in every record (about 150 a case)."""
     program, seeds = RUNS[name], 24
