@@ -134,7 +134,8 @@ def report(engines: list[dict]) -> str:
     ours = RUNS_A_SIZE * sum(row[row["chosen"]] for row in engines)
     torch = RUNS_A_SIZE * sum(row["torch"] for row in engines)
     total = f"The grid's seed-steps: {ours:.0f} s on the chosen engines, {torch:.0f} s in PyTorch, {torch / ours:.1f}"
-    return f"{table(header, rows)}\n\nThe choice is right in {right} of the {measured} cells with both engines. {total} times as long."
+    choice = f"The choice is right in {right} of the {measured} cells with both engines."
+    return f"{table(header, rows)}\n\n{choice} {total} times as long."
 
 
 def main() -> None:
