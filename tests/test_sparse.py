@@ -152,7 +152,8 @@ def rate(learning_rate):
     return Numbers({}, {}, {"learning_rate": learning_rate})
 
 
-@pytest.mark.parametrize("learning_rate", [pytest.param(5.0, marks=pytest.mark.slow), 1000.0])
+@pytest.mark.slow
+@pytest.mark.parametrize("learning_rate", [5.0, 1000.0])
 def test_records_agree_in_the_mean(learning_rate, references):
     rows = agree(MOVING, SMALL, rate(learning_rate), [2, 30, 60], seeds=200)
     assert rows["q_pos"][:, 3].mean() > rows["q_pos"][:, 0].mean() + 0.1
