@@ -94,10 +94,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=LIST",
         help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
-        "gradient_steps, update_rule (simulator, simulator_literal, theorem)",
+        "gradient_steps, update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all)",
     )
     setting = parser.add_argument_group("setting")
-    setting.add_argument("--problem", metavar="NAME", help="anchored (F-GRPO App. J) or custom (logits=, correct=)")
+    setting.add_argument(
+        "--problem", metavar="NAME", help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank"
+    )
     setting.add_argument(
         "--surrogate",
         metavar="NAME",

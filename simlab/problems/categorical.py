@@ -5,18 +5,16 @@ and the simulator alike.
 """
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Shaped
 
-from simlab.errors import InputError, build, check_range
+from simlab.errors import InputError, check_range
 from simlab.problems.classes import LARGEST_COUNT, Classes, check_policy, check_rewards, grouped, hashed
+from simlab.problems.reading import numbers
 from simlab.rollouts import Array
 
 Total = Callable[[Array], Array]  # a sum over all actions
@@ -56,6 +54,11 @@ class Categorical:
         """N."""
         return len(self.logits)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N,), the shape of the logits."""
+        return (self.actions,)
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of everything that the problem is."""
@@ -73,9 +76,6 @@ class Categorical:
             self.reward_correct,
             self.reward_incorrect,
         )
-
-
-Problem = Categorical | Classes
 
 
 def anchored(
@@ -132,35 +132,15 @@ def custom(
     Raises:
         InputError: for an index outside the action set, an unreadable file, and what ``Categorical`` refuses.
     """
-    values = _numbers("logits", logits)
+    values = numbers("logits", logits)
     if values.size == 0:
         raise InputError("logits are empty; at least one action is needed")
-    is_correct = _members("correct", _numbers("correct", correct), values.size)
-    chosen = _numbers("target", target)
+    is_correct = _members("correct", numbers("correct", correct), values.size)
+    chosen = numbers("target", target)
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
     is_target = _members("target", chosen, values.size)
     return Categorical(values, is_correct, is_target, reward_correct, reward_incorrect)
-
-
-def _numbers(name: str, source: Any) -> np.ndarray:
-    values = _read_numbers(name, source) if isinstance(source, str) else np.atleast_1d(np.asarray(source))
-    if values.ndim != 1 or values.dtype.kind not in "iuf":
-        raise InputError(f"{name}: {values.dtype} of shape {values.shape}; allowed: one list of numbers")
-    return values.astype(float)
-
-
-def _read_numbers(name: str, source: str) -> np.ndarray:
-    path = Path(source)
-    try:
-        if path.suffix == ".npy":
-            with path.open("rb") as file:
-                return np.lib.format.read_array(file, allow_pickle=False)
-        with warnings.catch_warnings(action="ignore"):  # of an empty file, which the caller refuses
-            return np.loadtxt(path, ndmin=1)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{name} = {source!r} is neither a list of numbers nor a file of them ({reason})") from None
 
 
 def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
@@ -171,19 +151,6 @@ def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
     inside = np.zeros(actions, dtype=bool)
     inside[indices.astype(np.int64)] = True
     return inside
-
-
-PROBLEMS: dict[str, Callable[..., Problem]] = {"anchored": anchored, "custom": custom}
-
-
-def problem(name: str, **parameters: Any) -> Problem:
-    """Build a problem by name.
-
-    Raises:
-        InputError: for an unknown name or parameter, and what the constructor refuses.
-    """
-    built: Problem = build("problem", name, PROBLEMS, parameters)
-    return built
 
 
 def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"], total: Total | None = None) -> Shaped[Array, ""]:
@@ -222,7 +189,7 @@ def share_kept(
     return add(xp.where(correct & (p >= initial), each, zero)) / add(xp.where(correct, each, zero))
 
 
-def pass_at_k(correct_probability: Shaped[Array, ""], k: int) -> Shaped[Array, ""]:
+def pass_at_k(correct_probability: Shaped[Array, "*M"], k: int) -> Shaped[Array, "*M"]:
     """1 - (1 - Q_pos)^k, exact for i.i.d. samples, with all its digits where Q_pos is small."""
     xp = array_namespace(correct_probability)
     certain = correct_probability >= 1  # rounding can lift a sum of probabilities above 1

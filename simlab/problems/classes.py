@@ -57,6 +57,11 @@ class Classes:
         return sum(int(count) for count in self.counts)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """(N,), the shape of the logits, which need not be listed."""
+        return (self.actions,)
+
+    @property
     def classes(self) -> "Classes":
         """Itself."""
         return self

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from simlab.problems import Problem
+from simlab.simulate.bank_lane import BankLane
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.counted import CountedLane, counts_suffice
 from simlab.simulate.lane import Landscape, Lane, State
@@ -19,14 +20,20 @@ from simlab.simulate.metrics import Row, join
 from simlab.simulate.program import Numbers, Program
 
 
+def lane_kind(program: Program, place: Landscape) -> type[Lane]:
+    """What kind of lane runs the program there."""
+    if place.logits.ndim == 2:
+        return BankLane
+    return CountedLane if counts_suffice(program, len(place.logits)) else Lane
+
+
 def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key: PRNGKeyArray, numbers: Numbers) -> Row:
     """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``."""
-    kind = CountedLane if counts_suffice(program, len(place.logits)) else Lane
-    lane = kind(program, place, key, numbers)
+    lane = lane_kind(program, place)(program, place, key, numbers)
 
     def window(state: State, bounds: Int[Array, " 2"]) -> tuple[State, Row]:
         first, last = bounds[0], bounds[1]
-        state = state._replace(active=jnp.zeros_like(state.active), tail_missed=jnp.zeros_like(state.active))
+        state = lane.counted_anew(state)
         # Two loops over one body, so that recording does not change the arithmetic of a step.
         state = jax.lax.fori_loop(first, last - 1, lane.step, state)
         before = state.logits
@@ -40,7 +47,7 @@ def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key:
 
 def compiled(program: Program, problem: Problem, records: int, numbers: Numbers, together: int) -> Compiled:
     """The program of ``together`` lanes of a problem's shape, and what it takes."""
-    key = (program, problem.actions, records, jax.tree.structure(numbers), together)
+    key = (program, problem.shape, records, jax.tree.structure(numbers), together)
 
     def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> Row:
         def run(key: Array, numbers: Numbers) -> Row:

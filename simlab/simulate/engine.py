@@ -8,7 +8,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from simlab.problems import Problem
+from simlab.problems import Problem, PromptBank
 from simlab.problems.classes import LARGEST_ARRAY
 from simlab.simulate.program import Program
 
@@ -27,10 +27,18 @@ class StepCosts(NamedTuple):
 def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     """What the model gives for a run of so many steps; infinite for an engine that cannot run it."""
     actions, group_size = problem.actions, program.group_size
+    if isinstance(problem, PromptBank):
+        return StepCosts(_bank_step(program, problem) / 1000, math.inf)
     dense = DENSE_STEP + DENSE_ACTION * actions + DENSE_ROLLOUT * group_size
     places = len(problem.classes.counts) + touched(actions, group_size, steps)
     lumped = LUMPED_STEP + LUMPED_PLACE * places + LUMPED_ROLLOUT * group_size
     return StepCosts(dense / 1000 if actions <= LARGEST_ARRAY else math.inf, lumped / 1000)
+
+
+def _bank_step(program: Program, bank: PromptBank) -> float:
+    """Nanoseconds of a step that passes over all logits and draws a group for each prompt of its batch."""
+    rollouts = (program.prompts_per_step or bank.prompts) * program.group_size
+    return DENSE_STEP + DENSE_ACTION * math.prod(bank.shape) + DENSE_ROLLOUT * rollouts
 
 
 def touched(actions: int, group_size: int, steps: int) -> float:

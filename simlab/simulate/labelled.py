@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from simlab.problems import Problem
+from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BIN_CENTRES, BINNED
 from simlab.simulate.lanes import run_lanes
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.simulate.program import Numbers, Program
@@ -27,7 +28,8 @@ def simulate(
     own rewards are used unless ``numbers`` says others. For grids, parts on disk and resuming, see ``simlab.sweep``.
 
     Returns:
-        A dataset with dimensions ``seed`` and ``step``; variables as in ``metrics.DESCRIPTIONS``.
+        A dataset with dimensions ``seed`` and ``step``; variables as in ``metrics.DESCRIPTIONS``, of a bank
+        ``bank_metrics.BANK_DESCRIPTIONS``.
 
     Raises:
         InputError: if the program cannot run on the problem.
@@ -56,9 +58,16 @@ def labelled(
     pass_at_k: tuple[int, ...],
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Records (leading..., step[, k or rank]) as a dataset; ``leading`` maps the leading dimensions to their labels."""
+    """Records (leading..., step[, k, rank or bin]) as a dataset.
+
+    ``leading`` maps the leading dimensions to their labels. ``k`` labels pass@k, ``rank`` the top log-probabilities,
+    ``bin`` what a bank records by solve rate, the label being the middle of the bin.
+    """
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
-    trailing = {}
+    trailing, descriptions = {}, DESCRIPTIONS
+    if any(name in rows for name in BINNED):
+        coordinates["bin"], descriptions = BIN_CENTRES, BANK_DESCRIPTIONS
+        trailing = {name: ("bin",) for name in BINNED}
     if "pass_at_k" in rows:
         coordinates["k"] = list(pass_at_k)
         trailing["pass_at_k"] = ("k",)
@@ -66,7 +75,7 @@ def labelled(
         coordinates["rank"] = np.arange(1, rows["top_logp"].shape[-1] + 1)
         trailing["top_logp"] = ("rank",)
     variables = {
-        name: ((*leading, "step", *trailing.get(name, ())), values, {"long_name": DESCRIPTIONS[name]})
+        name: ((*leading, "step", *trailing.get(name, ())), values, {"long_name": descriptions[name]})
         for name, values in sorted(rows.items())
     }
     return xr.Dataset(variables, coordinates, dict(attributes or {}))

@@ -1,14 +1,15 @@
 """One lane: one seed with one set of numbers; how it starts, steps, and what it records of its policy.
 
 Engines differ in what a place of the policy stands for. Here it is one action, as in the dense engine; the lumped one
-overrides what it means to sample, and how a place finds what the problem says of its action.
+overrides what it means to sample, and how a place finds what the problem says of its action. A bank of prompts is many
+policies of this kind: ``simlab.simulate.bank_lane``.
 """
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.rollouts import Rollouts
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
@@ -23,46 +24,53 @@ NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 
 
 class Landscape(NamedTuple):
-    """The arrays of a problem on the device: initial logits, correct and target actions, each (N,), or of classes."""
+    """The arrays of a problem on the device: initial logits, correct and target actions.
 
-    logits: Float[Array, " N"]
-    correct: Bool[Array, " N"]
-    target: Bool[Array, " N"]
+    Each is (N,), or of classes, or (M, A) of a bank of prompts.
+    """
+
+    logits: Float[Array, "*M N"]
+    correct: Bool[Array, "*M N"]
+    target: Bool[Array, "*M N"]
 
 
 class State(NamedTuple):
     """What a lane carries from step to step; the last group and two counters serve the records.
 
     ``lumps`` is what the lumped engine knows of the places, None in the dense engine; ``tree`` is what its sparse steps
-    keep of the policy.
+    keep of the policy; ``bank`` is what a lane of many prompts knows of its last batch.
     """
 
-    logits: Float[Array, " N"]
+    logits: Float[Array, "*M N"]
     optimizer: Any
     estimator: Any
-    actions: Int[Array, " G"]
+    actions: Int[Array, "*P G"]
     active: Float[Array, ""]
     tail_missed: Float[Array, ""]
     lumps: Any = None
     tree: Any = None
+    bank: Any = None
 
 
 class Drawn(NamedTuple):
     """The policy that drew a group, the places drawn, and the likeliest actions: log-probabilities and places."""
 
     policy: Policy
-    actions: Int[Array, " G"]
-    top_logp: Float[Array, " C"]
-    candidates: Int[Array, " C"]
+    actions: Int[Array, "*P G"]
+    top_logp: Float[Array, "*P C"]
+    candidates: Int[Array, "*P C"]
 
 
 class Group(NamedTuple):
-    """One sampled group, P = 1 and T = 1, the likeliest actions when it was sampled, and its advantages."""
+    """One sampled group, P = 1 and T = 1, the likeliest actions when it was sampled, and its advantages.
 
-    actions: Int[Array, " G"]
-    candidates: Int[Array, " C"]
+    Of a bank it is a batch of groups, with an axis of prompts.
+    """
+
+    actions: Int[Array, "*P G"]
+    candidates: Int[Array, "*P C"]
     rollouts: Rollouts
-    advantages: Float[Array, "1 G 1"]
+    advantages: Float[Array, "P G 1"]
 
 
 class Lane:
@@ -92,7 +100,7 @@ class Lane:
 
     def start(self) -> State:
         """The state before the first step."""
-        zero = jnp.zeros_like(self.initial.total)
+        zero = jnp.zeros((), self.place.logits.dtype)
         return State(
             logits=self.place.logits,
             optimizer=self.optimizer.init(self.place.logits),
@@ -102,11 +110,16 @@ class Lane:
             tail_missed=zero,
         )
 
+    def counted_anew(self, state: State) -> State:
+        """The state with nothing counted yet, as after a record."""
+        zero = jnp.zeros_like(state.active)
+        return state._replace(active=zero, tail_missed=zero)
+
     def remaining(self, state: State) -> Float[Array, " C"] | None:
         """How many actions each of the first places stands for, if they stand for classes."""
         return None
 
-    def moved(self, logits: Float[Array, " N"], change: Float[Array, " N"]) -> Float[Array, " N"]:
+    def moved(self, logits: Float[Array, "*M N"], change: Float[Array, "*M N"]) -> Float[Array, "*M N"]:
         """The logits after an update."""
         return logits + change
 
@@ -118,18 +131,25 @@ class Lane:
         """What the problem says of the actions of some places."""
         return values[places]
 
+    def policy(self, state: State) -> Policy:
+        """The policy that draws the next group."""
+        return softmax(state.logits, self.numbers.temperature, self.remaining(state))
+
     def sample(self, key: PRNGKeyArray, state: State) -> tuple[State, Drawn]:
         """Draw a group, and give every action of it a place of its own."""
-        policy = softmax(state.logits, self.numbers.temperature)
+        return state, self.drawn(key, self.policy(state))
+
+    def drawn(self, key: PRNGKeyArray, policy: Policy) -> Drawn:
+        """A group of a policy."""
         actions = draw(key, policy.weights, self.program.group_size)
-        return state, Drawn(policy, actions, *policy.top(self.surrogate.candidates))
+        return Drawn(policy, actions, *policy.top(self.surrogate.candidates))
 
     def step(self, index: Int[Array, ""], state: State) -> State:
         """Sample a group, weigh it, and take the gradient steps it pays for."""
         key = jax.random.fold_in(self.key, index)
         return self.learn(key, *self.sample(key, state))
 
-    def learn(self, key: PRNGKeyArray, state: State, drawn: Drawn) -> State:
+    def learn(self, key: Key[Array, "*P"], state: State, drawn: Drawn) -> State:
         """Weigh a group and take the gradient steps it pays for."""
         correct = self.at(self.place.correct, drawn.actions, state)
         group, memory = self.weigh(key, drawn, correct, state.estimator)
@@ -140,20 +160,28 @@ class Lane:
             )
         target = self.at(self.place.target, drawn.actions, state)
         absent = jnp.zeros_like(correct) if self.present is None else ~self.present
-        active = jnp.any(correct & ~absent) & ~jnp.all(correct | absent)
-        missed = active & ~jnp.any(target & ~absent)
+        active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
+        missed = active & ~jnp.any(target & ~absent, axis=-1)
         return moved._replace(
             estimator=memory,
             actions=drawn.actions,
-            active=state.active + active,
-            tail_missed=state.tail_missed + missed,
+            active=state.active + jnp.mean(active, dtype=state.active.dtype),
+            tail_missed=state.tail_missed + jnp.mean(missed, dtype=state.active.dtype),
+            bank=self.batch_record(state, drawn, correct, group),
         )
 
-    def weigh(self, key: PRNGKeyArray, drawn: Drawn, correct: Bool[Array, " G"], memory: Any) -> tuple[Group, Any]:
+    def batch_record(self, state: State, drawn: Drawn, correct: Bool[Array, "*P G"], group: Group) -> Any:
+        """What a lane of many prompts keeps of a batch: nothing."""
+        return None
+
+    def weigh(
+        self, key: Key[Array, "*P"], drawn: Drawn, correct: Bool[Array, "*P G"], memory: Any
+    ) -> tuple[Group, Any]:
         """The group with its advantages, and what the estimator remembers."""
         rollouts = self.rollouts(drawn, correct, key)
         advantages, memory = self.estimator.update(rollouts, memory)
-        return Group(drawn.actions, drawn.candidates, rollouts, advantages.reshape(1, -1, 1)), memory
+        by_token = advantages.reshape(*rollouts.rewards.shape, 1)
+        return Group(drawn.actions, drawn.candidates, rollouts, by_token), memory
 
     def rollouts(self, drawn: Drawn, correct: Bool[Array, " G"], key: PRNGKeyArray) -> Rollouts:
         """The record of one group, with what the estimator, the surrogate or a later gradient step reads."""
@@ -174,20 +202,34 @@ class Lane:
 
     def ascend_again(self, group: Group, state: State) -> State:
         """A further gradient step on a group that an older policy sampled."""
-        policy = softmax(state.logits, self.numbers.temperature, self.remaining(state))
-        old_logp = group.rollouts.old_logp
+        policy, old_logp = self.policy(state), group.rollouts.old_logp
         assert old_logp is not None
-        ratio = jnp.exp(policy.logp_of(group.actions).reshape(old_logp.shape) - old_logp)
+        ratio = jnp.exp(self.logp_of(policy, group.actions).reshape(old_logp.shape) - old_logp)
         return self.ascend(group, state, policy, ratio)
+
+    def logp_of(self, policy: Policy, actions: Int[Array, "*P G"]) -> Float[Array, "*P G"]:
+        """The log-probabilities of the actions of a group."""
+        return policy.logp_of(actions)
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
+        initial_logp = self.at_places(self.initial.logp, state)
+        return self.move(self.direction(self.coefficients(group, ratio), group, policy, initial_logp), state)
+
+    def direction(
+        self, coefficients: Float[Array, "G M"], group: Group, policy: Policy, initial_logp: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """The gradient of the objective of one prompt."""
         numbers = self.numbers
-        gradient = self.gradient(self.coefficients(group, ratio), group, policy)
+        gradient = self.gradient(coefficients, group, policy)
         if self.program.uses_entropy_bonus:
             gradient += numbers.entropy_bonus * entropy_gradient(policy, numbers.temperature)
         if self.program.uses_kl:
-            gradient -= numbers.kl * kl_gradient(policy, self.at_places(self.initial.logp, state), numbers.temperature)
+            gradient -= numbers.kl * kl_gradient(policy, initial_logp, numbers.temperature)
+        return gradient
+
+    def move(self, gradient: Float[Array, "*M N"], state: State) -> State:
+        """The state after the optimiser has taken its step."""
         change, moments = self.optimizer.update(-gradient, state.optimizer, state.logits)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
 

@@ -5,6 +5,7 @@ keeps a CPU core busy by itself.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import jax
@@ -25,6 +26,7 @@ def check(program: Program, problem: Problem) -> None:
     rewards = np.array([[problem.reward_correct, problem.reward_incorrect]])
     check_domain(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
+    check_range("prompts_per_step", program.prompts_per_step, 0, math.prod(problem.shape[:-1]))
     check_range("candidates", program.build_surrogate({}).candidates, 0, problem.actions)
     logits = problem.classes.class_logits if program.engine == "lumped" else problem.logits
     largest = abs(EMPTY) / 10 if program.engine == "lumped" else float(np.finfo(program.dtype).max)
@@ -46,23 +48,23 @@ def with_rewards(program: Program, problem: Problem, numbers: Numbers) -> Number
     return numbers._replace(**rewards)
 
 
-def lanes_together(program: Program, actions: int, platform: str) -> int:
-    """How many lanes one call holds.
+def lanes_together(program: Program, logits: int, platform: str) -> int:
+    """How many lanes of so many logits one call holds.
 
     Fixed by engine, problem size and platform alone, never by the number of seeds or the memory budget, so that a
-    lane's numbers do not depend on what ran beside it. On a CPU a lane of 16384 actions or more fills the vector units
-    and runs alone, in a thread of its own; on a GPU some 2^23 actions fill the device.
+    lane's numbers do not depend on what ran beside it. On a CPU a lane of 16384 logits or more fills the vector units
+    and runs alone, in a thread of its own; on a GPU some 2^23 logits fill the device.
     """
     if platform == "cpu":
-        return 8 if program.engine == "lumped" or actions < 16384 else 1
-    return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // actions))
+        return 8 if program.engine == "lumped" or logits < 16384 else 1
+    return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // logits))
 
 
 # The problem's arrays on the host, and their copies on the way to the device.
-HOST_BYTES_AN_ACTION = 48
+HOST_BYTES_A_LOGIT = 48
 
 
-def host_bytes(program: Program, actions: int) -> int:
+def host_bytes(program: Program, logits: int) -> int:
     """Bytes that the problem's own arrays take.
 
     Raises:
@@ -70,8 +72,8 @@ def host_bytes(program: Program, actions: int) -> int:
     """
     if program.engine == "lumped":
         return 0
-    check_listed(actions)
-    return HOST_BYTES_AN_ACTION * actions
+    check_listed(logits)
+    return HOST_BYTES_A_LOGIT * logits
 
 
 def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers: Numbers, together: int) -> int:
@@ -86,7 +88,7 @@ def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers:
         return windows.most_bytes(program, problem, int(steps[-1]), together)
     with jax.enable_x64(program.dtype == "float64"):
         code = dense.compiled(program, problem, len(steps), numbers, together)
-    return code.memory + host_bytes(program, problem.actions)
+    return code.memory + host_bytes(program, math.prod(problem.shape))
 
 
 def run_lanes(
@@ -98,14 +100,15 @@ def run_lanes(
         steps: the R steps after which to record, increasing, the last one being the length of the run.
 
     Returns:
-        Arrays (lanes, R + 1, ...) named as in ``metrics.DESCRIPTIONS``; the first record is step 0.
+        Arrays (lanes, R + 1, ...) named as in ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``;
+        the first record is step 0.
 
     Raises:
         InputError: if the program cannot run on the problem.
     """
     program = resolved(program, problem, int(steps[-1]))
     lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
-    together = lanes_together(program, problem.actions, jax.default_backend())
+    together = lanes_together(program, math.prod(problem.shape), jax.default_backend())
     parts = []
     with jax.enable_x64(program.dtype == "float64"):
         for first in range(0, len(lanes), together):

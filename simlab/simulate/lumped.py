@@ -84,10 +84,6 @@ class LumpedLane(Lane):
         """What the problem says of the actions of some places."""
         return values[state.lumps.class_of[places]]
 
-    def policy(self, state: State) -> Policy:
-        """The policy that draws the next group."""
-        return softmax(state.logits, self.numbers.temperature, self.remaining(state))
-
     def sample(self, key: PRNGKeyArray, state: State) -> tuple[State, Drawn]:
         """Draw a group; the likeliest actions, if the surrogate moves them, and those drawn get places of their own."""
         policy = self.policy(state)

@@ -33,6 +33,7 @@ class Program:
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
+        prompts_per_step: how many prompts of a bank a step draws, without replacement; 0 for all of them.
         engine: "dense" carries every action, "lumped" those that were sampled and classes of the others; "auto" is the
             one whose step costs less (``simlab.simulate.engine``).
 
@@ -55,11 +56,13 @@ class Program:
     top_n: int = 0
     dtype: str = "float32"
     engine: str = "auto"
+    prompts_per_step: int = 0
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)
         check_range("gradient_steps", self.gradient_steps, 1)
         check_range("top_n", self.top_n, 0)
+        check_range("prompts_per_step", self.prompts_per_step, 0)
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)

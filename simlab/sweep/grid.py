@@ -4,6 +4,7 @@ import difflib
 import functools
 import inspect
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ RUN_PARAMETERS = {
     "kl": 0.0,
     "entropy_bonus": 0.0,
     "gradient_steps": 1,
+    "prompts_per_step": 0,
     "update_rule": "simulator",
 }
 SECTIONS = ("estimator", "problem", "surrogate", "optimizer", "run")
@@ -144,7 +146,7 @@ class Sweep:
     def labels(self) -> dict[str, str]:
         """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
         dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank"]
+        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank", "bin"]
         return {
             name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions
@@ -204,6 +206,7 @@ class Sweep:
             optimizer=self.optimizer,
             update_rule=run["update_rule"],
             gradient_steps=run["gradient_steps"],
+            prompts_per_step=run["prompts_per_step"],
             uses_kl=run["kl"] != 0,
             uses_entropy_bonus=run["entropy_bonus"] != 0,
             pass_at_k=self.pass_at_k,
@@ -217,6 +220,10 @@ class Sweep:
         """How many actions a cell's problem has; where that is a parameter, without building the problem."""
         actions = int(cell.parameters["problem"].get("actions", 0))
         return actions if actions > 0 else self.build_problem(cell).actions
+
+    def logits(self, cell: Cell) -> int:
+        """How many logits a cell's problem has, listed or not."""
+        return math.prod(self.build_problem(cell).shape)
 
     def build_problem(self, cell: Cell) -> Problem:
         """The problem of a cell."""

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from simlab.errors import InputError
+from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep.grid import Sweep
@@ -22,8 +23,8 @@ def assemble(
 ) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
-    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k`` or ``rank`` for
-    ``pass_at_k`` and ``top_logp``. Variables are those of ``metrics.DESCRIPTIONS``.
+    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k``, ``rank`` or ``bin``
+    as in ``labelled``. Variables are those of ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``.
     """
     dimensions, labels = sweep.dimensions(), sweep.labels()
     shape = tuple(len(values) for values in dimensions.values())
@@ -42,6 +43,8 @@ def joining_bytes(sweep: Sweep) -> int:
     """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
     lanes = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
     values = len(DESCRIPTIONS) + len(sweep.pass_at_k) + sweep.top_n
+    if sweep.problem == "prompt_bank":
+        values += len(BANK_DESCRIPTIONS) - len(DESCRIPTIONS) + BINS * len(BINNED)
     return 2 * lanes * (len(sweep.recorded_steps()) + 1) * values * np.dtype(sweep.dtype).itemsize
 
 
