@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from simlab.simulate.barrier import barrier
 from simlab.simulate.sampling import draw_few, first_above, in_blocks, running_sums
 from simlab.simulate.threefry import threefry
 
@@ -45,7 +46,7 @@ def multinomial(
 
     def attempt(carry: Attempt) -> Attempt:
         # Or XLA makes every power of the means, which no attempt changes, before the loop.
-        index, of_cells = jax.lax.optimization_barrier((carry[0], means))  # type: ignore[no-untyped-call]
+        index, of_cells = barrier((carry[0], means))
         pairs = poisson_pairs(key, index, of_cells)
         low, high = _unpacked(pairs)
         return carry[0] + 1, jnp.sum(low + high, dtype=jnp.int32), pairs

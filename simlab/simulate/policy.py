@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from simlab.simulate.barrier import barrier
 from simlab.simulate.descent import ROW, row_sums, total
 
 # The logit of a place that stands for no action. Its weight is exactly 0, without a mask in the hot loop.
@@ -96,7 +97,7 @@ def softmax(
         weights = jnp.exp(scores)
         return Policy(scores, weights, jnp.sum(weights))
     scores = relative_scores(logits, temperature, jnp.max(logits))
-    weights = _once(jnp.exp(scores))
+    weights = barrier(jnp.exp(scores))  # or XLA computes them again for each of their uses
     # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
     more = weights[: len(counts)] * (counts - 1)
     more = row_sums(jnp.pad(more, (0, -len(more) % ROW)))
@@ -110,9 +111,3 @@ def relative_scores(
 ) -> Float[Array, " n"]:
     """(logits - reference) / temperature, exactly 0 at the reference; finite where there is no action."""
     return jnp.maximum((logits - reference) / temperature, EMPTY)
-
-
-def _once(values: Array) -> Array:
-    """The same values, which XLA would else compute again for each of their uses."""
-    computed: Array = jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
-    return computed

@@ -141,9 +141,8 @@ def _run(
 ) -> dict[str, np.ndarray]:
     fixed = prepared(program, problem, lanes)
     wide = dataclasses.replace(program, group_size=padded(program.group_size))
-    a_step = program.group_size + wide.build_surrogate({}).candidates
-    most = min(a_step * int(steps[-1]), problem.actions)
-    places = enough_places(len(problem.classes.counts), max(most // START_SHARE, min(a_step, problem.actions)))
+    most, fewest = most_touched(program, problem, int(steps[-1])), most_touched(program, problem, 1)
+    places = enough_places(len(problem.classes.counts), max(most // START_SHARE, fewest))
     shape = Shape(wide, enough_places(len(problem.classes.counts), 0), batched=len(lanes) > 1, sparse=sparse)
     # One program starts runs of any length; free places at the end change nothing.
     state, row = _compiled("start", _start, shape, fixed)
@@ -172,10 +171,19 @@ def _steps(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[Sh
 
 def most_bytes(program: Program, problem: Problem, steps: int, together: int) -> int:
     """Bytes that ``together`` lanes take at most: if every draw were of a new action, and places had just grown."""
-    a_step = program.group_size + program.build_surrogate({}).candidates
-    places = enough_places(len(problem.classes.counts), min(problem.actions, a_step * steps))
+    places = enough_places(len(problem.classes.counts), most_touched(program, problem, steps))
     floats = (places * FLOATS_A_PLACE + padded(program.group_size) * FLOATS_A_ROLLOUT) * together
     return floats * np.dtype(program.dtype).itemsize
+
+
+def touched_a_step(program: Program) -> int:
+    """How many new actions a step may need places for."""
+    return program.group_size + program.build_surrogate({}).candidates
+
+
+def most_touched(program: Program, problem: Problem, steps: int) -> int:
+    """How many actions a run of so many steps may need places for."""
+    return min(problem.actions, touched_a_step(program) * steps)
 
 
 def prepared(program: Program, problem: Problem, lanes: Sequence[tuple[int, Numbers]]) -> Fixed:
