@@ -24,7 +24,8 @@ from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.simulate.lanes import needed_bytes, run_lanes
 from simlab.sweep import Sweep
-from simlab.sweep.options import PRESETS, expand
+from simlab.sweep.options import expand
+from simlab.sweep.presets import F_GRPO_FIG2
 
 CORES = os.cpu_count() or 1
 TIMED_GAMMA = 1.0
@@ -36,9 +37,8 @@ class Simlab:
     """One cell of the preset, on simlab's dense engine."""
 
     def __init__(self, group_size: int, gamma: float, steps: int):
-        preset = PRESETS["f-grpo-fig2"]
         one = {"group_sizes": (group_size,), "steps": steps, "engine": "dense"}
-        sweep = Sweep(**preset | one | {"parameters": preset["parameters"] | {"estimator.gamma": (gamma,)}})
+        sweep = Sweep(**F_GRPO_FIG2 | one | {"parameters": F_GRPO_FIG2["parameters"] | {"estimator.gamma": (gamma,)}})
         [(_, cell)] = sweep.cells()
         self.program, self.place, self.steps = sweep.program(cell), sweep.build_problem(cell), sweep.recorded_steps()
         self.numbers = sweep.numbers(cell, self.place)

@@ -30,7 +30,7 @@ from simlab.simulate import run_lanes
 from simlab.simulate.engine import step_costs
 from simlab.simulate.lanes import lanes_together
 from simlab.sweep import Sweep
-from simlab.sweep.options import PRESETS
+from simlab.sweep.presets import F_GRPO_FIG2
 
 ACTIONS = 128_000
 CORRECT_SHARE = 10 / 128
@@ -48,9 +48,8 @@ class Cell:
     """One group size and number of actions, on one of the engines."""
 
     def __init__(self, engine: str, group_size: int, actions: int, steps: int):
-        preset = PRESETS["f-grpo-fig2"]
-        parameters = preset["parameters"] | {"estimator.gamma": (TIMED_GAMMA,)}
-        sweep = Sweep(**preset | {"group_sizes": (group_size,), "steps": steps, "parameters": parameters})
+        parameters = F_GRPO_FIG2["parameters"] | {"estimator.gamma": (TIMED_GAMMA,)}
+        sweep = Sweep(**F_GRPO_FIG2 | {"group_sizes": (group_size,), "steps": steps, "parameters": parameters})
         [(_, cell)] = sweep.cells()
         self.place = anchored(actions, round(actions * CORRECT_SHARE), reward_incorrect=-1.0)
         self.program = replace(sweep.program(cell), engine=engine)

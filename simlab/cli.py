@@ -85,6 +85,9 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     grid.add_argument("--preset", metavar="NAME", help="start from a preset; other options override it")
     grid.add_argument("--estimator", metavar="LIST", help="registered estimators (see simlab estimators)")
     grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
+    grid.add_argument(
+        "--surrogate", metavar="LIST", help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all)"
+    )
     grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
     grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
     grid.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
@@ -94,16 +97,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=LIST",
         help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
-        "gradient_steps, update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all)",
+        "update_norm (of every update; 0: as it comes), gradient_steps, update_rule (simulator, simulator_literal, "
+        "theorem), prompts_per_step (of a bank; 0: all)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
         "--problem", metavar="NAME", help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank"
-    )
-    setting.add_argument(
-        "--surrogate",
-        metavar="NAME",
-        help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all)",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
@@ -123,28 +122,38 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
 def _sweep(options: argparse.Namespace) -> int:
     from simlab.plotting import check_figure, save_final_state
     from simlab.sweep.engines import engines_in_words
-    from simlab.sweep.options import build_sweep, parse_shard, parse_size
+    from simlab.sweep.options import build_sweeps, parse_shard, parse_size
     from simlab.sweep.parts import check_replaceable, make_folder
     from simlab.sweep.run import run
     from simlab.sweep.table import final_table
 
-    shard = parse_shard(options.shard)
-    sweep = build_sweep(options)
+    shard, memory = parse_shard(options.shard), parse_size(options.memory)
+    sweeps = build_sweeps(options)
     check_replaceable(options.out)
     figure = options.figure or options.out.with_suffix(".png")
     if figure.resolve() == options.out.resolve():
         raise InputError(f"--out {options.out} is the figure's path too; allowed: a path of its own, such as sweep.nc")
     check_figure(figure)
-    check_replaceable(figure)
+    for name in sweeps:
+        check_replaceable(_of_sweep(figure, name))
     make_folder(figure.parent)
-    dataset = run(sweep, options.out, memory=parse_size(options.memory), shard=shard, overwrite=options.overwrite)
-    if dataset is None:
-        print(f"shard {options.shard} is finished; when all are: simlab merge {options.out}")
-        return 0
-    print(final_table(dataset), *engines_in_words(sweep), sep="\n")
-    save_final_state(dataset, figure)
-    print(f"\nresult  {options.out}\nfigure  {figure}")
+    for name, sweep in sweeps.items():
+        out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
+        if name:
+            print(f"\n{name}:")
+        dataset = run(sweep, out, memory=memory, shard=shard, overwrite=options.overwrite)
+        if dataset is None:
+            print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
+            continue
+        print(final_table(dataset), *engines_in_words(sweep), sep="\n")
+        save_final_state(dataset, drawn)
+        print(f"\nresult  {out}\nfigure  {drawn}")
     return 0
+
+
+def _of_sweep(path: Path, name: str) -> Path:
+    """The path of one of several sweeps: its name is put after the stem."""
+    return path.with_stem(f"{path.stem}-{name}") if name else path
 
 
 def _add_merge(parser: argparse.ArgumentParser) -> None:

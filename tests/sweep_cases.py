@@ -8,7 +8,7 @@ import pytest
 
 from simlab import cli
 from simlab.errors import InputError
-from simlab.sweep.options import build_sweep
+from simlab.sweep.options import build_sweeps
 from simlab.sweep.run import parts_folder
 
 TINY = ("--param", "actions=60", "--param", "correct=6", "--steps", "20", "--record-every", "10")
@@ -18,8 +18,9 @@ SMALL_UNITS = 12
 
 
 def asked(*arguments):
-    """The sweep that a command line asks for."""
-    return build_sweep(cli._parser().parse_args(["sweep", *map(str, arguments)]))
+    """The one sweep that a command line asks for."""
+    (sweep,) = build_sweeps(cli._parser().parse_args(["sweep", *map(str, arguments)])).values()
+    return sweep
 
 
 def refusal(call, *arguments, **named):

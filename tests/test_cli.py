@@ -81,10 +81,23 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
 def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = asked(*TINY, "--group-size", 2).configuration()
-    monkeypatch.setitem(sweep_options.PRESETS, "three-regimes", small)
+    monkeypatch.setitem(sweep_options.PRESETS, "three-regimes", {"": small})
     assert main(["sweep"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["result  sweep.nc", "figure  sweep.png"]
     assert {path.name for path in tmp_path.iterdir()} == {"sweep.nc", "sweep.png", "sweep.nc.parts"}
+
+
+def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, monkeypatch, capsys):
+    one, other = (asked(*TINY, "--group-size", size).configuration() for size in (2, 4))
+    monkeypatch.setitem(sweep_options.PRESETS, "both", {"small": one, "large": other})
+    out = tmp_path / "result.nc"
+    assert main(["sweep", "--preset", "both", "--seeds", "1", "--out", str(out)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.endswith(":")] == ["small:", "large:"]
+    for name, size in (("small", 2), ("large", 4)):
+        result = read(tmp_path / f"result-{name}.nc")
+        assert (result["group_size"].item(), result.sizes["seed"]) == (size, 1)
+        assert (tmp_path / f"result-{name}.png").exists()
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(("suffix", "mark"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simlab import cli
-from simlab.sweep.options import build_sweep
+from simlab.sweep.options import build_sweeps
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [
@@ -33,8 +33,9 @@ def test_the_estimator_example_is_under_ten_lines():
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab sweep")])
 def test_each_sweep_command_describes_a_sweep(command):
-    sweep = build_sweep(cli._parser().parse_args(shlex.split(command)[1:]))
-    assert all(sweep.program(cell).group_size in sweep.group_sizes for _, cell in sweep.cells())
+    sweeps = build_sweeps(cli._parser().parse_args(shlex.split(command)[1:]))
+    for sweep in sweeps.values():
+        assert all(sweep.program(cell).group_size in sweep.group_sizes for _, cell in sweep.cells())
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab where")])

@@ -152,7 +152,7 @@ def with_parameter(name, *values):
         {"pass_at_k": (1,)},
         {"top_n": 4},
         {"dtype": "float64"},
-        {"surrogate": "cispo"},
+        {"surrogates": ("cispo",)},
         {"optimizer": "sgd"},
         {"group_sizes": (3, 5)},
     ],

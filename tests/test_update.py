@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from simlab import Rollouts, estimator
+from simlab.errors import InputError
+from simlab.problems import custom
+from simlab.simulate.labelled import simulate
 from simlab.simulate.policy import softmax
-from simlab.simulate.update import UPDATE_RULES, entropy_gradient, exact_sum, kl_gradient, logit_gradient, rule_factor
+from simlab.simulate.program import Numbers, Program
+from simlab.simulate.update import (
+    UPDATE_RULES,
+    entropy_gradient,
+    exact_sum,
+    kl_gradient,
+    logit_gradient,
+    rule_factor,
+    with_norm,
+)
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
@@ -139,3 +151,32 @@ def test_a_sum_that_is_not_rounding_is_kept(size, dtype):
             bound = 20 * np.finfo(dtype).eps * math.fsum(np.abs(values).tolist())
             assert abs(exact) > bound
             assert abs(float(jax.jit(exact_sum)(jnp.asarray(values))) - exact) <= bound
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
+def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction(scale):
+    change = np.random.default_rng(3).normal(size=(4, 5)).astype("float32") * np.float32(scale)
+    scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25)))
+    np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
+
+
+def test_no_change_has_no_direction_and_stays():
+    assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0))).any()
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1.0])
+def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate):
+    problem = custom(logits=[0.5, 0.0, -0.5], correct=[0])
+    program = Program(4, "nsr", optimizer="sgd", fixes_update_norm=True, top_n=3, dtype="float64")
+    numbers = Numbers({}, {}, {"learning_rate": rate}, update_norm=0.125)
+    run = simulate(problem, program, numbers=numbers, seeds=8, steps=1, record_every=1)
+    changed = run.q_pos[:, 1] != run.q_pos[:, 0]
+    assert changed.any()
+    # The sum of the logits stays, so that log-probabilities tell them; a step this short keeps their order.
+    logits = run.top_logp[changed] - run.top_logp[changed].mean("rank")
+    np.testing.assert_allclose(np.linalg.norm(logits[:, 1] - logits[:, 0], axis=-1), 0.125, rtol=1e-9)
+
+
+def test_the_lumped_engine_refuses_to_fix_the_norm():
+    with pytest.raises(InputError, match="lumped"):
+        Program(4, engine="lumped", fixes_update_norm=True)

@@ -32,7 +32,10 @@ def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     dense = DENSE_STEP + DENSE_ACTION * actions + DENSE_ROLLOUT * group_size
     places = len(problem.classes.counts) + touched(actions, group_size, steps)
     lumped = LUMPED_STEP + LUMPED_PLACE * places + LUMPED_ROLLOUT * group_size
-    return StepCosts(dense / 1000 if actions <= LARGEST_ARRAY else math.inf, lumped / 1000)
+    return StepCosts(
+        dense=dense / 1000 if actions <= LARGEST_ARRAY else math.inf,
+        lumped=math.inf if program.fixes_update_norm else lumped / 1000,
+    )
 
 
 def _bank_step(program: Program, bank: PromptBank) -> float:

@@ -17,7 +17,7 @@ from simlab.simulate.optimizers import optimizer
 from simlab.simulate.policy import Policy, softmax
 from simlab.simulate.program import Numbers, Program
 from simlab.simulate.sampling import draw
-from simlab.simulate.update import entropy_gradient, kl_gradient, logit_gradient, rule_factor
+from simlab.simulate.update import entropy_gradient, kl_gradient, logit_gradient, rule_factor, with_norm
 from simlab.surrogates import aggregation_weights
 
 NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
@@ -231,6 +231,8 @@ class Lane:
     def move(self, gradient: Float[Array, "*M N"], state: State) -> State:
         """The state after the optimiser has taken its step."""
         change, moments = self.optimizer.update(-gradient, state.optimizer, state.logits)
+        if self.program.fixes_update_norm:
+            change = with_norm(change, self.numbers.update_norm)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
 
     def coefficients(self, group: Group, ratio: Float[Array, "1 G 1"]) -> Float[Array, "G M"]:

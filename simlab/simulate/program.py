@@ -30,6 +30,7 @@ class Program:
         update_rule: see ``rule_factor``.
         gradient_steps: gradient steps per sampled group.
         uses_kl, uses_entropy_bonus: whether those terms are computed at all.
+        fixes_update_norm: whether every update is scaled to the norm that the numbers give.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -52,6 +53,7 @@ class Program:
     gradient_steps: int = 1
     uses_kl: bool = False
     uses_entropy_bonus: bool = False
+    fixes_update_norm: bool = False
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -71,6 +73,8 @@ class Program:
         moves = self.build_surrogate({})
         self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
         self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
+        if self.fixes_update_norm and self.engine == "lumped":
+            raise InputError("engine = 'lumped' cannot fix the update's norm; allowed: auto, dense, or update_norm=0")
         if moves.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
@@ -96,7 +100,8 @@ class Numbers(NamedTuple):
     """The float parameters of a run, which may differ between the lanes of one compiled program.
 
     ``estimator``, ``surrogate`` and ``optimizer`` map parameter names to values; the others are scalars. ``run_lanes``
-    takes the problem's rewards where none are given.
+    takes the problem's rewards where none are given. ``update_norm`` is the Euclidean norm of every update of the
+    parameters, where the program fixes it.
     """
 
     estimator: dict[str, Any]
@@ -107,3 +112,4 @@ class Numbers(NamedTuple):
     temperature: Any = 1.0
     kl: Any = 0.0
     entropy_bonus: Any = 0.0
+    update_norm: Any = 0.0

@@ -79,3 +79,13 @@ def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: F
     """Gradient of KL(pi || pi_0): p_j (log p_j - log p0_j - KL) / temperature."""
     gap = policy.logp - initial_logp
     return policy.p * (gap - policy.sum(policy.shares * gap)) / temperature
+
+
+def with_norm(change: Float[Array, "..."], norm: Float[Array, ""]) -> Float[Array, "..."]:
+    """The change scaled to a Euclidean norm; a change of 0 stays 0.
+
+    The largest entry is divided out first, for the squares of small entries to keep their digits.
+    """
+    largest = jnp.max(jnp.abs(change))
+    direction = change / jnp.where(largest > 0, largest, 1)
+    return direction * jnp.where(largest > 0, norm / jnp.sqrt(jnp.maximum(jnp.sum(direction**2), 1)), 0)

@@ -1,5 +1,7 @@
 """What a sweep says of its engines: which ran what, and what the cost model expects of both."""
 
+import math
+
 from simlab.simulate.engine import StepCosts, step_costs
 from simlab.sweep.grid import Sweep
 
@@ -19,8 +21,9 @@ def _line(engine: str, sizes: dict[int, list[StepCosts]]) -> str:
     costs = [cost for some in sizes.values() for cost in some]
     own, others = ([getattr(cost, name) for cost in costs] for name in (engine, other))
     sizes_run = ", ".join(str(size) for size in sorted(sizes))
-    expected = f"{_span(own)} us of a core a step by the cost model; {other} {_span(others)}"
-    return f"engine {engine} for G = {sizes_run}: {expected}"
+    expected = f"{_span(own)} us of a core a step by the cost model"
+    alternative = f"{other} {_span(others)}" if math.isfinite(max(others)) else f"{other} cannot run it"
+    return f"engine {engine} for G = {sizes_run}: {expected}; {alternative}"
 
 
 def _span(costs: list[float]) -> str:

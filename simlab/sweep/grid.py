@@ -24,6 +24,7 @@ RUN_PARAMETERS = {
     "temperature": 1.0,
     "kl": 0.0,
     "entropy_bonus": 0.0,
+    "update_norm": 0.0,
     "gradient_steps": 1,
     "prompts_per_step": 0,
     "update_rule": "simulator",
@@ -33,9 +34,10 @@ SECTIONS = ("estimator", "problem", "surrogate", "optimizer", "run")
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid: an estimator, a group size, and the parameters of every section in full."""
+    """One point of the grid: an estimator, a surrogate, a group size, and every section's parameters in full."""
 
     estimator: str
+    surrogate: str
     group_size: int
     parameters: Mapping[str, Mapping[str, Any]]
 
@@ -45,7 +47,7 @@ class Sweep:
     """A grid of runs.
 
     Attributes:
-        estimators, problem, surrogate, optimizer: registered names.
+        estimators, surrogates, problem, optimizer: registered names; several surrogates are a dimension.
         group_sizes: G of each run.
         seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
             so that cells compare pairwise.
@@ -64,7 +66,7 @@ class Sweep:
     steps: int = 1000
     record_every: int = 50
     problem: str = "anchored"
-    surrogate: str = "ppo_clip"
+    surrogates: tuple[str, ...] = ("ppo_clip",)
     optimizer: str = "adam"
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pass_at_k: tuple[int, ...] = (1, 8, 64, 512)
@@ -76,7 +78,8 @@ class Sweep:
         for name in self.estimators:
             check_choice("estimator", name, sorted(REGISTRY))
         check_choice("problem", self.problem, sorted(PROBLEMS))
-        check_choice("surrogate", self.surrogate, sorted(SURROGATES))
+        for name in self.surrogates:
+            check_choice("surrogate", name, sorted(SURROGATES))
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
@@ -84,7 +87,8 @@ class Sweep:
         check_range("steps", self.steps, 1, 2**31 - 1)
         check_range("record_every", self.record_every, 1)
         check_range("steps / record_every", self.steps / self.record_every, 0, 10**6)
-        lists = {"estimator": self.estimators, "group_size": self.group_sizes, **self.parameters}
+        names = {"estimator": self.estimators, "surrogate": self.surrogates}
+        lists = {**names, "group_size": self.group_sizes, **self.parameters}
         for name, values in lists.items():
             if not values:
                 raise InputError(f"{name} lists nothing; allowed: one or more values")
@@ -102,12 +106,12 @@ class Sweep:
             if isinstance(value, float) and not abs(value) <= largest:
                 raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
 
-    def sections(self, estimator: str) -> dict[str, dict[str, Any]]:
-        """Every section's parameters at their defaults, for one estimator."""
+    def sections(self, estimator: str, surrogate: str) -> dict[str, dict[str, Any]]:
+        """Every section's parameters at their defaults, for one estimator and one surrogate."""
         return {
             "estimator": REGISTRY[estimator].parameters,
             "problem": _defaults(PROBLEMS[self.problem]),
-            "surrogate": _defaults(SURROGATES[self.surrogate]),
+            "surrogate": _defaults(SURROGATES[surrogate]),
             "optimizer": _defaults(OPTIMIZERS[self.optimizer]),
             "run": dict(RUN_PARAMETERS),
         }
@@ -116,8 +120,8 @@ class Sweep:
         """Default value of every qualified parameter of this sweep."""
         return {
             f"{section}.{name}": default
-            for estimator in self.estimators
-            for section, parameters in self.sections(estimator).items()
+            for estimator, surrogate in itertools.product(self.estimators, self.surrogates)
+            for section, parameters in self.sections(estimator, surrogate).items()
             for name, default in parameters.items()
         }
 
@@ -141,7 +145,8 @@ class Sweep:
     def dimensions(self) -> dict[str, tuple[Any, ...]]:
         """Labelled dimensions of the grid, without seed and step."""
         swept = {name: values for name, values in self.parameters.items() if len(values) > 1}
-        return {"estimator": self.estimators, "group_size": self.group_sizes, **swept}
+        several = {"surrogate": self.surrogates} if len(self.surrogates) > 1 else {}
+        return {"estimator": self.estimators, **several, "group_size": self.group_sizes, **swept}
 
     def labels(self) -> dict[str, str]:
         """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
@@ -158,16 +163,17 @@ class Sweep:
         fixed = {name: values[0] for name, values in self.parameters.items() if len(values) == 1}
         for index in itertools.product(*(range(len(values)) for values in dimensions.values())):
             point = {name: values[i] for i, (name, values) in zip(index, dimensions.items(), strict=True)}
-            yield index, self._cell(point.pop("estimator"), point.pop("group_size"), fixed | point)
+            names = point.pop("estimator"), point.pop("surrogate", self.surrogates[0])
+            yield index, self._cell(*names, point.pop("group_size"), fixed | point)
 
-    def _cell(self, estimator: str, group_size: int, values: Mapping[str, Any]) -> Cell:
-        sections = self.sections(estimator)
+    def _cell(self, estimator: str, surrogate: str, group_size: int, values: Mapping[str, Any]) -> Cell:
+        sections = self.sections(estimator, surrogate)
         for name, value in values.items():
             section, _, parameter = name.partition(".")
-            # An estimator without the parameter is the same cell all along that dimension, and is run once.
+            # A method without the parameter is the same cell all along that dimension, and is run once.
             if parameter in sections[section]:
                 sections[section][parameter] = value
-        return Cell(estimator, group_size, sections)
+        return Cell(estimator, surrogate, group_size, sections)
 
     def recorded_steps(self) -> np.ndarray:
         """The steps after which is recorded, without step 0."""
@@ -194,14 +200,15 @@ class Sweep:
         check_range("temperature", run["temperature"], 0, open_low=True)
         check_range("kl", run["kl"], 0)
         check_range("entropy_bonus", run["entropy_bonus"])
+        check_range("update_norm", run["update_norm"], 0)
         REGISTRY[cell.estimator].build(**parameters)
-        surrogate(self.surrogate, **cell.parameters["surrogate"])
+        surrogate(cell.surrogate, **cell.parameters["surrogate"])
         optimizer(self.optimizer, **cell.parameters["optimizer"])
         program = Program(
             group_size=cell.group_size,
             estimator=cell.estimator,
             estimator_choices=_choices(parameters),
-            surrogate=self.surrogate,
+            surrogate=cell.surrogate,
             surrogate_choices=_choices(cell.parameters["surrogate"]),
             optimizer=self.optimizer,
             update_rule=run["update_rule"],
@@ -209,17 +216,13 @@ class Sweep:
             prompts_per_step=run["prompts_per_step"],
             uses_kl=run["kl"] != 0,
             uses_entropy_bonus=run["entropy_bonus"] != 0,
+            fixes_update_norm=run["update_norm"] != 0,
             pass_at_k=self.pass_at_k,
             top_n=self.top_n,
             dtype=self.dtype,
             engine=self.engine,
         )
         return resolved(program, self.build_problem(cell), self.steps)
-
-    def actions(self, cell: Cell) -> int:
-        """How many actions a cell's problem has; where that is a parameter, without building the problem."""
-        actions = int(cell.parameters["problem"].get("actions", 0))
-        return actions if actions > 0 else self.build_problem(cell).actions
 
     def logits(self, cell: Cell) -> int:
         """How many logits a cell's problem has, listed or not."""
@@ -241,6 +244,7 @@ class Sweep:
             temperature=run["temperature"],
             kl=run["kl"],
             entropy_bonus=run["entropy_bonus"],
+            update_norm=run["update_norm"],
         )
 
 

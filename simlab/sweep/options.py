@@ -8,33 +8,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.sweep.grid import Sweep, parse_values
-
-# The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
-# focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.
-F_GRPO_FIG2: dict[str, Any] = {
-    "estimators": ("f_grpo",),
-    "group_sizes": tuple(2**power for power in range(1, 18)),
-    "seeds": 4,
-    "steps": 1000,
-    "record_every": 50,
-    "problem": "anchored",
-    "surrogate": "reinforce",
-    "optimizer": "adam",
-    "parameters": {
-        "estimator.gamma": (0.0, 1.0),
-        "estimator.base": ("dr_grpo",),
-        "problem.reward_incorrect": (-1.0,),
-        "optimizer.learning_rate": (0.01,),
-    },
-}
-
-THREE_REGIMES: dict[str, Any] = F_GRPO_FIG2 | {
-    "group_sizes": (2, 8, 32, 128, 512, 2048, 8192),
-    "seeds": 8,
-    "parameters": F_GRPO_FIG2["parameters"] | {"problem.actions": (12_800,), "problem.correct": (1_000,)},
-}
-
-PRESETS = {"f-grpo-fig2": F_GRPO_FIG2, "three-regimes": THREE_REGIMES}
+from simlab.sweep.presets import PRESETS, Settings
 
 LONGEST = 10**6
 
@@ -44,8 +18,8 @@ _GRID_OPTIONS = (
 )  # fmt: skip
 
 
-def build_sweep(options: argparse.Namespace) -> Sweep:
-    """The sweep that the options ask for.
+def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
+    """The sweeps that the options ask for, by the names that they have in a preset; one alone has the name ``""``.
 
     Raises:
         InputError: for an unknown name, or a value outside its range.
@@ -54,24 +28,37 @@ def build_sweep(options: argparse.Namespace) -> Sweep:
     preset = given.pop("preset", None)
     if preset is None and not given and not options.param:
         preset = "three-regimes"
-    if preset is not None:
-        check_choice("preset", preset, sorted(PRESETS))
-    settings = dict(PRESETS[preset]) if preset else {}
+    if preset is None:
+        return {"": _overridden({}, given, options.param)}
+    check_choice("preset", preset, sorted(PRESETS))
+    return {name: _overridden(settings, given, options.param) for name, settings in PRESETS[preset].items()}
+
+
+def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> Sweep:
+    """A sweep of some settings, and of options that override them."""
+    settings = dict(settings)
     inherited = settings.pop("parameters", {})
-    lists = {"estimator": "estimators", "group_size": "group_sizes", "pass_at_k": "pass_at_k"}
-    for name in ("seeds", "steps", "record_every", "top_n", "problem", "surrogate", "optimizer", "dtype", "engine"):
+    lists = {
+        "estimator": "estimators",
+        "surrogate": "surrogates",
+        "group_size": "group_sizes",
+        "pass_at_k": "pass_at_k",
+    }
+    for name in ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "engine"):
         if name in given:
             settings[name] = given[name]
     for option, field in lists.items():
         if option in given:
             items = expand(given[option])
-            settings[field] = tuple(items) if option == "estimator" else tuple(_whole(option, item) for item in items)
+            settings[field] = (
+                tuple(items) if option in ("estimator", "surrogate") else tuple(_whole(option, item) for item in items)
+            )
     bare = Sweep(**settings)
     known = bare.known_parameters()
     # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
     parameters = {name: values for name, values in inherited.items() if name in known}
     named: set[str] = set()
-    for name, text in _named_lists(given, options.param):
+    for name, text in _named_lists(given, pairs):
         full = bare.resolve(name)
         if full in named:
             raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
@@ -81,7 +68,7 @@ def build_sweep(options: argparse.Namespace) -> Sweep:
     sweep = Sweep(**settings, parameters=parameters)
     if "top_n" in settings:
         return sweep
-    fewest = min(sweep.actions(cell) for _, cell in sweep.cells())
+    fewest = min(sweep.build_problem(cell).actions for _, cell in sweep.cells())
     return dataclasses.replace(sweep, top_n=min(sweep.top_n, fewest))
 
 

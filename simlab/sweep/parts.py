@@ -39,20 +39,19 @@ def units(sweep: Sweep, block: Callable[[Cell], int], code: str) -> list[Unit]:
     """Cut a sweep into units of at most ``block(cell)`` seeds; ``code`` identifies code and platform."""
     shared = {"steps": sweep.steps, "record_every": sweep.record_every, "pass_at_k": sweep.pass_at_k}
     shared |= {"top_n": sweep.top_n, "dtype": sweep.dtype, "code": code}
-    shared |= {"surrogate": sweep.surrogate, "optimizer": sweep.optimizer}
+    shared |= {"optimizer": sweep.optimizer}
     found = []
     for index, cell in sweep.cells():
         size = block(cell)
+        what = {
+            "cell": [cell.estimator, cell.surrogate, cell.group_size, cell.parameters],
+            "engine": sweep.program(cell).engine,
+            # What the problem is, not only its name: a file of logits may have changed.
+            "problem": sweep.build_problem(cell).fingerprint,
+        }
         for first in range(0, sweep.seeds, size):
             seeds = range(first, min(first + size, sweep.seeds))
-            identity = shared | {
-                "cell": [cell.estimator, cell.group_size, cell.parameters],
-                "engine": sweep.program(cell).engine,
-                # What the problem is, not only its name: a file of logits may have changed.
-                "problem": sweep.build_problem(cell).fingerprint,
-                "seeds": [seeds.start, seeds.stop],
-            }
-            text = json.dumps(identity, sort_keys=True)
+            text = json.dumps(shared | what | {"seeds": [seeds.start, seeds.stop]}, sort_keys=True)
             found.append(Unit(index, cell, seeds, hashlib.sha256(text.encode()).hexdigest()[:24]))
     return found
 
