@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simlab.sweep import Sweep, run
-from simlab.sweep.options import F_GRPO_FIG2
+from simlab.sweep.presets import F_GRPO_FIG2
 
 FIGURE = json.loads((Path(__file__).parent.parent / "figures" / "data" / "f_grpo_fig2.json").read_text())
 SEEDS = 3
