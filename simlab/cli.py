@@ -102,7 +102,9 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
-        "--problem", metavar="NAME", help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank"
+        "--problem",
+        metavar="NAME",
+        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")

@@ -39,7 +39,7 @@ def start(bank: Bank) -> Memory:
 def batch_advantages(bank: Bank, memory: Memory, groups: Groups) -> tuple[Step, list[list[float]]]:
     """The batch as estimators see it, and the advantages of its groups."""
     setting, samplers = bank.setting, {m: probabilities(memory.logits[m], bank.setting.temperature) for m in groups}
-    rewards = [[setting.rewards[0 if a in setting.correct else 1] for a in groups[m]] for m in groups]
+    rewards = [[setting.rewards[0 if a in bank.of_prompt(m).correct else 1] for a in groups[m]] for m in groups]
     logp = [[[math.log(samplers[m][a])] for a in groups[m]] for m in groups]
     entropy = [[[-sum(x * math.log(x) for x in samplers[m])] for _ in groups[m]] for m in groups]
     batch = Step(rewards, logp, entropy)
@@ -90,12 +90,13 @@ def effective_size(weights: list[float]) -> float:
 def batch_record(bank: Bank, memory: Memory, groups: Groups) -> dict[str, Any]:
     """What is recorded of one batch's weights, by the policies that drew it."""
     _, advantages = batch_advantages(bank, memory, groups)
-    success, failure, correct = np.zeros(10), np.zeros(10), bank.setting.correct
+    success, failure = np.zeros(10), np.zeros(10)
+    correct = {m: bank.of_prompt(m).correct for m in groups}
     for m, weights in zip(groups, advantages, strict=True):
         p = probabilities(memory.logits[m], bank.setting.temperature)
-        place, share = in_bin(sum(p[a] for a in correct)), 1 / (len(weights) * len(groups))
+        place, share = in_bin(sum(p[a] for a in correct[m])), 1 / (len(weights) * len(groups))
         for action, weight in zip(groups[m], weights, strict=True):
-            if action in correct:
+            if action in correct[m]:
                 success[place] += weight * share
             else:
                 failure[place] -= weight * share
@@ -105,5 +106,5 @@ def batch_record(bank: Bank, memory: Memory, groups: Groups) -> dict[str, Any]:
         "failure_mass": failure,
         "effective_prompts": effective_size([sum(of_prompt) / len(of_prompt) for of_prompt in sizes]),
         "effective_rollouts": effective_size([size for of_prompt in sizes for size in of_prompt]),
-        "unsolved_rate": np.mean([not any(a in correct for a in groups[m]) for m in groups]),
+        "unsolved_rate": np.mean([not any(a in correct[m] for a in groups[m]) for m in groups]),
     }

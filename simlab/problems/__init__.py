@@ -2,17 +2,21 @@
 
 from simlab.problems.categorical import Categorical, anchored, custom
 from simlab.problems.classes import Classes
+from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
-from simlab.problems.registry import PROBLEMS, Problem, problem
+from simlab.problems.registry import PROBLEMS, Problem, problem, problem_size
 
 __all__ = [
     "PROBLEMS",
     "Categorical",
     "Classes",
+    "LinearSoftmax",
     "Problem",
     "PromptBank",
     "anchored",
     "custom",
+    "linear_softmax",
     "problem",
+    "problem_size",
     "prompt_bank",
 ]

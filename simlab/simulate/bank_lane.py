@@ -4,9 +4,12 @@ A prompt is a policy of its own, stepped by the same closed forms as a single on
 an estimator or surrogate reads of the whole batch, in an estimator's memory (a few numbers of past batches, nothing of
 a single prompt), and in the optimiser, which holds all logits. A prompt outside the batch has gradient 0, so that SGD
 leaves it as it is, while Adam goes on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
+
+Here the parameters that are learned are the logits themselves. ``simlab.simulate.linear_lane``, where prompts share
+weights, overrides how logits come from parameters and how a gradient goes back to them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,10 +27,14 @@ CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which
 
 
 class Batch(NamedTuple):
-    """The prompts of the last batch, and what was recorded of all batches since the last record, summed."""
+    """The prompts of the last batch, and what was recorded of all batches since the last record, summed.
+
+    ``history`` is what a lane of shared weights keeps of its last steps.
+    """
 
     prompts: Int[Array, " P"]
     sums: Row
+    history: Any = None
 
 
 def solve_rate(policy: Policy, correct: Bool[Array, " A"]) -> Float[Array, ""]:
@@ -43,12 +50,22 @@ def own_words(key: PRNGKeyArray, stream: int, prompts: Int[Array, " P"]) -> tupl
 
 
 class BankLane(Lane):
-    """A lane whose logits are (M, A); a policy, a draw and a group of it have a first axis of prompts."""
+    """A lane of M prompts of A actions; a policy, a draw and a group of it have a first axis of prompts."""
 
     @property
     def prompts_per_step(self) -> int:
         """P."""
-        return self.program.prompts_per_step or len(self.place.logits)
+        return self.program.prompts_per_step or len(self.place.correct)
+
+    def logits_of(
+        self, parameters: Float[Array, "R C"], prompts: Int[Array, " P"] | None = None
+    ) -> Float[Array, "P A"]:
+        """The logits of some prompts, or of all."""
+        return parameters if prompts is None else parameters[prompts]
+
+    def pulled_back(self, gradients: Float[Array, "P A"], state: State) -> Float[Array, "R C"]:
+        """The gradient of the parameters, from that of the logits of each prompt of the batch."""
+        return jnp.zeros_like(state.logits).at[state.bank.prompts].set(gradients)
 
     def policies(self, logits: Float[Array, "P A"]) -> Policy:
         """The policies of some prompts."""
@@ -56,7 +73,7 @@ class BankLane(Lane):
 
     def initial_policy(self) -> Policy:
         """The policies of all prompts before the first step."""
-        return self.policies(self.place.logits)
+        return self.policies(self.logits_of(self.place.logits))
 
     def start(self) -> State:
         """The state before the first step."""
@@ -73,7 +90,7 @@ class BankLane(Lane):
 
     def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
         """The prompts of a batch: different ones, or all of them in their order."""
-        everyone = jnp.arange(len(self.place.logits), dtype=jnp.int32)
+        everyone = jnp.arange(len(self.place.correct), dtype=jnp.int32)
         if self.prompts_per_step == len(everyone):
             return everyone
         words, _ = own_words(key, CHOOSING, everyone)
@@ -93,7 +110,7 @@ class BankLane(Lane):
 
     def policy(self, state: State) -> Policy:
         """The policies of the prompts of the batch."""
-        return self.policies(state.logits[state.bank.prompts])
+        return self.policies(self.logits_of(state.logits, state.bank.prompts))
 
     def at(self, values: Shaped[Array, "M A"], places: Int[Array, "P G"], state: State) -> Shaped[Array, "P G"]:
         """What the problem says of the actions of each prompt's group."""
@@ -111,11 +128,16 @@ class BankLane(Lane):
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "P G 1"]) -> State:
         """One gradient step on the mean over the prompts of the batch of each one's objective."""
-        prompts = state.bank.prompts
-        initial = jax.tree.map(lambda values: values[prompts], self.initial)
+        each = self.gradients(group, state, policy, ratio)
+        return self.move(self.pulled_back(each / len(each), state), state)
+
+    def gradients(
+        self, group: Group, state: State, policy: Policy, ratio: Float[Array, "P G 1"]
+    ) -> Float[Array, "P A"]:
+        """The gradient of each prompt's objective with respect to its logits."""
+        initial = jax.tree.map(lambda values: values[state.bank.prompts], self.initial)
         initial_logp = jax.vmap(lambda own: own.logp)(initial)
-        each = jax.vmap(self.direction)(self.coefficients(group, ratio), group, policy, initial_logp)
-        return self.move(jnp.zeros_like(state.logits).at[prompts].set(each / len(prompts)), state)
+        return jax.vmap(self.direction)(self.coefficients(group, ratio), group, policy, initial_logp)
 
     def coefficients(self, group: Group, ratio: Float[Array, "P G 1"]) -> Float[Array, "P G C"]:
         """As of one prompt, for each; the surrogate sees the whole batch."""
@@ -128,7 +150,8 @@ class BankLane(Lane):
         prompts = state.bank.prompts
         rates = jax.vmap(solve_rate)(drawn.policy, self.place.correct[prompts])
         row = batch_metrics(group.advantages[..., 0], correct, rates)
-        return Batch(prompts, jax.tree.map(jnp.add, state.bank.sums, row))
+        batch: Batch = state.bank._replace(sums=jax.tree.map(jnp.add, state.bank.sums, row))
+        return batch
 
     def policy_metrics(self, state: State) -> Row:
         """The records of all policies: means over prompts, and how their solve rates are distributed."""
@@ -136,15 +159,15 @@ class BankLane(Lane):
         def of_one(policy: Policy, initial: Policy, correct: Bool[Array, " A"]) -> Row:
             return policy_metrics(policy, initial, correct, self.program.pass_at_k, self.program.top_n)
 
-        rows = jax.vmap(of_one)(self.policies(state.logits), self.initial, self.place.correct)
+        rows = jax.vmap(of_one)(self.policies(self.logits_of(state.logits)), self.initial, self.place.correct)
         return {name: jnp.mean(values, axis=0) for name, values in rows.items()} | difficulty_metrics(rows["q_pos"])
 
-    def record(self, before: Float[Array, "M A"], state: State, length: Int[Array, ""]) -> Row:
-        """The records after a window of ``length`` steps, the last of which started at logits ``before``."""
+    def record(self, before: Float[Array, "R C"], state: State, length: Int[Array, ""]) -> Row:
+        """The records after a window of ``length`` steps, the last of which started at parameters ``before``."""
         steps = length.astype(before.dtype)
         rates = {"active_rate": state.active, "tail_miss_rate": state.tail_missed} | state.bank.sums
         prompts = state.bank.prompts
-        old, new = before[prompts], state.logits[prompts]
+        old, new = self.logits_of(before, prompts), self.logits_of(state.logits, prompts)
         change = (new - old) / self.numbers.temperature
         update = jax.vmap(update_metrics)(
             self.policies(old), self.policies(new), change, self.times(state), self.place.correct[prompts]
@@ -154,6 +177,6 @@ class BankLane(Lane):
 
     def times(self, state: State) -> Float[Array, "P A"]:
         """How often each prompt's last group holds each of its actions."""
-        none = jnp.zeros_like(state.logits[state.bank.prompts])
+        none = jnp.zeros((len(state.actions), self.place.correct.shape[1]), state.logits.dtype)
         times: Float[Array, "P A"] = jax.vmap(lambda own, actions: own.at[actions].add(1))(none, state.actions)
         return times

@@ -11,19 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from simlab.problems import Problem
+from simlab.problems import LinearSoftmax, Problem
 from simlab.simulate.bank_lane import BankLane
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.counted import CountedLane, counts_suffice
 from simlab.simulate.lane import Landscape, Lane, State
+from simlab.simulate.linear_lane import LinearLane
 from simlab.simulate.metrics import Row, join
 from simlab.simulate.program import Numbers, Program
 
 
 def lane_kind(program: Program, place: Landscape) -> type[Lane]:
     """What kind of lane runs the program there."""
-    if place.logits.ndim == 2:
-        return BankLane
+    if place.correct.ndim == 2:
+        return BankLane if place.features is None else LinearLane
     return CountedLane if counts_suffice(program, len(place.logits)) else Lane
 
 
@@ -47,7 +48,8 @@ def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key:
 
 def compiled(program: Program, problem: Problem, records: int, numbers: Numbers, together: int) -> Compiled:
     """The program of ``together`` lanes of a problem's shape, and what it takes."""
-    key = (program, problem.shape, records, jax.tree.structure(numbers), together)
+    shared = problem.features.shape if isinstance(problem, LinearSoftmax) else None
+    key = (program, problem.shape, shared, records, jax.tree.structure(numbers), together)
 
     def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> Row:
         def run(key: Array, numbers: Numbers) -> Row:
@@ -76,10 +78,16 @@ def run_dense(
 def _arguments(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
 ) -> tuple[Landscape, Array, Array, Numbers]:
-    place = Landscape(
-        jnp.asarray(problem.logits, program.dtype), jnp.asarray(problem.correct), jnp.asarray(problem.target)
-    )
-    return place, jnp.asarray(steps, jnp.int32), *lane_arrays(program, lanes)
+    return landscape(program, problem), jnp.asarray(steps, jnp.int32), *lane_arrays(program, lanes)
+
+
+def landscape(program: Program, problem: Problem) -> Landscape:
+    """The problem on the device, in the dtype of the program."""
+    correct, target = jnp.asarray(problem.correct), jnp.asarray(problem.target)
+    if isinstance(problem, LinearSoftmax):
+        weights, features = (jnp.asarray(values, program.dtype) for values in (problem.weights, problem.features))
+        return Landscape(weights, correct, target, features)
+    return Landscape(jnp.asarray(problem.logits, program.dtype), correct, target)
 
 
 def lane_arrays(program: Program, lanes: Sequence[tuple[int, Numbers]]) -> tuple[Key[Array, " lanes"], Numbers]:

@@ -8,12 +8,13 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from simlab.problems import Problem, PromptBank
+from simlab.problems import LinearSoftmax, Problem, PromptBank
 from simlab.problems.classes import LARGEST_ARRAY
 from simlab.simulate.program import Program
 
 # Nanoseconds of a core, fitted to results/engines.json by benchmarks/engines.py.
 DENSE_STEP, DENSE_ACTION, DENSE_ROLLOUT = 4_000.0, 3.0, 30.0
+PRODUCT = 0.2  # of two numbers in a product of matrices, by hand and roughly: only the lumped engine would compare it
 LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0
 
 
@@ -27,7 +28,7 @@ class StepCosts(NamedTuple):
 def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     """What the model gives for a run of so many steps; infinite for an engine that cannot run it."""
     actions, group_size = problem.actions, program.group_size
-    if isinstance(problem, PromptBank):
+    if isinstance(problem, PromptBank | LinearSoftmax):
         return StepCosts(_bank_step(program, problem) / 1000, math.inf)
     dense = DENSE_STEP + DENSE_ACTION * actions + DENSE_ROLLOUT * group_size
     places = len(problem.classes.counts) + touched(actions, group_size, steps)
@@ -38,10 +39,17 @@ def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     )
 
 
-def _bank_step(program: Program, bank: PromptBank) -> float:
-    """Nanoseconds of a step that passes over all logits and draws a group for each prompt of its batch."""
-    rollouts = (program.prompts_per_step or bank.prompts) * program.group_size
-    return DENSE_STEP + DENSE_ACTION * math.prod(bank.shape) + DENSE_ROLLOUT * rollouts
+def _bank_step(program: Program, bank: PromptBank | LinearSoftmax) -> float:
+    """Nanoseconds of a step that passes over all parameters and draws a group for each prompt of its batch.
+
+    Where prompts share a head, the logits of the batch come from products, and their gradient goes back by as many.
+    """
+    batch = program.prompts_per_step or bank.prompts
+    drawing = DENSE_STEP + DENSE_ROLLOUT * batch * program.group_size
+    if isinstance(bank, PromptBank):
+        return drawing + DENSE_ACTION * math.prod(bank.shape)
+    passes = bank.weights.size + batch * bank.actions
+    return drawing + DENSE_ACTION * passes + PRODUCT * 2 * batch * bank.weights.size
 
 
 def touched(actions: int, group_size: int, steps: int) -> float:

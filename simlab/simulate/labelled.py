@@ -9,6 +9,7 @@ import xarray as xr
 from simlab.problems import Problem
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BIN_CENTRES, BINNED
 from simlab.simulate.lanes import run_lanes
+from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.simulate.program import Numbers, Program
 
@@ -29,7 +30,7 @@ def simulate(
 
     Returns:
         A dataset with dimensions ``seed`` and ``step``; variables as in ``metrics.DESCRIPTIONS``, of a bank
-        ``bank_metrics.BANK_DESCRIPTIONS``.
+        ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``.
 
     Raises:
         InputError: if the program cannot run on the problem.
@@ -58,16 +59,20 @@ def labelled(
     pass_at_k: tuple[int, ...],
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Records (leading..., step[, k, rank or bin]) as a dataset.
+    """Records (leading..., step[, k, rank, bin or singular]) as a dataset.
 
     ``leading`` maps the leading dimensions to their labels. ``k`` labels pass@k, ``rank`` the top log-probabilities,
-    ``bin`` what a bank records by solve rate, the label being the middle of the bin.
+    ``bin`` what a bank records by solve rate, the label being the middle of the bin, ``singular`` the singular values
+    from the largest on.
     """
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
     trailing, descriptions = {}, DESCRIPTIONS
     if any(name in rows for name in BINNED):
         coordinates["bin"], descriptions = BIN_CENTRES, BANK_DESCRIPTIONS
         trailing = {name: ("bin",) for name in BINNED}
+    if SINGULAR in rows:
+        coordinates["singular"], descriptions = np.arange(1, SINGULAR_VALUES + 1), LINEAR_DESCRIPTIONS
+        trailing[SINGULAR] = ("singular",)
     if "pass_at_k" in rows:
         coordinates["k"] = list(pass_at_k)
         trailing["pass_at_k"] = ("k",)

@@ -26,17 +26,20 @@ NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 class Landscape(NamedTuple):
     """The arrays of a problem on the device: initial logits, correct and target actions.
 
-    Each is (N,), or of classes, or (M, A) of a bank of prompts.
+    Each is (N,), or of classes, or (M, A) of a bank of prompts. Where prompts share a head, ``features`` are (M, d),
+    and ``logits`` the initial weights of the head, (A, d).
     """
 
     logits: Float[Array, "*M N"]
     correct: Bool[Array, "*M N"]
     target: Bool[Array, "*M N"]
+    features: Float[Array, "M d"] | None = None
 
 
 class State(NamedTuple):
     """What a lane carries from step to step; the last group and two counters serve the records.
 
+    ``logits`` are what the optimiser moves: of prompts that share features their weights.
     ``lumps`` is what the lumped engine knows of the places, None in the dense engine; ``tree`` is what its sparse steps
     keep of the policy; ``bank`` is what a lane of many prompts knows of its last batch.
     """

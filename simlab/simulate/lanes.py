@@ -13,7 +13,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.registry import check_domain
-from simlab.problems import Problem
+from simlab.problems import Problem, problem_size
 from simlab.problems.classes import check_listed
 from simlab.simulate import dense, windows
 from simlab.simulate.engine import resolved
@@ -48,23 +48,23 @@ def with_rewards(program: Program, problem: Problem, numbers: Numbers) -> Number
     return numbers._replace(**rewards)
 
 
-def lanes_together(program: Program, logits: int, platform: str) -> int:
-    """How many lanes of so many logits one call holds.
+def lanes_together(program: Program, size: int, platform: str) -> int:
+    """How many lanes of so many numbers, logits as a rule, one call holds.
 
     Fixed by engine, problem size and platform alone, never by the number of seeds or the memory budget, so that a
     lane's numbers do not depend on what ran beside it. On a CPU a lane of 16384 logits or more fills the vector units
     and runs alone, in a thread of its own; on a GPU some 2^23 logits fill the device.
     """
     if platform == "cpu":
-        return 8 if program.engine == "lumped" or logits < 16384 else 1
-    return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // logits))
+        return 8 if program.engine == "lumped" or size < 16384 else 1
+    return 256 if program.engine == "lumped" else max(1, min(256, 2**23 // size))
 
 
 # The problem's arrays on the host, and their copies on the way to the device.
 HOST_BYTES_A_LOGIT = 48
 
 
-def host_bytes(program: Program, logits: int) -> int:
+def host_bytes(program: Program, size: int) -> int:
     """Bytes that the problem's own arrays take.
 
     Raises:
@@ -72,8 +72,8 @@ def host_bytes(program: Program, logits: int) -> int:
     """
     if program.engine == "lumped":
         return 0
-    check_listed(logits)
-    return HOST_BYTES_A_LOGIT * logits
+    check_listed(size)
+    return HOST_BYTES_A_LOGIT * size
 
 
 def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers: Numbers, together: int) -> int:
@@ -88,7 +88,7 @@ def needed_bytes(program: Program, problem: Problem, steps: np.ndarray, numbers:
         return windows.most_bytes(program, problem, int(steps[-1]), together)
     with jax.enable_x64(program.dtype == "float64"):
         code = dense.compiled(program, problem, len(steps), numbers, together)
-    return code.memory + host_bytes(program, math.prod(problem.shape))
+    return code.memory + host_bytes(program, problem_size(problem))
 
 
 def run_lanes(
@@ -100,15 +100,15 @@ def run_lanes(
         steps: the R steps after which to record, increasing, the last one being the length of the run.
 
     Returns:
-        Arrays (lanes, R + 1, ...) named as in ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``;
-        the first record is step 0.
+        Arrays (lanes, R + 1, ...) named as in ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``,
+        of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``; the first record is step 0.
 
     Raises:
         InputError: if the program cannot run on the problem.
     """
     program = resolved(program, problem, int(steps[-1]))
     lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
-    together = lanes_together(program, math.prod(problem.shape), jax.default_backend())
+    together = lanes_together(program, problem_size(problem), jax.default_backend())
     parts = []
     with jax.enable_x64(program.dtype == "float64"):
         for first in range(0, len(lanes), together):

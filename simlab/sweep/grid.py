@@ -4,7 +4,6 @@ import difflib
 import functools
 import inspect
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import REGISTRY
-from simlab.problems import PROBLEMS, Problem, problem
+from simlab.problems import PROBLEMS, Problem, problem, problem_size
 from simlab.simulate.engine import resolved
 from simlab.simulate.labelled import recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
@@ -151,7 +150,7 @@ class Sweep:
     def labels(self) -> dict[str, str]:
         """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
         dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank", "bin"]
+        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank", "bin", "singular"]
         return {
             name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions
@@ -224,9 +223,9 @@ class Sweep:
         )
         return resolved(program, self.build_problem(cell), self.steps)
 
-    def logits(self, cell: Cell) -> int:
-        """How many logits a cell's problem has, listed or not."""
-        return math.prod(self.build_problem(cell).shape)
+    def size(self, cell: Cell) -> int:
+        """How many numbers a lane of a cell's problem carries."""
+        return problem_size(self.build_problem(cell))
 
     def build_problem(self, cell: Cell) -> Problem:
         """The problem of a cell."""

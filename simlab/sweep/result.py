@@ -13,6 +13,7 @@ import xarray as xr
 from simlab.errors import InputError
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
+from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep.grid import Sweep
 from simlab.sweep.parts import Unit, write_atomically
@@ -23,8 +24,9 @@ def assemble(
 ) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
-    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k``, ``rank`` or ``bin``
-    as in ``labelled``. Variables are those of ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``.
+    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k``, ``rank``, ``bin``
+    or ``singular`` as in ``labelled``. Variables are those of ``metrics.DESCRIPTIONS``, of a bank
+    ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``.
     """
     dimensions, labels = sweep.dimensions(), sweep.labels()
     shape = tuple(len(values) for values in dimensions.values())
@@ -43,8 +45,10 @@ def joining_bytes(sweep: Sweep) -> int:
     """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
     lanes = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
     values = len(DESCRIPTIONS) + len(sweep.pass_at_k) + sweep.top_n
-    if sweep.problem == "prompt_bank":
+    if sweep.problem in ("prompt_bank", "linear_softmax"):
         values += len(BANK_DESCRIPTIONS) - len(DESCRIPTIONS) + BINS * len(BINNED)
+    if sweep.problem == "linear_softmax":
+        values += len(LINEAR_DESCRIPTIONS) - len(BANK_DESCRIPTIONS) + SINGULAR_VALUES
     return 2 * lanes * (len(sweep.recorded_steps()) + 1) * values * np.dtype(sweep.dtype).itemsize
 
 

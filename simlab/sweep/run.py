@@ -85,7 +85,7 @@ def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
     """The units of a sweep as made by the code and platform of a manifest."""
 
     def block(cell: Cell) -> int:
-        together = lanes_together(sweep.program(cell), sweep.logits(cell), described["platform"])
+        together = lanes_together(sweep.program(cell), sweep.size(cell), described["platform"])
         return max(SMALLEST_BLOCK, together)
 
     return units(sweep, block, f"{described['code']} {described['platform']}")
@@ -114,7 +114,7 @@ def run(
         InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
     """
     for _, cell in sweep.cells():
-        check_memory(memory, host_bytes(sweep.program(cell), sweep.logits(cell)))
+        check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
         check(sweep.program(cell), sweep.build_problem(cell))
     number, count = shard
     if count == 1:
@@ -202,7 +202,7 @@ def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
         alike.setdefault((sweep.program(unit.cell), sweep.build_problem(unit.cell).fingerprint), []).append(unit)
     for some in alike.values():
         cell, batch = some[0].cell, [some[0]]
-        together = lanes_together(sweep.program(cell), sweep.logits(cell), jax.default_backend())
+        together = lanes_together(sweep.program(cell), sweep.size(cell), jax.default_backend())
         for unit in some[1:]:
             if sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
                 yield batch
@@ -216,7 +216,7 @@ def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, sto
     place, program = sweep.build_problem(some[0].cell), sweep.program(some[0].cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
     steps = sweep.recorded_steps()
-    together = lanes_together(program, sweep.logits(some[0].cell), jax.default_backend())
+    together = lanes_together(program, sweep.size(some[0].cell), jax.default_backend())
     needed = needed_bytes(program, place, steps, lanes[0][1], together)
     chunks: list[dict[str, np.ndarray]] = []
     for first in range(0, len(lanes), together):

@@ -1,0 +1,145 @@
+"""What is recorded of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
+
+u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined, such as
+the correlation of successes where there is none, is NaN.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.lax import Precision
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS
+from simlab.simulate.metrics import Row
+from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
+
+SINGULAR_VALUES = 8  # how many are recorded
+SINGULAR = "singular_values"
+
+LINEAR_DESCRIPTIONS = BANK_DESCRIPTIONS | {
+    SINGULAR: "leading singular values of W_t - W_0",
+    "leading_share": "r1 = s_1^2 / |W_t - W_0|_F^2 (FADE Section 15.1)",
+    "singular_gap": "s_1 / s_2 of W_t - W_0 (FADE Figure 5)",
+    "effective_rank": "srank of W_t - W_0 (FADE Figure 5), delta = 0.01",
+    "direction_alignment": "|cos| of the leading left singular vectors of W_t - W_0 now and at the record before",
+    "update_leading_share": "r1 of the last update",
+    "update_singular_gap": "s_1 / s_2 of the last update",
+    "update_effective_rank": "srank of the last update, delta = 0.01",
+    "update_alignment": "|cos| of the last two updates",
+    "update_direction_alignment": "|cos| of the leading right singular vectors of the last two updates",
+    "gradient_alignment": "|cos| of the last two batches' gradients",
+    "gradient_direction_alignment": "|cos| of the leading right singular vectors of the last two batches' gradients",
+    "residual_correlation_correct": "mean pairwise cosine of h_perp of the correct rollouts of the last batch",
+    "residual_correlation_failed": "mean pairwise cosine of h_perp of the failed rollouts of the last batch",
+    "residual_norm_correct": "|R_S|_F of the last batch (FADE Section 15.2)",
+    "residual_norm_failed": "|R_F|_F of the last batch (FADE Section 15.2)",
+    "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
+    "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
+    "own_effect": "first-order change of the mean Q_pos of all prompts, over the learning rate of a plain gradient "
+    "step, by what each prompt of the last batch does to itself",
+    "cross_effect": "the same, by what each prompt of the last batch does to the others",
+}
+
+
+class Split(NamedTuple):
+    """The singular values of n matrices, and their leading vectors, which are 0 where the matrix is."""
+
+    values: Float[Array, "n R"]
+    left: Float[Array, "n A"]
+    right: Float[Array, "n d"]
+
+
+def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> Split:
+    """The singular values and leading vectors of each matrix."""
+    left, values, right = jnp.linalg.svd(jnp.stack(matrices), full_matrices=False)
+    there = values[:, :1] > 0
+    return Split(values, jnp.where(there, left[:, :, 0], 0), jnp.where(there, right[:, 0], 0))
+
+
+def rank_metrics(split: Split) -> Row:
+    """How near to rank 1 the change since the start is, place 0, and the last update, place 2."""
+    row = {SINGULAR: jnp.full(SINGULAR_VALUES, jnp.nan, split.values.dtype)}
+    kept = split.values[0, :SINGULAR_VALUES]
+    row[SINGULAR] = row[SINGULAR].at[: len(kept)].set(kept)
+    for prefix, place in (("", 0), ("update_", 2)):
+        for name, measure in (
+            ("leading_share", leading_share),
+            ("singular_gap", singular_gap),
+            ("effective_rank", effective_rank),
+        ):
+            row[prefix + name] = measure(split.values[place])
+    return row
+
+
+def alignments(matrices: Sequence[Float[Array, "A d"]], split: Split) -> Row:
+    """How far directions are kept: between records, updates and gradients, places 0 and 1, 2 and 3, 4 and 5.
+
+    FADE compares the left vector of the change with that of the last checkpoint ``[fade:table-12-alignment]``, here
+    with that of the record before, and successive gradients ``[fade:sec-4-2-successive-alignment]``, which under an
+    adaptive optimiser are not the updates.
+    """
+    row = {"direction_alignment": alignment(split.left[0], split.left[1])}
+    for name, place in (("update", 2), ("gradient", 4)):
+        row[f"{name}_alignment"] = alignment(matrices[place], matrices[place + 1])
+        row[f"{name}_direction_alignment"] = alignment(split.right[place], split.right[place + 1])
+    return row
+
+
+def residual_metrics(
+    direction: Float[Array, " d"],
+    features: Float[Array, "P d"],
+    times: Float[Array, "P A"],
+    shares: Float[Array, "P A"],
+    correct: Bool[Array, "P A"],
+) -> Row:
+    """What of the features is left beside ``direction``, u_1, for the correct and the failed rollouts of a batch.
+
+    h_perp = h - (h . u_1) u_1. The correlation is the mean cosine of h_perp over the pairs of different rollouts of the
+    group; rollouts whose h_perp is rounding have no direction. R_g = (1/N_g) sum of v h_perp^T, with v = e_y - pi, is
+    the residual of group g ``[fade:app-15-group-residual]``; if it were noise alone, the norms would be as
+    1 / sqrt(N_g) ``[fade:app-15-clt]``.
+
+    Args:
+        times: how often each prompt's group holds each action.
+        shares: the policy that drew it.
+    """
+    along = jnp.matmul(features, direction, precision=Precision.HIGHEST)
+    perpendicular = features - along[:, None] * direction
+    least = float(np.sqrt(np.finfo(features.dtype).eps)) * jnp.linalg.vector_norm(features, axis=1)
+    left_over = jnp.linalg.vector_norm(perpendicular, axis=1) > least
+    directions = jnp.where(left_over[:, None], perpendicular, 0)
+    row, sizes = {}, {}
+    for name, members in (("correct", correct), ("failed", ~correct)):
+        counted = jnp.where(members, times, 0)
+        each = jnp.sum(counted, axis=1)
+        sizes[name] = jnp.sum(each)
+        errors = counted - each[:, None] * shares
+        residual = jnp.matmul(errors.T, perpendicular, precision=Precision.HIGHEST)
+        row[f"residual_correlation_{name}"] = mean_pairwise_cosine(directions, each)
+        row[f"residual_norm_{name}"] = jnp.sqrt(jnp.sum(residual**2)) / sizes[name]
+    row = {name: jnp.where(jnp.any(direction != 0), value, jnp.nan) for name, value in row.items()}
+    ratio = jnp.sqrt(sizes["correct"] / sizes["failed"])
+    return row | {"residual_norm_ratio_predicted": jnp.where(jnp.isfinite(ratio), ratio, jnp.nan)}
+
+
+def interference(
+    change: Float[Array, " M"], predicted: Float[Array, " M"], own: Float[Array, " P"], prompts: Int[Array, " P"]
+) -> Row:
+    """What a batch did to the prompts outside it, and what its prompts do to themselves and to others.
+
+    To first order prompt i moves the logits of prompt j by (h_i . h_j) dz_i / P a unit of learning rate. The own effect
+    sums what this does to Q_j over i = j, the cross effect over all other pairs, both over M: their sum is what a plain
+    gradient step on the batch does to the mean Q_pos of all prompts.
+
+    Args:
+        change: of the Q_pos of all prompts in the last update.
+        predicted: what the batch's gradient changes the Q_pos of all prompts by, to first order.
+        own: what the gradient of each prompt of the batch changes its own Q_pos by, to first order.
+    """
+    outside = len(change) - len(prompts)
+    beside = jnp.sum(change.at[prompts].set(0)) / outside if outside else jnp.full((), jnp.nan, change.dtype)
+    own_effect = jnp.sum(own) / len(change)
+    return {"d_q_pos_outside": beside, "own_effect": own_effect, "cross_effect": jnp.mean(predicted) - own_effect}

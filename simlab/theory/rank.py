@@ -1,0 +1,96 @@
+"""How near to rank 1 a matrix is, and how alike directions are. Array-API functions: they serve NumPy and the engine.
+
+Singular values come in decreasing order, along the last axis. What is undefined, such as a share of nothing, is NaN.
+"""
+
+import math
+
+from array_api_compat import array_namespace
+from jaxtyping import Float
+
+from simlab.rollouts import Array
+
+KUMAR_DELTA = 0.01  # Kumar et al. 2020; FADE leaves delta open
+Values = Float[Array, "*batch R"]
+
+
+def leading_share(singular_values: Values) -> Float[Array, "*batch"]:
+    """r1 = s_1^2 / sum of s_i^2, the share of the squared Frobenius norm in the leading direction ``[fade:prop-15.1]``.
+
+    Its inverse is the stable rank.
+
+    >>> import numpy as np
+    >>> float(leading_share(np.array([2.0, 2.0, 0.0])))
+    0.5
+    """
+    xp = array_namespace(singular_values)
+    largest = singular_values[..., :1]
+    shares = singular_values / xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square underflows
+    return _quotient(shares[..., 0] ** 2, xp.sum(shares**2, axis=-1))
+
+
+def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
+    """s_1 / s_2; infinite for a matrix of rank 1, NaN for one of rank 0 or with a single singular value.
+
+    FADE's Figure 5 shows it of the output head's change.
+    """
+    xp = array_namespace(singular_values)
+    first = singular_values[..., 0]
+    second = singular_values[..., 1] if singular_values.shape[-1] > 1 else xp.full_like(first, math.nan)
+    infinite = xp.where(first > 0, xp.full_like(first, math.inf), xp.full_like(first, math.nan))
+    return xp.where(second == 0, infinite, first / xp.where(second == 0, xp.ones_like(second), second))
+
+
+def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float[Array, "*batch"]:
+    """srank = min{k: s_1 + ... + s_k >= (1 - delta) (s_1 + ... + s_R)}, FADE's Figure 5 after Kumar et al. 2020.
+
+    >>> import numpy as np
+    >>> float(effective_rank(np.array([3.0, 2.0, 0.001])))
+    2.0
+    """
+    xp = array_namespace(singular_values)
+    sums = xp.cumulative_sum(singular_values, axis=-1)
+    short = xp.astype(sums < (1 - delta) * sums[..., -1:], singular_values.dtype)
+    rank = 1 + xp.sum(short, axis=-1)
+    return xp.where(sums[..., -1] > 0, rank, xp.full_like(rank, math.nan))
+
+
+def alignment(first: Float[Array, "*shape"], second: Float[Array, "*shape"]) -> Float[Array, ""]:
+    """The absolute cosine of the angle between two vectors, or matrices; NaN where either is 0.
+
+    >>> import numpy as np
+    >>> round(float(alignment(np.array([1.0, 0.0]), np.array([-3.0, 4.0]))), 12)
+    0.6
+    """
+    xp = array_namespace(first)
+    first, second = _scaled(first), _scaled(second)
+    return xp.abs(_quotient(xp.sum(first * second), xp.sqrt(xp.sum(first**2) * xp.sum(second**2))))
+
+
+def mean_pairwise_cosine(vectors: Float[Array, "n d"], times: Float[Array, " n"]) -> Float[Array, ""]:
+    """The mean cosine of all pairs of different rollouts, of which ``times`` have each vector; NaN without a pair.
+
+    From N rollouts with directions x_i it is (|sum x_i|^2 - N) / (N (N - 1)). A zero vector has no direction, and its
+    rollouts are left out.
+    """
+    xp = array_namespace(vectors)
+    lengths = xp.linalg.vector_norm(vectors, axis=-1)
+    times = xp.where(lengths > 0, times, xp.zeros_like(times))
+    directions = vectors / xp.where(lengths > 0, lengths, xp.ones_like(lengths))[:, None]
+    whole, count = xp.sum(times[:, None] * directions, axis=0), xp.sum(times)
+    pairs = count * (count - 1)
+    return _quotient(xp.sum(whole**2) - count, pairs)
+
+
+def _scaled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """The values over the largest of their sizes, for the squares of small ones to keep their digits."""
+    xp = array_namespace(values)
+    largest = xp.max(xp.abs(values))
+    return values / xp.where(largest > 0, largest, xp.ones_like(largest))
+
+
+def _quotient(above: Float[Array, "*batch"], below: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """above / below, NaN where that is 0."""
+    xp = array_namespace(below)
+    there = below > 0
+    return xp.where(there, above / xp.where(there, below, xp.ones_like(below)), xp.full_like(below, math.nan))
