@@ -523,7 +523,7 @@ def test_memory_and_costs_count_the_head_and_the_features():
     few, all_prompts = (step_costs(Program(8, prompts_per_step=number), place, 10) for number in (2, 0))
     assert few.lumped == math.inf
     assert few.dense < all_prompts.dense
-    linear, bank = (asked("--problem", name, "--param", "prompts=6") for name in ("linear_softmax", "prompt_bank"))
+    linear, bank = (asked("--problem", name, "--param", "prompts=16") for name in ("linear_softmax", "prompt_bank"))
     assert joining_bytes(linear) > joining_bytes(bank)
 
 
