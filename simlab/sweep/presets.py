@@ -29,5 +29,56 @@ THREE_REGIMES: Settings = F_GRPO_FIG2 | {
     "parameters": F_GRPO_FIG2["parameters"] | {"problem.actions": (12_800,), "problem.correct": (1_000,)},
 }
 
+# FADE on a bank of prompts whose solve rates are bimodal, as its Figure 10 has them, with a tail of prompts that no run
+# solves. Plain gradient steps, once of the size that a weight gives them and once all of one Euclidean norm: that of
+# mean GRPO's early steps, so that mean GRPO learns at about one pace in both.
+_FADE: Settings = {
+    "group_sizes": (16,),
+    "seeds": 16,
+    "steps": 600,
+    "record_every": 20,
+    "problem": "prompt_bank",
+    "surrogates": ("reinforce",),
+    "optimizer": "sgd",
+    "pass_at_k": tuple(2**power for power in range(21)),
+    "top_n": 0,
+}
+_FADE_PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "problem.prompts": (64,),
+    "problem.beta_a": (0.3,),
+    "problem.beta_b": (0.7,),
+    "problem.rare_ratio": (0.2,),
+    "run.prompts_per_step": (16,),
+    "optimizer.learning_rate": (16.0,),
+    "run.update_norm": (0.0, 0.5),
+}
+
+
+def _fade(estimators: tuple[str, ...], parameters: dict[str, tuple[Any, ...]]) -> Settings:
+    """FADE's setting with some weights."""
+    return _FADE | {"estimators": estimators, "parameters": _FADE_PARAMETERS | parameters}
+
+
+# The sign axis and the difficulty axis, both through mean GRPO at 1; other weights of FADE's Table 1 that have failures
+# in them, for Figure 4; and Algorithm 2 whole (alpha_max 3, delta_min .3), without its parts (1), at both readings of
+# its averaging constant.
+FADE: dict[str, Settings] = {
+    "sign": _fade(("asym_grpo",), {"estimator.delta": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)}),
+    "difficulty": _fade(("power_alpha", "easy_power"), {"estimator.alpha": (1.0, 1.5, 2.0, 3.0, 4.0)}),
+    "weights": _fade(("grpo", "maxrl", "w_reinforce", "pass_at_k_chen"), {}),
+    "scheduler": _fade(
+        ("fade",),
+        {
+            "estimator.alpha_max": (3.0, 1.0),
+            "estimator.delta_min": (0.3, 1.0),
+            "estimator.beta": (0.02, 0.98),
+        },
+    ),
+}
+
 # A preset is one sweep or several, each with a name of its own; one alone has none.
-PRESETS: dict[str, dict[str, Settings]] = {"f-grpo-fig2": {"": F_GRPO_FIG2}, "three-regimes": {"": THREE_REGIMES}}
+PRESETS: dict[str, dict[str, Settings]] = {
+    "f-grpo-fig2": {"": F_GRPO_FIG2},
+    "three-regimes": {"": THREE_REGIMES},
+    "fade": FADE,
+}

@@ -1,0 +1,349 @@
+"""FADE's two axes and its scheduler on a bank of prompts ``[fade:fig-4]``, ``[fade:fig-6]``, ``[fade:fig-9]``.
+
+    simlab sweep --preset fade --out fade.nc
+    python figures/fade.py fade.nc      (condenses fade-sign.nc and its three siblings, then draws)
+    python figures/fade.py              (draws from the condensed numbers kept here)
+
+What the paper plots against one another for whole models is here of 64 tabular policies. Bars and bands are 95 % of the
+mean over seeds; what is compared is compared seed by seed.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from condensed import at_equal_mass, mean_and_error, provenance, results, rounded
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy.stats import spearmanr
+
+from simlab.plotting import STYLE, save_everywhere
+from simlab.theory.power_law import power_laws
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "fade.json"
+STEPS = {"weight": "steps as the weight gives them", "equal": "steps of one norm"}
+MEAN_GRPO = "delta 1"
+LEVEL = np.array([0.6])  # the pass@1 at which runs are compared
+MASSES = ("success_mass", "failure_mass")
+EARLY = slice(1, 6)  # the records of the first 100 steps
+PARTS = {(3.0, 0.3): "whole", (1.0, 0.3): "no difficulty", (3.0, 1.0): "no sign", (1.0, 1.0): "neither"}
+STATIC = ("delta", "power", "easy")
+CURVES = ("delta 0.1", MEAN_GRPO, "delta 10")
+DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+SHOWN_DIFFERENCES = {
+    "power 4": "Power-4",
+    "pass_at_k_chen": "Chen's pass@4",
+    "easy 2": "easy Power-2",
+    "delta 0.1": r"$\delta = .1$",
+    "delta 10": r"$\delta = 10$",
+    "fade whole 0.02": "FADE",
+}
+
+Runs = dict[str, xr.Dataset]
+Seeds = dict[str, np.ndarray]
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """What every weight did, what it did beyond mean GRPO, and the scheduler beside the best static weight."""
+    sweeps = results("fade", path)
+    first = sweeps["sign"]
+    return {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "step": first["step"].values.tolist(),
+        "k": first["k"].values.tolist(),
+        "start": _start(first),
+        "steps": {
+            name: _compared(
+                {
+                    weight: runs
+                    for dataset in sweeps.values()
+                    for weight, runs in _weights(dataset.isel(update_norm=number))
+                }
+            )
+            for number, name in enumerate(STEPS)
+        },
+    }
+
+
+def _start(dataset: xr.Dataset) -> dict[str, Any]:
+    """What all runs start from."""
+    start = dataset.isel(step=0, update_norm=0, delta=0, estimator=0, group_size=0, seed=[0])
+    law = power_laws(start["pass_at_k"]).isel(seed=0)
+    return {
+        "entropy": rounded(start["entropy"].item()),
+        "pass_at_k": rounded(start["pass_at_k"].isel(seed=0).values),
+        "scale": rounded(law["scale"].item()),
+        "exponent": rounded(law["exponent"].item()),
+    }
+
+
+def _weights(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+    """Every weight of a sweep by its name, its runs with the dimensions ``seed`` and ``step`` first."""
+    names = [name for name in dataset["q_pos"].dims if name not in ("seed", "step")]
+    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
+        runs = dataset.isel(dict(zip(names, index, strict=True)))
+        yield _name(runs), runs.transpose("seed", "step", ...)
+
+
+def _name(runs: xr.Dataset) -> str:
+    estimator = str(runs["estimator"].item())
+    if estimator == "fade":
+        part = PARTS[runs["alpha_max"].item(), runs["delta_min"].item()]
+        return f"fade {part} {runs['beta'].item():g}"
+    if estimator == "asym_grpo":
+        return f"delta {runs['delta'].item():g}"
+    focus = {"power_alpha": "power", "easy_power": "easy"}.get(estimator)
+    return f"{focus} {runs['alpha'].item():g}" if focus else estimator
+
+
+def _compared(runs: Runs) -> dict[str, Any]:
+    """The weights of one kind of steps."""
+    seeds = {name: _by_seed(own) for name, own in runs.items()}
+    return {
+        "weights": {
+            name: {quantity: mean_and_error(np.moveaxis(values, 0, -1)) for quantity, values in own.items()}
+            for name, own in seeds.items()
+        },
+        "over_mean_grpo": {name: _differences(own, seeds[MEAN_GRPO]) for name, own in seeds.items()},
+        "over_best_static": {name: _over_best(name, seeds) for name in seeds if name.startswith("fade")},
+        "parts": _parts(seeds),
+        "correlations": _correlations(runs, seeds),
+        "curves": {name: _curves(runs[name]) for name in CURVES},
+    }
+
+
+def _by_seed(runs: xr.Dataset) -> Seeds:
+    """The quantities of one weight, seeds first."""
+    q_pos, entropy, last = runs["q_pos"].values, runs["entropy"].values, runs.isel(step=-1)
+    law = power_laws(last["pass_at_k"])
+    own: Seeds = {name: last[name].values for name in ("q_pos", "entropy", "retained_mass", "unsolved_prompts")}
+    own |= {name: law[name].values for name in ("scale", "exponent")}
+    own |= {"pass_at_k": last["pass_at_k"].values, "all_k": last["pass_at_k"].mean("k").values}
+    own |= {"mean_q_pos": q_pos.mean(axis=1), "rise": (entropy - entropy[:, :1]).max(axis=1)}
+    at_level = {"steps": np.broadcast_to(runs["step"].values, q_pos.shape), "entropy": entropy}
+    at_level |= {"retained_mass": runs["retained_mass"].values}
+    own |= {f"{name}_at_level": at_equal_mass(q_pos, values, LEVEL)[0] for name, values in at_level.items()}
+    for name in ("effective_prompts", "effective_rollouts"):
+        own |= {name: runs[name].isel(step=EARLY).mean("step").values}
+    masses = [runs[name].sum("bin").isel(step=slice(1, None)).mean("step").values for name in MASSES]
+    own |= {"log_ratio": _log_ratio(*masses, own["mean_q_pos"]), "log_masses": np.log10(masses[0] / masses[1])}
+    return own
+
+
+def _log_ratio(success: np.ndarray, failure: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The decimal logarithm of the ratio of FADE's Figure 4, m_S p / (m_F (1 - p))."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log10(success * p / (failure * (1 - p)))
+
+
+def _differences(own: Seeds, other: Seeds) -> dict[str, Any]:
+    """What a weight has more than another, seed by seed."""
+    return {name: mean_and_error(np.moveaxis(own[name] - other[name], 0, -1)) for name in own}
+
+
+def _over_best(name: str, seeds: dict[str, Seeds]) -> dict[str, Any]:
+    """A scheduler less the static weight that is best on the even seeds, on the odd ones; pass@k at each k."""
+    compared: dict[str, Any] = {}
+    static = [weight for weight in seeds if weight.startswith(STATIC)]
+    for quantity in ("mean_q_pos", "q_pos", "all_k"):
+        best = max(static, key=lambda weight, quantity=quantity: seeds[weight][quantity][::2].mean())
+        compared[quantity] = {"best": best} | mean_and_error((seeds[name][quantity] - seeds[best][quantity])[1::2])
+    chosen = [
+        static[place] for place in np.argmax([seeds[weight]["pass_at_k"][::2].mean(axis=0) for weight in static], 0)
+    ]
+    own = seeds[name]["pass_at_k"]
+    less = [(own[:, k] - seeds[weight]["pass_at_k"][:, k])[1::2] for k, weight in enumerate(chosen)]
+    compared["pass_at_k"] = {"best": chosen} | mean_and_error(np.array(less))
+    return compared
+
+
+def _parts(seeds: dict[str, Seeds]) -> dict[str, Any]:
+    """What the whole scheduler has more than without a part, and the printed beta more than the other reading."""
+    pairs = {
+        f"{part} {beta}": (f"fade whole {beta}", f"fade {part} {beta}")
+        for beta in ("0.02", "0.98")
+        for part in ("no difficulty", "no sign", "neither")
+    }
+    pairs["0.98"] = ("fade whole 0.02", "fade whole 0.98")
+    return {name: _differences(seeds[whole], seeds[other]) for name, (whole, other) in pairs.items()}
+
+
+def _correlations(runs: Runs, seeds: dict[str, Seeds]) -> dict[str, Any]:
+    """Spearman's rank correlations over the static weights, one a seed; of windows, over all of their windows."""
+    static = [name for name in seeds if not name.startswith("fade") and name not in ("power 1", "easy 1")]
+    count = len(seeds[MEAN_GRPO]["q_pos"])
+
+    def over_weights(first: str, second: str) -> Any:
+        table = [(seeds[name][first], seeds[name][second]) for name in static]
+        return mean_and_error(np.array([_rank([(x[s], y[s]) for x, y in table]) for s in range(count)]))
+
+    return {
+        "final_entropy": over_weights("log_ratio", "entropy"),
+        "final_entropy_masses": over_weights("log_masses", "entropy"),
+        "final_entropy_pass_at_1": over_weights("q_pos", "entropy"),
+        "entropy_at_level": over_weights("log_ratio", "entropy_at_level"),
+        "entropy_at_level_masses": over_weights("log_masses", "entropy_at_level"),
+        "drift": mean_and_error(np.array([_drift([runs[name].isel(seed=s) for name in static]) for s in range(count)])),
+    }
+
+
+def _drift(each: list[xr.Dataset]) -> list[float]:
+    """How the change of entropy from record to record goes with the window's ratio."""
+    pairs = []
+    for runs in each:
+        p = (runs["q_pos"].values[1:] + runs["q_pos"].values[:-1]) / 2
+        success, failure = (runs[name].sum("bin").values[1:] for name in MASSES)
+        pairs += list(zip(_log_ratio(success, failure, p), np.diff(runs["entropy"].values), strict=True))
+    return _rank(pairs)
+
+
+def _rank(pairs: list[tuple[float, float]]) -> float:
+    table = np.array(pairs)
+    table = table[np.isfinite(table).all(axis=1)]
+    return float(spearmanr(table[:, 0], table[:, 1])[0])
+
+
+def _curves(runs: xr.Dataset) -> dict[str, Any]:
+    return {name: mean_and_error(runs[name].values.T) for name in ("q_pos", "entropy")}
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """The six panels of the figure."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+        panels = figure.subplots(2, 3)
+        _draw_paths(panels[0, 0], data)
+        _draw_ratio(panels[0, 1], data, "entropy", "final entropy (nats)")
+        _title(panels[0, 1], "b", "final")
+        _draw_ratio(panels[0, 2], data, "entropy_at_level", f"entropy at pass@1 = {LEVEL[0]:g}")
+        _title(panels[0, 2], "c", "at equal pass@1")
+        _draw_focus(panels[1, 0], data)
+        _draw_differences(panels[1, 1], data)
+        _draw_scheduler(panels[1, 2], data)
+        families = [
+            Line2D([], [], ls="", marker=marker, ms=4, color=colour, label=_FAMILY_LABELS[family])
+            for family, (colour, marker) in _FAMILIES.items()
+        ]
+        title = "(b), (c), (f): filled, steps as the weight gives them; open, all steps of one norm"
+        figure.legend(handles=families, loc="outside lower center", ncols=len(families), title=title)
+    return figure
+
+
+def _title(axes: Axes, letter: str, text: str) -> None:
+    axes.set_title(f"({letter}) {text}", loc="left")
+
+
+def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
+    """Entropy against pass@1 along training."""
+    for name, colour, dashes in zip(CURVES, ("C0", "C6", "C1"), ("-", "--", ":"), strict=True):
+        curves = data["steps"]["equal"]["curves"][name]
+        mean, half = (np.array(curves["entropy"][part]) for part in ("mean", "error"))
+        x = curves["q_pos"]["mean"]
+        axes.plot(x, mean, dashes, color=colour, label=f"$\\delta = {name.split()[1]}$")
+        axes.fill_between(x, mean - 1.96 * half, mean + 1.96 * half, color=colour, alpha=0.2, lw=0)
+    axes.set(xlabel="pass@1", ylabel="entropy (nats)")
+    axes.legend()
+    _title(axes, "a", "training, one norm")
+
+
+_FAMILIES = {"delta": ("C1", "o"), "power": ("C0", "^"), "easy": ("C2", "v"), "other": ("C6", "s")}
+_FAMILY_LABELS = {"delta": "AsymGRPO", "power": r"Power-$\alpha$", "easy": "easy Power", "other": "other weights"}
+
+
+def _draw_ratio(axes: Axes, data: dict[str, Any], quantity: str, label: str) -> None:
+    """A quantity of every static weight against the ratio of Figure 4; open: steps of one norm."""
+    for steps, filled in (("weight", True), ("equal", False)):
+        for name, weight in data["steps"][steps]["weights"].items():
+            family = name.split()[0]
+            if family == "fade":
+                continue
+            colour, marker = _FAMILIES.get(family, _FAMILIES["other"])
+            x, y = weight["log_ratio"]["mean"], weight[quantity]["mean"]
+            if x is None or y is None:
+                continue
+            bar = 1.96 * weight[quantity]["error"]
+            face = colour if filled else "white"
+            axes.errorbar(10**x, y, bar, color=colour, marker=marker, markerfacecolor=face, lw=0.8, ms=4)
+    axes.set_xscale("log")
+    axes.set(xlabel=r"$m_S\,p\;/\;m_F\,(1 - p)$", ylabel=label)
+
+
+def _draw_focus(axes: Axes, data: dict[str, Any]) -> None:
+    """Speed of learning and effective number of prompts along the difficulty axis."""
+    names = [*(f"easy {a}" for a in ("4", "3", "2", "1.5")), *(f"power {a}" for a in ("1", "1.5", "2", "3", "4"))]
+    other = axes.twinx()
+    lines = []
+    for steps, dashes, filled in (("weight", "-", "C0"), ("equal", "--", "white")):
+        weights = data["steps"][steps]["weights"]
+        mean, error = (np.array([weights[name]["mean_q_pos"][part] for name in names]) for part in ("mean", "error"))
+        lines += [
+            axes.errorbar(
+                range(len(names)), mean, 1.96 * error, color="C0", ls=dashes, marker="o", ms=4, markerfacecolor=filled
+            )
+        ]
+    prompts = [data["steps"]["weight"]["weights"][name]["effective_prompts"]["mean"] for name in names]
+    (line,) = other.plot(range(len(names)), prompts, ":", color="C1", marker="D", ms=3)
+    axes.legend([*lines, line], ["as given", "one norm", "prompts (right)"], loc="lower center", fontsize=7)
+    axes.set_xticks(range(len(names)), [name.split()[1] for name in names])
+    axes.set(xlabel=r"easy $\leftarrow\;\alpha\;\rightarrow$ hard", ylabel="mean pass@1 of the run", ylim=(0.2, 0.76))
+    other.set(ylabel="effective prompts of 16", ylim=(0, None))
+    other.spines.right.set_visible(True)
+    _title(axes, "d", "difficulty axis")
+
+
+def _draw_differences(axes: Axes, data: dict[str, Any]) -> None:
+    """Final pass@k less mean GRPO's, at steps of one norm."""
+    for (name, label), dashes in zip(SHOWN_DIFFERENCES.items(), DASHES, strict=True):
+        less = data["steps"]["equal"]["over_mean_grpo"][name]["pass_at_k"]
+        mean, error = (np.array(less[part]) for part in ("mean", "error"))
+        (line,) = axes.plot(data["k"], mean, linestyle=dashes, label=label)
+        axes.fill_between(data["k"], mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
+    axes.set_xscale("log", base=2)
+    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
+    axes.set(xlabel="k", ylabel="pass@k less mean GRPO's", ylim=(-0.13, 0.045))
+    axes.legend(loc="lower right", fontsize=7, labelspacing=0.2)
+    _title(axes, "e", "final, one norm")
+
+
+_ROWS = {
+    "fade whole 0.02": "FADE",
+    "fade no difficulty 0.02": "no difficulty",
+    "fade no sign 0.02": "no sign",
+    "fade neither 0.02": "neither",
+    "fade whole 0.98": r"$\beta = .98$",
+}
+
+
+def _draw_scheduler(axes: Axes, data: dict[str, Any]) -> None:
+    """Mean pass@1 of the schedulers less that of the best static weight."""
+    for steps, offset, filled in (("weight", -0.12, "C4"), ("equal", 0.12, "white")):
+        over = data["steps"][steps]["over_best_static"]
+        mean, error = (np.array([over[name]["mean_q_pos"][part] for name in _ROWS]) for part in ("mean", "error"))
+        rows = np.arange(len(_ROWS)) + offset
+        axes.errorbar(mean, rows, xerr=1.96 * error, color="C4", marker="o", ls="", ms=4, markerfacecolor=filled)
+    axes.axvline(0, color="0.6", lw=0.6, zorder=0)
+    axes.set_yticks(range(len(_ROWS)), list(_ROWS.values()), fontsize=7)
+    axes.set_ylim(len(_ROWS) - 0.5, -0.5)
+    axes.set(xlabel="mean pass@1,\nless the best static's")
+    _title(axes, "f", "scheduler")
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results if they are given, then draw."""
+    if arguments:
+        DATA.parent.mkdir(exist_ok=True)
+        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
+    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "fade")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
