@@ -98,13 +98,14 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=LIST",
         help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
         "update_norm (of every update; 0: as it comes), gradient_steps, update_rule (simulator, simulator_literal, "
-        "theorem), prompts_per_step (of a bank; 0: all)",
+        "theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's tokens: token_mean, sequence_mean, "
+        "constant)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
         "--problem",
         metavar="NAME",
-        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax",
+        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, tree",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")

@@ -5,6 +5,7 @@ from simlab.problems.classes import Classes
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
 from simlab.problems.registry import PROBLEMS, Problem, problem, problem_size
+from simlab.problems.tree import Tree, tree
 
 __all__ = [
     "PROBLEMS",
@@ -13,10 +14,12 @@ __all__ = [
     "LinearSoftmax",
     "Problem",
     "PromptBank",
+    "Tree",
     "anchored",
     "custom",
     "linear_softmax",
     "problem",
     "problem_size",
     "prompt_bank",
+    "tree",
 ]

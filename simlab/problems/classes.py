@@ -102,9 +102,19 @@ def check_policy(
     logits: Float[np.ndarray, " n"], correct: Bool[np.ndarray, " n"], target: Bool[np.ndarray, " n"]
 ) -> None:
     """Raise ``InputError`` unless logits are finite, something is correct, and the target is part of that."""
+    check_logits(logits)
+    check_sets(correct, target)
+
+
+def check_logits(logits: Float[np.ndarray, " n"]) -> None:
+    """Raise ``InputError`` unless logits are finite."""
     if not np.all(np.isfinite(logits)):
         place = int(np.flatnonzero(~np.isfinite(logits))[0])
         raise InputError(f"logit {place} is {logits[place]}; allowed: finite numbers")
+
+
+def check_sets(correct: Bool[np.ndarray, " n"], target: Bool[np.ndarray, " n"]) -> None:
+    """Raise ``InputError`` unless something is correct, and the target is part of that."""
     if not correct.any():
         raise InputError("the correct set is empty; at least one action must be correct")
     if not target.any() or np.any(target & ~correct):

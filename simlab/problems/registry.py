@@ -9,14 +9,16 @@ from simlab.problems.categorical import Categorical, anchored, custom
 from simlab.problems.classes import Classes
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
+from simlab.problems.tree import Tree, tree
 
-Problem = Categorical | Classes | PromptBank | LinearSoftmax
+Problem = Categorical | Classes | PromptBank | LinearSoftmax | Tree
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     "anchored": anchored,
     "custom": custom,
     "prompt_bank": prompt_bank,
     "linear_softmax": linear_softmax,
+    "tree": tree,
 }
 
 

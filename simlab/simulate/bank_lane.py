@@ -124,7 +124,7 @@ class BankLane(Lane):
 
     def logp_of(self, policy: Policy, actions: Int[Array, "P G"]) -> Float[Array, "P G"]:
         """The log-probabilities of the actions of each prompt's group."""
-        return jax.vmap(Policy.logp_of)(policy, actions)
+        return jax.vmap(self.token_logp)(policy, actions)
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "P G 1"]) -> State:
         """One gradient step on the mean over the prompts of the batch of each one's objective."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from simlab.problems import LinearSoftmax, Problem
+from simlab.problems import LinearSoftmax, Problem, Tree
 from simlab.simulate.bank_lane import BankLane
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.counted import CountedLane, counts_suffice
@@ -19,10 +19,13 @@ from simlab.simulate.lane import Landscape, Lane, State
 from simlab.simulate.linear_lane import LinearLane
 from simlab.simulate.metrics import Row, join
 from simlab.simulate.program import Numbers, Program
+from simlab.simulate.tree_lane import TreeLane
 
 
 def lane_kind(program: Program, place: Landscape) -> type[Lane]:
     """What kind of lane runs the program there."""
+    if place.modes is not None:
+        return TreeLane
     if place.correct.ndim == 2:
         return BankLane if place.features is None else LinearLane
     return CountedLane if counts_suffice(program, len(place.logits)) else Lane
@@ -49,7 +52,8 @@ def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key:
 def compiled(program: Program, problem: Problem, records: int, numbers: Numbers, together: int) -> Compiled:
     """The program of ``together`` lanes of a problem's shape, and what it takes."""
     shared = problem.features.shape if isinstance(problem, LinearSoftmax) else None
-    key = (program, problem.shape, shared, records, jax.tree.structure(numbers), together)
+    modes = len(problem.modes) if isinstance(problem, Tree) else None
+    key = (program, problem.shape, shared, modes, records, jax.tree.structure(numbers), together)
 
     def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> Row:
         def run(key: Array, numbers: Numbers) -> Row:
@@ -86,8 +90,9 @@ def landscape(program: Program, problem: Problem) -> Landscape:
     correct, target = jnp.asarray(problem.correct), jnp.asarray(problem.target)
     if isinstance(problem, LinearSoftmax):
         weights, features = (jnp.asarray(values, program.dtype) for values in (problem.weights, problem.features))
-        return Landscape(weights, correct, target, features)
-    return Landscape(jnp.asarray(problem.logits, program.dtype), correct, target)
+        return Landscape(weights, correct, target, features=features)
+    modes = jnp.asarray(problem.modes, jnp.int32) if isinstance(problem, Tree) else None
+    return Landscape(jnp.asarray(problem.logits, program.dtype), correct, target, modes=modes)
 
 
 def lane_arrays(program: Program, lanes: Sequence[tuple[int, Numbers]]) -> tuple[Key[Array, " lanes"], Numbers]:

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from simlab.problems import LinearSoftmax, Problem, PromptBank
+from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree
 from simlab.problems.classes import LARGEST_ARRAY
 from simlab.simulate.program import Program
 
@@ -30,7 +30,10 @@ def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     actions, group_size = problem.actions, program.group_size
     if isinstance(problem, PromptBank | LinearSoftmax):
         return StepCosts(_bank_step(program, problem) / 1000, math.inf)
-    dense = DENSE_STEP + DENSE_ACTION * actions + DENSE_ROLLOUT * group_size
+    if isinstance(problem, Tree):
+        tokens = group_size * problem.depth
+        return StepCosts(_dense_step(math.prod(problem.shape), tokens) / 1000, math.inf)
+    dense = _dense_step(actions, group_size)
     places = len(problem.classes.counts) + touched(actions, group_size, steps)
     lumped = LUMPED_STEP + LUMPED_PLACE * places + LUMPED_ROLLOUT * group_size
     return StepCosts(
@@ -39,17 +42,21 @@ def step_costs(program: Program, problem: Problem, steps: int) -> StepCosts:
     )
 
 
+def _dense_step(logits: int, draws: int) -> float:
+    """Nanoseconds of a step that passes over all logits and draws so often."""
+    return DENSE_STEP + DENSE_ACTION * logits + DENSE_ROLLOUT * draws
+
+
 def _bank_step(program: Program, bank: PromptBank | LinearSoftmax) -> float:
     """Nanoseconds of a step that passes over all parameters and draws a group for each prompt of its batch.
 
     Where prompts share a head, the logits of the batch come from products, and their gradient goes back by as many.
     """
     batch = program.prompts_per_step or bank.prompts
-    drawing = DENSE_STEP + DENSE_ROLLOUT * batch * program.group_size
+    rollouts = batch * program.group_size
     if isinstance(bank, PromptBank):
-        return drawing + DENSE_ACTION * math.prod(bank.shape)
-    passes = bank.weights.size + batch * bank.actions
-    return drawing + DENSE_ACTION * passes + PRODUCT * 2 * batch * bank.weights.size
+        return _dense_step(math.prod(bank.shape), rollouts)
+    return _dense_step(bank.weights.size + batch * bank.actions, rollouts) + PRODUCT * 2 * batch * bank.weights.size
 
 
 def touched(actions: int, group_size: int, steps: int) -> float:

@@ -1,17 +1,33 @@
 """Records with labels: the same variables, dimensions and units for one run and for a sweep."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from simlab.problems import Problem
+from simlab.problems import Problem, Tree
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BIN_CENTRES, BINNED
 from simlab.simulate.lanes import run_lanes
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.simulate.program import Numbers, Program
+from simlab.simulate.tree_metrics import TOP_PERCENT, TREE_DESCRIPTIONS
+
+DIMENSIONS = dict.fromkeys(BINNED, "bin") | {
+    SINGULAR: "singular",
+    "pass_at_k": "k",
+    "top_logp": "rank",
+    "rank_logp": "rank",
+    "group_rank_logp": "rank",
+    "mode_probability": "mode",
+    "level_entropy": "level",
+    "positive_covariance": "percent",
+    "negative_covariance": "percent",
+}
+DIMENSION_LABELS = tuple(dict.fromkeys(DIMENSIONS.values()))
+# What the variables are called, by a dimension that only the problem's own kind of run has.
+DESCRIBED = {"singular": LINEAR_DESCRIPTIONS, "bin": BANK_DESCRIPTIONS, "mode": TREE_DESCRIPTIONS}
 
 
 def simulate(
@@ -30,7 +46,8 @@ def simulate(
 
     Returns:
         A dataset with dimensions ``seed`` and ``step``; variables as in ``metrics.DESCRIPTIONS``, of a bank
-        ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``.
+        ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``, of a
+        tree ``tree_metrics.TREE_DESCRIPTIONS``.
 
     Raises:
         InputError: if the program cannot run on the problem.
@@ -43,7 +60,7 @@ def simulate(
     numbers = numbers or Numbers({}, {}, {})
     recorded = recorded_steps(steps, record_every)
     rows = run_lanes(program, problem, recorded, [(seed, numbers) for seed in range(seeds)])
-    return labelled(rows, {"seed": np.arange(seeds)}, recorded, program.pass_at_k)
+    return labelled(rows, {"seed": np.arange(seeds)}, recorded, places_of(problem) | {"k": program.pass_at_k})
 
 
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
@@ -56,31 +73,33 @@ def labelled(
     rows: Mapping[str, np.ndarray],
     leading: Mapping[str, Any],
     recorded: np.ndarray,
-    pass_at_k: tuple[int, ...],
+    places: Mapping[str, Sequence[Any]],
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
-    """Records (leading..., step[, k, rank, bin or singular]) as a dataset.
+    """Records (leading..., step[, another dimension]) as a dataset.
 
-    ``leading`` maps the leading dimensions to their labels. ``k`` labels pass@k, ``rank`` the top log-probabilities,
-    ``bin`` what a bank records by solve rate, the label being the middle of the bin, ``singular`` the singular values
-    from the largest on.
+    ``leading`` maps the leading dimensions to their labels, ``places`` those of the others that not all runs share:
+    ``k`` of pass@k, and what ``places_of`` the problem gives. ``rank`` labels the top log-probabilities, ``bin`` what a
+    bank records by solve rate, the label being the middle of the bin, ``singular`` the singular values from the largest
+    on, and ``percent`` the covariances of a tree.
     """
+    ranks = rows["top_logp"].shape[-1] if "top_logp" in rows else 0
+    labels = {**places, "bin": BIN_CENTRES, "percent": TOP_PERCENT}
+    labels |= {"rank": range(1, ranks + 1), "singular": range(1, SINGULAR_VALUES + 1)}
+    trailing = {name: (DIMENSIONS[name],) for name in rows if name in DIMENSIONS}
+    used = {dimension for (dimension,) in trailing.values()}
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
-    trailing, descriptions = {}, DESCRIPTIONS
-    if any(name in rows for name in BINNED):
-        coordinates["bin"], descriptions = BIN_CENTRES, BANK_DESCRIPTIONS
-        trailing = {name: ("bin",) for name in BINNED}
-    if SINGULAR in rows:
-        coordinates["singular"], descriptions = np.arange(1, SINGULAR_VALUES + 1), LINEAR_DESCRIPTIONS
-        trailing[SINGULAR] = ("singular",)
-    if "pass_at_k" in rows:
-        coordinates["k"] = list(pass_at_k)
-        trailing["pass_at_k"] = ("k",)
-    if "top_logp" in rows:
-        coordinates["rank"] = np.arange(1, rows["top_logp"].shape[-1] + 1)
-        trailing["top_logp"] = ("rank",)
+    coordinates |= {dimension: list(labels[dimension]) for dimension in DIMENSION_LABELS if dimension in used}
+    descriptions = next((texts for dimension, texts in DESCRIBED.items() if dimension in used), DESCRIPTIONS)
     variables = {
         name: ((*leading, "step", *trailing.get(name, ())), values, {"long_name": descriptions[name]})
         for name, values in sorted(rows.items())
     }
     return xr.Dataset(variables, coordinates, dict(attributes or {}))
+
+
+def places_of(problem: Problem) -> dict[str, Sequence[Any]]:
+    """Labels of what is recorded place by place of a problem: of a tree its modes, by their words, and its levels."""
+    if not isinstance(problem, Tree):
+        return {}
+    return {"mode": problem.mode_words, "level": range(problem.depth)}

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
+from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import Rollouts
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
 from simlab.simulate.optimizers import optimizer
@@ -27,13 +28,15 @@ class Landscape(NamedTuple):
     """The arrays of a problem on the device: initial logits, correct and target actions.
 
     Each is (N,), or of classes, or (M, A) of a bank of prompts. Where prompts share a head, ``features`` are (M, d),
-    and ``logits`` the initial weights of the head, (A, d).
+    and ``logits`` the initial weights of the head, (A, d). Of a tree the logits are (nodes, B), the others (leaves,),
+    and ``modes`` are the leaves whose probabilities are recorded.
     """
 
     logits: Float[Array, "*M N"]
-    correct: Bool[Array, "*M N"]
-    target: Bool[Array, "*M N"]
+    correct: Bool[Array, "*outcomes"]
+    target: Bool[Array, "*outcomes"]
     features: Float[Array, "M d"] | None = None
+    modes: Int[Array, " modes"] | None = None
 
 
 class State(NamedTuple):
@@ -41,7 +44,8 @@ class State(NamedTuple):
 
     ``logits`` are what the optimiser moves: of prompts that share features their weights.
     ``lumps`` is what the lumped engine knows of the places, None in the dense engine; ``tree`` is what its sparse steps
-    keep of the policy; ``bank`` is what a lane of many prompts knows of its last batch.
+    keep of the policy; ``bank`` is what a lane of many prompts knows of its last batch; ``advantages`` are those of the
+    last group's tokens, kept by a lane of many tokens.
     """
 
     logits: Float[Array, "*M N"]
@@ -53,6 +57,7 @@ class State(NamedTuple):
     lumps: Any = None
     tree: Any = None
     bank: Any = None
+    advantages: Float[Array, "1 G T"] | None = None
 
 
 class Drawn(NamedTuple):
@@ -67,13 +72,14 @@ class Drawn(NamedTuple):
 class Group(NamedTuple):
     """One sampled group, P = 1 and T = 1, the likeliest actions when it was sampled, and its advantages.
 
-    Of a bank it is a batch of groups, with an axis of prompts.
+    Of a bank it is a batch of groups, with an axis of prompts. Of a tree T may be more: ``actions`` are then the leaves
+    reached, and there are candidates at each token, (G, T, C).
     """
 
     actions: Int[Array, "*P G"]
     candidates: Int[Array, "*P C"]
     rollouts: Rollouts
-    advantages: Float[Array, "P G 1"]
+    advantages: Float[Array, "P G 1"] | Float[Array, "P G T"]
 
 
 class Lane:
@@ -96,6 +102,11 @@ class Lane:
         self.surrogate = program.build_surrogate(numbers.surrogate)
         self.optimizer = optimizer(program.optimizer, **numbers.optimizer)
         self.initial = self.initial_policy()
+
+    @property
+    def tokens(self) -> int:
+        """T, the tokens of a rollout."""
+        return 1
 
     def initial_policy(self) -> Policy:
         """The policy before the first step."""
@@ -156,7 +167,8 @@ class Lane:
         """Weigh a group and take the gradient steps it pays for."""
         correct = self.at(self.place.correct, drawn.actions, state)
         group, memory = self.weigh(key, drawn, correct, state.estimator)
-        moved = self.ascend(group, state, drawn.policy, jnp.ones_like(group.advantages))
+        on_policy = jnp.ones((*group.rollouts.rewards.shape, self.tokens), group.advantages.dtype)
+        moved = self.ascend(group, state, drawn.policy, on_policy)
         if self.program.gradient_steps > 1:
             moved = jax.lax.fori_loop(
                 1, self.program.gradient_steps, lambda _, state: self.ascend_again(group, state), moved
@@ -171,10 +183,15 @@ class Lane:
             active=state.active + jnp.mean(active, dtype=state.active.dtype),
             tail_missed=state.tail_missed + jnp.mean(missed, dtype=state.active.dtype),
             bank=self.batch_record(state, drawn, correct, group),
+            advantages=self.token_record(group),
         )
 
     def batch_record(self, state: State, drawn: Drawn, correct: Bool[Array, "*P G"], group: Group) -> Any:
         """What a lane of many prompts keeps of a batch: nothing."""
+        return None
+
+    def token_record(self, group: Group) -> Float[Array, "1 G T"] | None:
+        """The advantages that a lane of many tokens keeps: none."""
         return None
 
     def weigh(
@@ -183,19 +200,18 @@ class Lane:
         """The group with its advantages, and what the estimator remembers."""
         rollouts = self.rollouts(drawn, correct, key)
         advantages, memory = self.estimator.update(rollouts, memory)
-        by_token = advantages.reshape(*rollouts.rewards.shape, 1)
-        return Group(drawn.actions, drawn.candidates, rollouts, by_token), memory
+        return Group(drawn.actions, drawn.candidates, rollouts, of_tokens(advantages)), memory
 
     def rollouts(self, drawn: Drawn, correct: Bool[Array, " G"], key: PRNGKeyArray) -> Rollouts:
         """The record of one group, with what the estimator, the surrogate or a later gradient step reads."""
         rewards = jnp.where(correct, self.numbers.reward_correct, self.numbers.reward_incorrect)
-        needs, shape = self.estimator.needs | self.surrogate.needs, (1, self.program.group_size, 1)
+        needs, shape = self.estimator.needs | self.surrogate.needs, (1, self.program.group_size, self.tokens)
         needs_logp = "old_logp" in needs or self.program.gradient_steps > 1
         everyone = (*shape, self.surrogate.candidates)
         return Rollouts(
             rewards.astype(self.program.dtype)[None],
-            old_logp=drawn.policy.logp_of(drawn.actions).reshape(shape) if needs_logp else None,
-            entropy=jnp.broadcast_to(drawn.policy.entropy, shape) if "entropy" in needs else None,
+            old_logp=self.token_logp(drawn.policy, drawn.actions).reshape(shape) if needs_logp else None,
+            entropy=jnp.broadcast_to(self.token_entropy(drawn), shape) if "entropy" in needs else None,
             topn_logp=jnp.broadcast_to(drawn.top_logp, everyone) if "topn_logp" in self.surrogate.needs else None,
             noise=jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), shape, self.program.dtype)
             if "noise" in needs
@@ -210,26 +226,46 @@ class Lane:
         ratio = jnp.exp(self.logp_of(policy, group.actions).reshape(old_logp.shape) - old_logp)
         return self.ascend(group, state, policy, ratio)
 
-    def logp_of(self, policy: Policy, actions: Int[Array, "*P G"]) -> Float[Array, "*P G"]:
-        """The log-probabilities of the actions of a group."""
+    def logp_of(self, policy: Policy, actions: Int[Array, "*P G"]) -> Float[Array, "*P_G_T"]:
+        """The log-probabilities of the actions of a batch."""
+        return self.token_logp(policy, actions)
+
+    def token_logp(self, policy: Policy, actions: Int[Array, " G"]) -> Float[Array, "*G_T"]:
+        """The log-probabilities of the tokens of one group."""
         return policy.logp_of(actions)
 
-    def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
+    def token_entropy(self, drawn: Drawn) -> Float[Array, "*G_T"]:
+        """The entropy at the tokens of one group."""
+        return drawn.policy.entropy
+
+    def initial_logp(self, state: State) -> Float[Array, "*M N"]:
+        """The log-probabilities of the initial policy."""
+        return self.at_places(self.initial.logp, state)
+
+    def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G T"]) -> State:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
-        initial_logp = self.at_places(self.initial.logp, state)
-        return self.move(self.direction(self.coefficients(group, ratio), group, policy, initial_logp), state)
+        coefficients = self.coefficients(group, ratio)
+        return self.move(self.direction(coefficients, group, policy, self.initial_logp(state)), state)
 
     def direction(
-        self, coefficients: Float[Array, "G M"], group: Group, policy: Policy, initial_logp: Float[Array, " N"]
-    ) -> Float[Array, " N"]:
+        self, coefficients: Float[Array, "G_T M"], group: Group, policy: Policy, initial_logp: Float[Array, "*M N"]
+    ) -> Float[Array, "*M N"]:
         """The gradient of the objective of one prompt."""
         numbers = self.numbers
         gradient = self.gradient(coefficients, group, policy)
         if self.program.uses_entropy_bonus:
-            gradient += numbers.entropy_bonus * entropy_gradient(policy, numbers.temperature)
+            gradient += numbers.entropy_bonus * self.entropy_gradient(group, policy)
         if self.program.uses_kl:
-            gradient -= numbers.kl * kl_gradient(policy, initial_logp, numbers.temperature)
+            gradient -= numbers.kl * self.kl_gradient(group, policy, initial_logp)
         return gradient
+
+    def entropy_gradient(self, group: Group, policy: Policy) -> Float[Array, "*M N"]:
+        """The gradient of the entropy that a bonus is paid for."""
+        return entropy_gradient(policy, self.numbers.temperature)
+
+    def kl_gradient(self, group: Group, policy: Policy, initial_logp: Float[Array, "*M N"]) -> Float[Array, "*M N"]:
+        """The gradient of the divergence from the initial policy that is charged for."""
+        return kl_gradient(policy, initial_logp, self.numbers.temperature)
 
     def move(self, gradient: Float[Array, "*M N"], state: State) -> State:
         """The state after the optimiser has taken its step."""
@@ -238,13 +274,13 @@ class Lane:
             change = with_norm(change, self.numbers.update_norm)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
 
-    def coefficients(self, group: Group, ratio: Float[Array, "1 G 1"]) -> Float[Array, "G M"]:
+    def coefficients(self, group: Group, ratio: Float[Array, "1 G T"]) -> Float[Array, "G_T M"]:
         """What the loss multiplies grad log pi with: of the action of each rollout first, then of the candidates."""
         coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
-        averaged: Float[Array, "G M"] = coefficients.reshape(self.program.group_size, -1)
+        averaged: Float[Array, "G_T M"] = coefficients.reshape(ratio.size, -1)
         return averaged * self.averaging(ratio.dtype)[:, None]
 
-    def gradient(self, coefficients: Float[Array, "G M"], group: Group, policy: Policy) -> Float[Array, " N"]:
+    def gradient(self, coefficients: Float[Array, "G_T M"], group: Group, policy: Policy) -> Float[Array, "*M N"]:
         """The gradient of the logits, from the coefficients of each rollout's action and candidates."""
         times = 1.0 if self.present is None else self.present.astype(coefficients.dtype)
         coefficients = coefficients * rule_factor(self.program.update_rule, policy, group.actions, times)[:, None]
@@ -252,31 +288,43 @@ class Lane:
         each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
         return logit_gradient(each, moved, policy, self.numbers.temperature)
 
-    def averaging(self, dtype: jnp.dtype) -> Float[Array, " G"]:
-        """The weight of each rollout in the loss, 1 / G."""
+    def averaging(self, dtype: jnp.dtype) -> Float[Array, " G_T"]:
+        """The weight of each token in the loss; 1 / G where rollouts have one."""
         present = jnp.ones(self.program.group_size, bool) if self.present is None else self.present
-        weights: Float[Array, " G"] = aggregation_weights(present[None, :, None]).astype(dtype).reshape(-1)
+        tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.tokens))
+        weights: Float[Array, " G_T"] = aggregation_weights(tokens, self.program.aggregation).astype(dtype).reshape(-1)
         return weights
+
+    def outcomes(self, logits: Float[Array, "*M N"], state: State) -> Policy:
+        """The policy of some logits over what is correct or not."""
+        return softmax(logits, self.numbers.temperature, self.remaining(state))
+
+    def initial_outcomes(self, state: State) -> Policy:
+        """The same of the initial policy."""
+        scores, weights = (self.at_places(values, state) for values in (self.initial.scores, self.initial.weights))
+        return Policy(scores, weights, self.initial.total)
+
+    def change(self, before: Float[Array, "*M N"], state: State) -> Float[Array, "*outcomes"]:
+        """By how much the scores of the outcomes moved since logits ``before``, to first order in the logits."""
+        change: Float[Array, "*outcomes"] = (state.logits - before) / self.numbers.temperature
+        return change
 
     def policy_metrics(self, state: State) -> Row:
         """The records of a policy."""
-        policy = softmax(state.logits, self.numbers.temperature, self.remaining(state))
-        scores, weights = (self.at_places(values, state) for values in (self.initial.scores, self.initial.weights))
-        initial = Policy(scores, weights, self.initial.total)
+        policy, initial = self.outcomes(state.logits, state), self.initial_outcomes(state)
         correct = self.at_places(self.place.correct, state)
         return policy_metrics(policy, initial, correct, self.program.pass_at_k, self.program.top_n)
 
-    def record(self, before: Float[Array, " N"], state: State, length: Int[Array, ""]) -> Row:
+    def record(self, before: Float[Array, "*M N"], state: State, length: Int[Array, ""]) -> Row:
         """The records after a window of ``length`` steps, the last of which started at logits ``before``."""
         steps = length.astype(before.dtype)
         rates = {"active_rate": state.active / steps, "tail_miss_rate": state.tail_missed / steps}
-        temperature, left = self.numbers.temperature, self.remaining(state)
-        old, new = softmax(before, temperature, left), softmax(state.logits, temperature, left)
-        change = (state.logits - before) / temperature
-        update = update_metrics(old, new, change, self.times(state), self.at_places(self.place.correct, state))
+        old, new = self.outcomes(before, state), self.outcomes(state.logits, state)
+        correct = self.at_places(self.place.correct, state)
+        update = update_metrics(old, new, self.change(before, state), self.times(state), correct)
         return rates | update | self.policy_metrics(state)
 
     def times(self, state: State) -> Float[Array, " N"]:
-        """How often the last group holds the action of each place."""
+        """How often the last group holds the outcome of each place."""
         drawn = 1.0 if self.present is None else self.present.astype(state.logits.dtype)
         return jnp.zeros_like(state.logits).at[state.actions].add(drawn)

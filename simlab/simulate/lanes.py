@@ -5,7 +5,6 @@ keeps a CPU core busy by itself.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import jax
@@ -13,7 +12,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.registry import check_domain
-from simlab.problems import Problem, problem_size
+from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, problem_size
 from simlab.problems.classes import check_listed
 from simlab.simulate import dense, windows
 from simlab.simulate.engine import resolved
@@ -26,8 +25,11 @@ def check(program: Program, problem: Problem) -> None:
     rewards = np.array([[problem.reward_correct, problem.reward_incorrect]])
     check_domain(program.build_estimator({}), rewards)
     check_range("top_n", program.top_n, 0, problem.actions)
-    check_range("prompts_per_step", program.prompts_per_step, 0, math.prod(problem.shape[:-1]))
-    check_range("candidates", program.build_surrogate({}).candidates, 0, problem.actions)
+    prompts = problem.prompts if isinstance(problem, PromptBank | LinearSoftmax) else 1
+    check_range("prompts_per_step", program.prompts_per_step, 0, prompts)
+    check_range("candidates", program.build_surrogate({}).candidates, 0, problem.shape[-1])
+    if isinstance(problem, Tree) and program.update_rule != "simulator":
+        raise InputError(f"update_rule = {program.update_rule!r} on a tree; allowed: simulator")
     logits = problem.classes.class_logits if program.engine == "lumped" else problem.logits
     largest = abs(EMPTY) / 10 if program.engine == "lumped" else float(np.finfo(program.dtype).max)
     for logit in (logits.min(), logits.max()):
@@ -101,7 +103,8 @@ def run_lanes(
 
     Returns:
         Arrays (lanes, R + 1, ...) named as in ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``,
-        of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``; the first record is step 0.
+        of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``, of a tree
+        ``tree_metrics.TREE_DESCRIPTIONS``; the first record is step 0.
 
     Raises:
         InputError: if the program cannot run on the problem.

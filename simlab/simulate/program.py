@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import Estimator, estimator
 from simlab.simulate.update import UPDATE_RULES
-from simlab.surrogates import Surrogate, surrogate
+from simlab.surrogates import AGGREGATIONS, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -37,6 +37,8 @@ class Program:
         prompts_per_step: how many prompts of a bank a step draws, without replacement; 0 for all of them.
         engine: "dense" carries every action, "lumped" those that were sampled and classes of the others; "auto" is the
             one whose step costs less (``simlab.simulate.engine``).
+        aggregation: the weight of each token in the loss, see ``aggregation_weights``; all are one where a rollout has
+            one token. "constant" adds up a rollout's tokens.
 
     Raises:
         InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
@@ -59,6 +61,7 @@ class Program:
     dtype: str = "float32"
     engine: str = "auto"
     prompts_per_step: int = 0
+    aggregation: str = "token_mean"
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)
@@ -68,6 +71,7 @@ class Program:
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
+        check_choice("aggregation", self.aggregation, AGGREGATIONS)
         for k in self.pass_at_k:
             check_range("pass_at_k", k, 1)
         moves = self.build_surrogate({})

@@ -46,6 +46,16 @@ def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) ->
     return _members(blocks, block, randoms)
 
 
+def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
+    """One action of each of G policies, each a column of weights; one random number a draw.
+
+    An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31.
+    """
+    count = weights.shape[1]
+    randoms, _ = _random_pairs(key, count, weights.dtype)
+    return _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
+
+
 def _members(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
     """An action of each of some blocks, drawn by its weight."""
     if 4 * len(block) < blocks.shape[1]:

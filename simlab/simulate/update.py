@@ -1,5 +1,6 @@
 """From the coefficients of a group to the gradient of the logits."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -59,8 +60,35 @@ def exact_sum(values: Float[Array, " G"]) -> Float[Array, ""]:
     total, size = values, jnp.abs(values)
     for _ in range(levels):
         total, size = _fold(total), _fold(size)
-    bound = (levels + 8) * float(np.finfo(values.dtype).eps) * size[0]
-    return jnp.where(jnp.abs(total[0]) <= bound, jnp.zeros_like(total[0]), total[0])
+    return _unless_rounding(total[0], size[0], levels)
+
+
+def exact_sums(values: Float[Array, " n"], segments: Int[Array, " n"], count: int) -> Float[Array, " count"]:
+    """``exact_sum`` of the values of each of the segments 0 to ``count`` - 1, which ``segments`` names value by value.
+
+    The values of a segment, side by side, are added to those 1, 2, 4, ... places before them: pairwise too.
+    """
+    if count == 1:
+        return exact_sum(values)[None]
+    order = jnp.argsort(segments, stable=True)
+    owner, place = segments[order], jnp.arange(len(segments), dtype=jnp.int32)
+    levels = (len(segments) - 1).bit_length()
+
+    def add(level: Int[Array, ""], sums: Float[Array, " n"]) -> Float[Array, " n"]:
+        before = place - (1 << level)
+        return sums + jnp.where((before >= 0) & (owner[before] == owner), sums[before], 0)
+
+    sums = jax.lax.fori_loop(0, levels, add, values[order])
+    last = jnp.concatenate([owner[1:] != owner[:-1], jnp.ones(1, bool)])
+    total = jnp.zeros(count, values.dtype).at[jnp.where(last, owner, count)].set(sums, mode="drop")
+    size = jnp.zeros(count, values.dtype).at[segments].add(jnp.abs(values))
+    return _unless_rounding(total, size, levels)
+
+
+def _unless_rounding(total: Float[Array, "*n"], size: Float[Array, "*n"], levels: int) -> Float[Array, "*n"]:
+    """A sum of values of total ``size``, added so many levels deep, and 0 where it is no more than rounding."""
+    bound = (levels + 8) * float(np.finfo(total.dtype).eps) * size
+    return jnp.where(jnp.abs(total) <= bound, jnp.zeros_like(total), total)
 
 
 def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:

@@ -4,7 +4,7 @@ import difflib
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators import REGISTRY
 from simlab.problems import PROBLEMS, Problem, problem, problem_size
 from simlab.simulate.engine import resolved
-from simlab.simulate.labelled import recorded_steps
+from simlab.simulate.labelled import DIMENSION_LABELS, places_of, recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
 from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program
 from simlab.surrogates import SURROGATES, surrogate
@@ -27,6 +27,7 @@ RUN_PARAMETERS = {
     "gradient_steps": 1,
     "prompts_per_step": 0,
     "update_rule": "simulator",
+    "aggregation": "token_mean",
 }
 SECTIONS = ("estimator", "problem", "surrogate", "optimizer", "run")
 
@@ -150,7 +151,7 @@ class Sweep:
     def labels(self) -> dict[str, str]:
         """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
         dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", "k", "rank", "bin", "singular"]
+        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", *DIMENSION_LABELS]
         return {
             name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions
@@ -213,6 +214,7 @@ class Sweep:
             update_rule=run["update_rule"],
             gradient_steps=run["gradient_steps"],
             prompts_per_step=run["prompts_per_step"],
+            aggregation=run["aggregation"],
             uses_kl=run["kl"] != 0,
             uses_entropy_bonus=run["entropy_bonus"] != 0,
             fixes_update_norm=run["update_norm"] != 0,
@@ -230,6 +232,17 @@ class Sweep:
     def build_problem(self, cell: Cell) -> Problem:
         """The problem of a cell."""
         return _problem(self.problem, tuple(cell.parameters["problem"].items()))
+
+    def places(self) -> dict[str, Sequence[Any]]:
+        """Labels of what is recorded place by place of the problem, which all cells share.
+
+        Raises:
+            InputError: for trees of different depths or rewarded leaves.
+        """
+        found = [places_of(self.build_problem(cell)) for _, cell in self.cells()]
+        if any(other != found[0] for other in found):
+            raise InputError("the trees of this sweep differ in levels or rewarded leaves; allowed: a sweep for each")
+        return found[0]
 
     def numbers(self, cell: Cell, place: Problem) -> Numbers:
         """The float parameters of a cell."""
@@ -272,14 +285,19 @@ def parse_values(name: str, text: str, default: Any) -> tuple[Any, ...]:
     """Values of a parameter from a comma-separated text, typed like its default.
 
     A parameter whose default is a list (``logits``, ``correct`` of the custom problem) takes the whole text as one
-    value: a list of numbers, or a path.
+    value: a list of numbers, or of words where the default is one (``rewarded`` of a tree), or a path.
 
     Raises:
         InputError: for a value that does not read as the default's type.
     """
     if isinstance(default, tuple):
-        return (_list_or_path(text),)
+        return (_words(text) if default and isinstance(default[0], str) else _list_or_path(text),)
     return tuple(_parse(name, item.strip(), default) for item in text.split(","))
+
+
+def _words(text: str) -> tuple[str, ...] | str:
+    words = tuple(item.strip() for item in text.split(","))
+    return words if len(words) > 1 else text
 
 
 def _list_or_path(text: str) -> tuple[float, ...] | str:

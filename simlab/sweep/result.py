@@ -15,6 +15,7 @@ from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
+from simlab.simulate.tree_metrics import TOP_PERCENT, TREE_DESCRIPTIONS
 from simlab.sweep.grid import Sweep
 from simlab.sweep.parts import Unit, write_atomically
 
@@ -24,9 +25,9 @@ def assemble(
 ) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
-    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and ``k``, ``rank``, ``bin``
-    or ``singular`` as in ``labelled``. Variables are those of ``metrics.DESCRIPTIONS``, of a bank
-    ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share a head ``linear_metrics.LINEAR_DESCRIPTIONS``.
+    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and those of ``labelled``.
+    Variables are those of ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share
+    a head ``linear_metrics.LINEAR_DESCRIPTIONS``, of a tree ``tree_metrics.TREE_DESCRIPTIONS``.
     """
     dimensions, labels = sweep.dimensions(), sweep.labels()
     shape = tuple(len(values) for values in dimensions.values())
@@ -38,7 +39,8 @@ def assemble(
             filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
     leading = {labels[name]: _coordinate(values) for name, values in dimensions.items()}
     leading["seed"] = list(range(sweep.seeds))
-    return labelled(filled, leading, sweep.recorded_steps(), sweep.pass_at_k, attributes)
+    places = sweep.places() | {"k": sweep.pass_at_k}
+    return labelled(filled, leading, sweep.recorded_steps(), places, attributes)
 
 
 def joining_bytes(sweep: Sweep) -> int:
@@ -49,6 +51,9 @@ def joining_bytes(sweep: Sweep) -> int:
         values += len(BANK_DESCRIPTIONS) - len(DESCRIPTIONS) + BINS * len(BINNED)
     if sweep.problem == "linear_softmax":
         values += len(LINEAR_DESCRIPTIONS) - len(BANK_DESCRIPTIONS) + SINGULAR_VALUES
+    if sweep.problem == "tree":
+        places = sum(len(labels) for labels in sweep.places().values())
+        values += len(TREE_DESCRIPTIONS) - len(DESCRIPTIONS) + places + 2 * (sweep.top_n + len(TOP_PERCENT))
     return 2 * lanes * (len(sweep.recorded_steps()) + 1) * values * np.dtype(sweep.dtype).itemsize
 
 

@@ -116,6 +116,7 @@ def run(
     for _, cell in sweep.cells():
         check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
         check(sweep.program(cell), sweep.build_problem(cell))
+    sweep.places()
     number, count = shard
     if count == 1:
         check_memory(memory, joining_bytes(sweep))

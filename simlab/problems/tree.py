@@ -1,0 +1,199 @@
+"""A tree of decisions: a rollout takes T actions, with a softmax policy of its own at every node; some leaves pay."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.problems.classes import Classes, check_logits, check_rewards, check_sets, hashed
+from simlab.problems.reading import numbers
+from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
+
+LARGEST_TREE = 2**20  # leaves
+MOST_MODES = 64  # whose probabilities are recorded one by one
+FIRST = "first"
+CASP_TOY = ("ACD", "ACB", "BDC", "BDA", "CAB", "DBA")
+Leaves = Sequence[str] | Sequence[float] | np.ndarray | str
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A full tree of depth T and branching B with a softmax policy at every node and verifiable rewards at the leaves.
+
+    Nodes and leaves are numbered as in ``simlab.problems.tree_paths``.
+
+    Attributes:
+        logits: (nodes, B) initial logits, (B^T - 1) / (B - 1) nodes level by level.
+        correct: (B^T,) true for rewarded leaves.
+        target: (B^T,) true for the target set of the tail-miss rate, a subset of the rewarded leaves.
+        reward_correct: reward of a rewarded leaf, above 0.
+        reward_incorrect: reward of any other, at most 0.
+
+    Raises:
+        InputError: for arrays whose shapes are not those of one full tree, fewer than two actions, more than 2^20
+            leaves, logits that are not finite, no rewarded leaf, a target outside these, or rewards of the wrong sign.
+    """
+
+    logits: Float[np.ndarray, "nodes B"]
+    correct: Bool[np.ndarray, " leaves"]
+    target: Bool[np.ndarray, " leaves"]
+    reward_correct: float = 1.0
+    reward_incorrect: float = 0.0
+
+    def __post_init__(self) -> None:
+        shapes = {name: getattr(self, name).shape for name in ("logits", "correct", "target")}
+        allowed = "((B^T - 1) / (B - 1), B) logits at B from 2 up, and B^T leaves"
+        if self.logits.ndim != 2 or self.branching < 2:
+            raise InputError(f"arrays have shapes {shapes}; allowed: {allowed}")
+        nodes = first_node(self.depth, self.branching)
+        leaves = (self.branching**self.depth,)
+        if (len(self.logits), self.correct.shape, self.target.shape) != (nodes, leaves, leaves) or not self.depth:
+            raise InputError(f"arrays have shapes {shapes}; allowed: {allowed}")
+        check_range("leaves", self.actions, 1, LARGEST_TREE)
+        check_logits(self.logits.reshape(-1))
+        check_sets(self.correct, self.target)
+        check_rewards(self.reward_correct, self.reward_incorrect)
+
+    @property
+    def branching(self) -> int:
+        """B, the actions of one node."""
+        return int(self.logits.shape[1])
+
+    @property
+    def depth(self) -> int:
+        """T, the actions of one rollout."""
+        return depth_of(self.actions, self.branching)
+
+    @property
+    def actions(self) -> int:
+        """B^T, the leaves: what one rollout may end in."""
+        return len(self.correct)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(nodes, B), the shape of the logits."""
+        return (len(self.logits), self.branching)
+
+    @property
+    def leaf_logp(self) -> Float[np.ndarray, " leaves"]:
+        """(B^T,) the initial log-probability of each leaf, the sum of those of the actions on its path."""
+        highest = self.logits.max(axis=1, keepdims=True)
+        logp = self.logits - highest - np.log(np.exp(self.logits - highest).sum(axis=1, keepdims=True))
+        leaves: Float[np.ndarray, " leaves"] = path_sums(logp)
+        return leaves
+
+    @property
+    def modes(self) -> Int[np.ndarray, " modes"]:
+        """The rewarded leaves, at most the first 64, whose probabilities are recorded one by one."""
+        return np.flatnonzero(self.correct)[:MOST_MODES]
+
+    @property
+    def mode_words(self) -> list[str]:
+        """The words of ``modes``."""
+        return [word(int(leaf), self.depth, self.branching) for leaf in self.modes]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that the problem is."""
+        rewards = (self.reward_correct, self.reward_incorrect)
+        return hashed(rewards, np.array(self.shape), self.logits, self.correct, self.target)
+
+    @property
+    def classes(self) -> Classes:
+        """What the lumped engine would carry.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("engine = 'lumped' does not run a tree; allowed: auto, dense")
+
+
+def tree(
+    depth: int = 3,
+    branching: int = 4,
+    *,
+    rewarded: Leaves = CASP_TOY,
+    target: Leaves = (),
+    logits: Sequence[float] | np.ndarray | str = (),
+    anchor: str = FIRST,
+    anchor_logit: float = 0.0,
+    reward_correct: float = 1.0,
+    reward_incorrect: float = 0.0,
+) -> Tree:
+    """A full tree with a few rewarded leaves; by default CaSP's toy (its Figure 5, ``[casp:figure-5-runs]``).
+
+    The toy has horizon 3, actions A to D, and six rewarded words. Its initial policy is not given; it is uniform here.
+
+    Args:
+        depth: T.
+        branching: B.
+        rewarded: the rewarded leaves, as words such as ACD (a string of words is split at spaces and commas), as
+            numbers, or as the path of a ``.npy`` or text file of numbers.
+        target: the target set of the tail-miss rate, likewise; by default the least likely rewarded leaf, of equally
+            likely ones the last.
+        logits: initial logits, node after node, or the path of a file of them; by default 0.
+        anchor: the rewarded leaf to start with an advantage, a word or a number; ``"first"`` is the first one listed.
+        anchor_logit: what is added to the logit of every action on the way to the anchor.
+        reward_correct, reward_incorrect: see ``Tree``.
+
+    Raises:
+        InputError: for a number outside its range, more than 2^20 leaves, a leaf that does not exist, an anchor that is
+            not rewarded, logits of another number, or an unreadable file.
+
+    >>> toy = tree()
+    >>> toy.mode_words, toy.shape
+    (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
+    """
+    check_range("branching", branching, 2, LARGEST_TREE)
+    check_whole("branching", branching, 2)
+    check_range("depth", depth, 1, depth_of(LARGEST_TREE, 2))
+    check_whole("depth", depth, 1)
+    check_range("leaves", branching**depth, 1, LARGEST_TREE)
+    rewarded_leaves = _leaves("rewarded", rewarded, depth, branching)
+    if not rewarded_leaves:
+        raise InputError("rewarded lists no leaf; allowed: one or more")
+    values = _initial_logits(logits, depth, branching)
+    start = rewarded_leaves[0] if anchor == FIRST else leaf_of("anchor", anchor, depth, branching)
+    if start not in rewarded_leaves:
+        raise InputError(f"anchor = {anchor!r} is not rewarded; allowed: one of the rewarded leaves")
+    values[paths(np.array(start), depth, branching)] += anchor_logit
+    correct = _members(rewarded_leaves, branching**depth)
+    bare = Tree(values, correct, correct, reward_correct, reward_incorrect)
+    chosen = _leaves("target", target, depth, branching) or [_least_likely(bare)]
+    return Tree(values, correct, _members(chosen, bare.actions), reward_correct, reward_incorrect)
+
+
+def _leaves(name: str, source: Leaves, depth: int, branching: int) -> list[int]:
+    """Leaves by word or number, in the order in which they are listed."""
+    items: Sequence[str] | Sequence[float] | np.ndarray
+    if isinstance(source, str):
+        items = numbers(name, source) if Path(source).is_file() else source.replace(",", " ").split()
+    else:
+        items = source
+    return [leaf_of(name, item, depth, branching) for item in items]
+
+
+def _initial_logits(
+    logits: Sequence[float] | np.ndarray | str, depth: int, branching: int
+) -> Float[np.ndarray, "nodes B"]:
+    shape = (first_node(depth, branching), branching)
+    given = numbers("logits", logits) if len(logits) else np.zeros(shape)
+    if given.size != shape[0] * shape[1]:
+        raise InputError(f"logits are {given.size}; allowed: {shape[0] * shape[1]}, {branching} of {shape[0]} nodes")
+    return given.reshape(shape)
+
+
+def _members(leaves: list[int], count: int) -> Bool[np.ndarray, " leaves"]:
+    inside = np.zeros(count, dtype=bool)
+    inside[leaves] = True
+    return inside
+
+
+def _least_likely(problem: Tree) -> int:
+    """The least likely rewarded leaf, of equally likely ones the last."""
+    logp = np.where(problem.correct, problem.leaf_logp, np.inf)
+    return int(np.flatnonzero(logp <= logp.min() + 1e-12)[-1])
