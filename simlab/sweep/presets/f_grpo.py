@@ -1,10 +1,7 @@
-"""Sweeps by name: the settings of ``Sweep`` that differ from its defaults."""
+"""F-GRPO's experiments: its Figure 2, a small version of that, and focal weights on a bank of prompts."""
 
-from typing import Any
-
+from simlab.sweep.presets.settings import Settings
 from simlab.theory import focal_scale
-
-Settings = dict[str, Any]
 
 # The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
 # focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.
@@ -75,11 +72,4 @@ F_GRPO = {
     "sgd-low-lr": _SGD[1],
     "norm": _NORM[0],
     "norm-low-lr": _NORM[1],
-}
-
-# A preset is one sweep or several, each with a name of its own; one alone has none.
-PRESETS: dict[str, dict[str, Settings]] = {
-    "f-grpo": F_GRPO,
-    "f-grpo-fig2": {"": F_GRPO_FIG2},
-    "three-regimes": {"": THREE_REGIMES},
 }
