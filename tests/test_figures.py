@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 FIGURES = Path(__file__).parent.parent / "figures"
-NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_regime_map"]
+NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "f_grpo_regime_map"]
+LONG = {"f_grpo_regime_map"}
+
+
+@pytest.fixture(autouse=True)
+def _helpers_are_found(monkeypatch):
+    """As they are for a script that Python runs."""
+    monkeypatch.syspath_prepend(FIGURES)
 
 
 def script(name: str):
@@ -17,7 +24,7 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize("name", [*NAMES[:2], pytest.param(NAMES[2], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES])
 def test_two_runs_give_identical_bytes(name, tmp_path, monkeypatch):
     module = script(name)
     images = []

@@ -1,0 +1,53 @@
+"""What figure scripts need to condense results: provenance, short numbers, and runs compared at equal Q_pos."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simlab.sweep.presets import PRESETS
+from simlab.sweep.result import read
+
+
+def results(preset: str, path: Path) -> dict[str, xr.Dataset]:
+    """The results of a preset's sweeps by their names, where ``simlab sweep --out`` ``path`` has put them."""
+    return {name: read(path.with_stem(f"{path.stem}-{name}")) for name in PRESETS[preset]}
+
+
+def decoded(value: str) -> Any:
+    """An attribute of a result, which may hold JSON."""
+    return json.loads(value) if value.startswith("{") else value
+
+
+def provenance(dataset: xr.Dataset) -> dict[str, Any]:
+    """What a result says of how it was made."""
+    return {name: decoded(value) for name, value in dataset.attrs.items()}
+
+
+def rounded(values: Any) -> Any:
+    """Nested lists with six significant digits; null where there is no number."""
+    values = np.asarray(values, dtype=float)
+    if values.ndim:
+        return [rounded(row) for row in values]
+    return float(f"{values:.6g}") if np.isfinite(values) else None
+
+
+def mean_and_error(values: np.ndarray) -> dict[str, Any]:
+    """Mean over seeds, the last axis, and its standard error; null where a seed has no number."""
+    error = values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+    return {"mean": rounded(values.mean(axis=-1)), "error": rounded(error)}
+
+
+def at_equal_mass(q_pos: np.ndarray, values: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """(levels, seeds) what ``values`` (seeds, steps) are where Q_pos (seeds, steps) first reaches each level.
+
+    Interpolated between the records in which Q_pos is higher than before; NaN where a run does not reach the level.
+    """
+    reached = np.full((len(levels), len(q_pos)), np.nan)
+    for seed, (mass, own) in enumerate(zip(q_pos, values, strict=True)):
+        higher = np.append(True, mass[1:] > np.maximum.accumulate(mass)[:-1])
+        inside = (levels >= mass[0]) & (levels <= mass.max())
+        reached[inside, seed] = np.interp(levels[inside], mass[higher], own[higher])
+    return reached
