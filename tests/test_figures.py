@@ -8,7 +8,7 @@ import pytest
 
 FIGURES = Path(__file__).parent.parent / "figures"
 NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "f_grpo_regime_map"]
-LONG = {"f_grpo_regime_map"}
+LONG = {"f_grpo_regime_map", "a_grae_controls"}
 
 
 @pytest.fixture(autouse=True)
