@@ -1,0 +1,17 @@
+"""Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a paper."""
+
+from simlab.sweep.presets.a_grae import A_GRAE
+from simlab.sweep.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
+from simlab.sweep.presets.fade import FADE
+from simlab.sweep.presets.settings import Settings
+
+# A preset is one sweep or several, each with a name of its own; one alone has none.
+PRESETS: dict[str, dict[str, Settings]] = {
+    "a-grae": A_GRAE,
+    "f-grpo": F_GRPO,
+    "f-grpo-fig2": {"": F_GRPO_FIG2},
+    "fade": FADE,
+    "three-regimes": {"": THREE_REGIMES},
+}
+
+__all__ = ["F_GRPO_FIG2", "PRESETS", "Settings"]

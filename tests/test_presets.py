@@ -1,0 +1,43 @@
+"""What the presets of the papers' experiments promise of their settings."""
+
+import math
+
+import pytest
+
+from simlab.simulate.lanes import check
+from simlab.sweep import Sweep
+from simlab.sweep.presets import PRESETS
+
+EXPERIMENTS = ("f-grpo", "a-grae")
+SWEEPS = {f"{preset} {name}": settings for preset in EXPERIMENTS for name, settings in PRESETS[preset].items()}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_every_cell_of_an_experiment_can_run(name):
+    sweep = Sweep(**SWEEPS[name])
+    for _, cell in sweep.cells():
+        check(sweep.program(cell), sweep.build_problem(cell))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "size"),
+    [("adam", "optimizer.learning_rate"), ("sgd", "optimizer.learning_rate"), ("norm", "run.update_norm")],
+)
+def test_the_control_of_appendix_n_differs_from_grpo_in_the_size_of_its_steps_alone(optimizer, size):
+    """lambda(1/2) = 32 / (15 pi), lambda(1) = 1/2 and lambda(2) = 5/16, by the recursion of the Beta function."""
+    focal, control = PRESETS["f-grpo"][optimizer], PRESETS["f-grpo"][f"{optimizer}-low-lr"]
+    (full,), shortened = focal["parameters"][size], control["parameters"][size]
+    assert [step / full for step in shortened] == pytest.approx([32 / (15 * math.pi), 1 / 2, 5 / 16])
+    assert focal["parameters"]["estimator.gamma"] == (0.0, 0.5, 1.0, 2.0)
+    same = {size: None, "estimator.gamma": None}
+    assert focal["parameters"] | same == control["parameters"] | same
+    assert {**focal, "parameters": None} == {**control, "parameters": None}
+
+
+def test_the_collapse_is_looked_for_in_at_least_200_seeds():
+    assert PRESETS["a-grae"]["collapse"]["seeds"] >= 200
+    assert PRESETS["a-grae"]["collapse-a-grae"]["seeds"] >= 200
+
+
+def test_dapo_is_compared_where_its_clip_can_act():
+    assert PRESETS["a-grae"]["dapo"]["parameters"]["run.gradient_steps"] > (1,)
