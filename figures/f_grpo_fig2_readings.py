@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from simlab.plotting import LABELS, STYLE, save_everywhere
 from simlab.sweep import Sweep, run
-from simlab.sweep.options import F_GRPO_FIG2
+from simlab.sweep.presets import F_GRPO_FIG2
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "f_grpo_fig2_readings.json"

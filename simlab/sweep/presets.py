@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from simlab.sweep.league import LEAGUE
+
 Settings = dict[str, Any]
 
 # The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
@@ -30,4 +32,8 @@ THREE_REGIMES: Settings = F_GRPO_FIG2 | {
 }
 
 # A preset is one sweep or several, each with a name of its own; one alone has none.
-PRESETS: dict[str, dict[str, Settings]] = {"f-grpo-fig2": {"": F_GRPO_FIG2}, "three-regimes": {"": THREE_REGIMES}}
+PRESETS: dict[str, dict[str, Settings]] = {
+    "f-grpo-fig2": {"": F_GRPO_FIG2},
+    "league": LEAGUE,
+    "three-regimes": {"": THREE_REGIMES},
+}
