@@ -18,6 +18,7 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
+from condensed import provenance, rounded
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -42,7 +43,7 @@ def condense(paths: list[Path]) -> dict[str, Any]:
     seeds = np.concatenate([np.full(dataset.sizes["group_size"], dataset.sizes["seed"]) for dataset in datasets])
     order = np.argsort(sizes)
     return {
-        "provenance": [{name: _decoded(value) for name, value in dataset.attrs.items()} for dataset in datasets],
+        "provenance": [provenance(dataset) for dataset in datasets],
         "gamma": datasets[0]["gamma"].values.tolist(),
         "step": datasets[0]["step"].values.tolist(),
         "group_size": sizes[order].tolist(),
@@ -62,18 +63,7 @@ def _statistics(parts: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
             np.moveaxis(np.quantile(values[:, :, -1], QUANTILES, axis=-1), 0, -1) for values in ordered
         ],
     }
-    return {name: _rounded(np.concatenate(values, axis=1)[:, order]) for name, values in statistics.items()}
-
-
-def _decoded(value: str) -> Any:
-    return json.loads(value) if value.startswith("{") else value
-
-
-def _rounded(values: np.ndarray) -> Any:
-    """Nested lists with six significant digits; null where there is no number."""
-    if values.ndim:
-        return [_rounded(row) for row in values]
-    return float(f"{values:.6g}") if np.isfinite(values) else None
+    return {name: rounded(np.concatenate(values, axis=1)[:, order]) for name, values in statistics.items()}
 
 
 def draw(data: dict[str, Any]) -> Figure:

@@ -28,7 +28,7 @@ from matplotlib.patheffects import withStroke
 
 from simlab.plotting import LABELS, STYLE, save_everywhere
 from simlab.sweep import Sweep, run
-from simlab.sweep.options import F_GRPO_FIG2
+from simlab.sweep.presets import F_GRPO_FIG2
 from simlab.sweep.result import configuration, read
 from simlab.theory import conditional_tail_miss, tail_miss
 
