@@ -26,12 +26,12 @@ def provenance(dataset: xr.Dataset) -> dict[str, Any]:
     return {name: decoded(value) for name, value in dataset.attrs.items()}
 
 
-def rounded(values: Any) -> Any:
-    """Nested lists with six significant digits; null where there is no number."""
+def rounded(values: Any, digits: int = 6) -> Any:
+    """Nested lists with so many significant digits; null where there is no number."""
     values = np.asarray(values, dtype=float)
     if values.ndim:
-        return [rounded(row) for row in values]
-    return float(f"{values:.6g}") if np.isfinite(values) else None
+        return [rounded(row, digits) for row in values]
+    return float(f"{values:.{digits}g}") if np.isfinite(values) else None
 
 
 def mean_and_error(values: np.ndarray) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The estimators transcribed from the papers as plain loops, one formula at a time, sharing nothing with the library.
 
 A batch is a list of groups, a group a list of rewards: ragged, so nothing here knows about masks. Here are those that
-read tokens, whole batches or earlier ones; group_references.py holds those that read one group's rewards alone.
+read tokens, whole batches or earlier ones; group_references.py holds those that read one group's rewards alone, and
+linked_reference.py the chains without a name.
 """
 
 import math
@@ -10,6 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from group_references import GROUP_FORMULAS, Group, grpo, mean, share_correct
+from linked_reference import linked
 
 Groups = list[Group]
 Tokens = list[list[list[float]]]
@@ -234,4 +236,5 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t)},
     "a_grae": each_batch(a_grae),
     **{formula.__name__: formula for formula in (f_grpo, fade, running_mean, ha_dw, cw_grpo, entropy_advantage)},
+    "linked": linked,
 }

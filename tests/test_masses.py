@@ -14,6 +14,7 @@ from simlab.theory import CLOSED_FORMS, closed_form, masses
 # Estimators whose masses the number of successes does not fix, and why. `masses` computes them all the same.
 WITHOUT_FORM = {
     "ds_grpo": "adds a multiple of each rollout's log-probability",
+    "linked": "is any chain of links: each has the form of the named one that it equals, if any",
     "unlikeliness": "ranks rollouts by their log-probability",
 }
 

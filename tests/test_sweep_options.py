@@ -377,7 +377,7 @@ def test_without_arguments_the_sweep_shows_the_three_regimes():
         (("--problem", "maze"), "'maze'", "anchored, custom"),
         (("--surrogate", "ppo"), "'ppo'", "casp, cispo, clip_cov"),
         (("--optimizer", "lion"), "'lion'", "adam, adamw, sgd"),
-        (("--preset", "fig2"), "'fig2'", "f-grpo-fig2"),
+        (("--preset", "fig2"), "'fig2'", ", ".join(sorted(PRESETS))),
         (("--dtype", "float16"), "'float16'", "float32, float64"),
         (("--seeds", 0), "seeds = 0", "[1, 1000000]"),
         (("--seeds", -3), "seeds = -3", "[1, 1000000]"),

@@ -4,7 +4,7 @@ Written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), t
 one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
 ``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
 of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``tokens`` and
-``schedule``.
+``schedule``. ``linked`` joins any of the links, one a role.
 """
 
 from simlab.estimators.balanced import (
@@ -44,6 +44,7 @@ from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, r
 from simlab.estimators.history import ha_dw, weigh_by_history
 from simlab.estimators.length import t2t, thicken_then_thin
 from simlab.estimators.likelihood import discount_likely, ds_grpo, smooth_by_outcome, unlikeliness
+from simlab.estimators.linked import linked
 from simlab.estimators.pass_at_k import (
     best_of_subsets,
     divide_by_pass_at_k_std,
@@ -117,6 +118,7 @@ __all__ = [
     "ha_dw",
     "hard_focused",
     "keep_positive",
+    "linked",
     "log_mean_exp",
     "lose_one",
     "lose_one_log_mean_exp",

@@ -1,6 +1,7 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
+from simlab.theory.likeness import alike
 from simlab.theory.masses import Masses, masses
 from simlab.theory.redistribution import (
     correct_mass_change,
@@ -17,6 +18,7 @@ __all__ = [
     "ClosedForm",
     "Masses",
     "active",
+    "alike",
     "closed_form",
     "conditional_tail_miss",
     "correct_mass_change",

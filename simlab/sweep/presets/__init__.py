@@ -3,6 +3,7 @@
 from simlab.sweep.presets.a_grae import A_GRAE
 from simlab.sweep.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
 from simlab.sweep.presets.fade import FADE
+from simlab.sweep.presets.league import LEAGUE
 from simlab.sweep.presets.settings import Settings
 
 # A preset is one sweep or several, each with a name of its own; one alone has none.
@@ -11,6 +12,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "f-grpo": F_GRPO,
     "f-grpo-fig2": {"": F_GRPO_FIG2},
     "fade": FADE,
+    "league": LEAGUE,
     "three-regimes": {"": THREE_REGIMES},
 }
 

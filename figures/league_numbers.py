@@ -1,0 +1,180 @@
+"""What ``league`` keeps of its three results: who ran how well at which norm, who beats whom, and who is whom."""
+
+import json
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from condensed import provenance, rounded
+from rivals import best_settings, front, judge, mean_and_error
+from scipy.stats import spearmanr
+
+from simlab.estimators import REGISTRY, Estimator, estimator
+from simlab.problems import PromptBank
+from simlab.rollouts import Rollouts
+from simlab.sweep import Sweep
+from simlab.theory import alike
+
+METRICS = ("pass@1", "pass@256", "retained mass", "entropy")
+SCORED = 3  # the first three, which lie in [0, 1]: their mean is what a best norm is chosen by
+LEVEL = 0.65  # of pass@1, at which all are compared that reach it; the one of the table and of panel (b)
+LEVELS = (0.55, 0.6, LEVEL, 0.7, 0.75)
+MATCHED_NORM = 0.5  # of the first steps under a fixed learning rate
+BATCHES = 64  # that the norm of the first steps is averaged over
+
+
+def finals(dataset: xr.Dataset, setting: str) -> dict[str, np.ndarray]:
+    """Of each runner the metrics of the last record, (settings, seeds, metrics)."""
+    last = dataset.isel(step=-1, group_size=0)
+    columns = [last.pass_at_k.sel(k=1), last.pass_at_k.sel(k=256), last.retained_mass, last.entropy]
+    table = xr.concat([column.drop_vars("k", errors="ignore") for column in columns], "metric")
+    names = [str(name) for name in table.dims if name not in ("metric", "seed", setting)]
+    stacked = table.stack(runner=names).transpose("runner", setting, "seed", "metric")
+    runners = [" ".join(part for part in key[1:] if part != "none") or "mean alone" for key in stacked.runner.values]
+    if names == ["estimator"]:
+        runners = [str(name) for (name,) in stacked.runner.values]
+    return dict(zip(runners, stacked.values.astype(float), strict=True))
+
+
+def choices(runner: str) -> dict[str, str]:
+    """The parameters of ``linked`` that a runner of the sweep of links stands for."""
+    roles = {"std": "scale", "mean": "scale", "focal": "difficulty", "divide_failures": "sign", "relu": "sign"}
+    return {} if runner == "mean alone" else {roles[part]: part for part in runner.split()}
+
+
+def at_level(values: np.ndarray, level: float) -> np.ndarray | None:
+    """The metrics where pass@1 first rises to ``level``, (1, seeds, metrics): on a straight line between two settings.
+
+    Settings are in increasing order of norm or rate. None for a runner of which a seed never does, or starts above it.
+    """
+    rows = []
+    for own in np.moveaxis(values, 1, 0):  # of one seed, (settings, metrics)
+        above = np.flatnonzero((own[:-1, 0] <= level) & (level <= own[1:, 0]))
+        if own[0, 0] > level or not above.size:
+            return None
+        low, high = own[above[0]], own[above[0] + 1]
+        rows.append(low + (level - low[0]) / (high[0] - low[0]) * (high - low))
+    return np.array(rows)[None]
+
+
+def kin(names: list[str], group_size: int) -> list[list[str]]:
+    """The estimators in groups of those that are one up to a factor, in the order of the first of each."""
+    groups: list[list[str]] = []
+    for name in names:
+        home = next((some for some in groups if alike(estimator(some[0]), estimator(name), group_size)), None)
+        if home is None:
+            groups.append([name])
+        else:
+            home.append(name)
+    return groups
+
+
+def written_down(names: list[str]) -> dict[str, Estimator]:
+    """What papers have: the estimators at their defaults, those over a base over each, and AsymGRPO at 1/2."""
+    over = {f"{name}(base={base})": (name, {"base": base}) for name in names for base in names if has_base(name)}
+    asked = {name: (name, {}) for name in names} | over | {"asym_grpo(delta=0.5)": ("asym_grpo", {"delta": 0.5})}
+    return {call: estimator(name, **parameters) for call, (name, parameters) in asked.items()}
+
+
+def has_base(name: str) -> bool:
+    """Whether an estimator builds on another."""
+    return "base" in REGISTRY[name].parameters
+
+
+def first_norm(name: str, bank: PromptBank, group_size: int, prompts: int) -> float:
+    """The mean Euclidean norm of the gradient of a first batch, at learning rate 1."""
+    draw, chosen, norms = np.random.default_rng(0), estimator(name), []
+    p = np.exp(bank.logits - bank.logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    for _ in range(BATCHES):
+        batch = draw.choice(bank.prompts, prompts, replace=False)
+        actions = np.stack([draw.choice(bank.actions, group_size, p=p[prompt]) for prompt in batch])
+        logp = np.log(np.take_along_axis(p[batch], actions, axis=1))[..., None]
+        rewards = np.take_along_axis(bank.correct[batch], actions, axis=1).astype(float)
+        advantages = chosen.update(Rollouts(rewards, old_logp=logp), chosen.init())[0]
+        scores = np.eye(bank.actions)[actions] - p[batch][:, None]
+        norms.append(np.linalg.norm((advantages[..., None] * scores).sum(axis=1)) / actions.size)
+    return float(np.mean(norms))
+
+
+def condense(named: xr.Dataset, links: xr.Dataset, fixed_rate: xr.Dataset) -> dict[str, Any]:
+    """What is drawn and listed, with the provenance of the three results."""
+    results, chains = finals(named, "update_norm"), finals(links, "update_norm")
+    size, papers = int(named.group_size[0]), written_down(list(results))
+    families = kin(list(results), size)
+    one_each = {some[0]: results[some[0]] for some in families}
+    same = {
+        runner: [call for call, other in papers.items() if alike(estimator("linked", **choices(runner)), other, size)]
+        for runner in chains
+    }
+    unwritten = {runner: chains[runner] for runner, calls in same.items() if not calls}
+    return {
+        "provenance": [provenance(dataset) for dataset in (named, links, fixed_rate)],
+        "metrics": METRICS,
+        "seeds": named.sizes["seed"],
+        "steps": int(named.step[-1]),
+        "norms": named.update_norm.values.tolist(),
+        "kin": families,
+        "written_down": same,
+        "named": statistics(results),
+        "links": statistics(chains),
+        "beaten": {
+            "four": judge(one_each),
+            "three": judge({name: values[..., :SCORED] for name, values in one_each.items()}),
+        },
+        "levels": by_level(one_each),
+        "levels_with_links": by_level(one_each | unwritten),
+        "front": front({name: values[..., [0, 2]] for name, values in (one_each | chains).items()}),
+        "fixed_rate": without_norm(fixed_rate, results, named.update_norm.values.tolist()),
+    }
+
+
+def levelled(results: dict[str, np.ndarray], level: float) -> dict[str, np.ndarray]:
+    """What pass@1 of ``level`` costs those that reach it: the other metrics there."""
+    found = {name: at_level(values, level) for name, values in results.items()}
+    return {name: values[..., 1:] for name, values in found.items() if values is not None}
+
+
+def by_level(results: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Who reaches each of ``LEVELS``, and who of these is beaten there."""
+    found = []
+    for level in LEVELS:
+        there = levelled(results, level)
+        found.append({"level": level, "runners": list(there), "beaten": judge(there)})
+    return found
+
+
+def statistics(results: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Of each runner: mean and standard error at each norm; its best norm, and what the second half of seeds gives."""
+    best, found = best_settings(results, SCORED), {}
+    for name, values in results.items():
+        mean, error = mean_and_error(values, axis=1)
+        judged, doubt = mean_and_error(values[best[name], values.shape[1] // 2 :], axis=0)
+        found[name] = {"mean": rounded(mean), "error": rounded(error, 3), "best": best[name]}
+        found[name] |= {"judged": rounded(judged), "judged_error": rounded(doubt, 3)}
+        if (level := at_level(values, LEVEL)) is not None:
+            there, doubt = mean_and_error(level[0], axis=0)
+            found[name] |= {"level": rounded(there), "level_error": rounded(doubt, 3)}
+    return found
+
+
+def without_norm(dataset: xr.Dataset, results: dict[str, np.ndarray], norms: list[float]) -> dict[str, Any]:
+    """Metrics at the learning rate that matches the first steps' norm, beside those at that norm, of the same seeds."""
+    sweep = Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))
+    bank, prompts = sweep.build_problem(next(sweep.cells())[1]), sweep.parameters["run.prompts_per_step"][0]
+    assert isinstance(bank, PromptBank)
+    rates, rows = dataset.learning_rate.values, {}
+    for name, values in finals(dataset, "learning_rate").items():
+        wanted = MATCHED_NORM / first_norm(name, bank, sweep.group_sizes[0], prompts)
+        nearest = int(np.abs(np.log(rates / wanted)).argmin())
+        mean, error = mean_and_error(values[nearest], axis=0)
+        fixed, doubt = mean_and_error(results[name][norms.index(MATCHED_NORM), : sweep.seeds], axis=0)
+        rows[name] = {"wanted": rounded(np.array(wanted)), "rate": float(rates[nearest])}
+        rows[name] |= {"mean": rounded(mean), "error": rounded(error, 3)}
+        rows[name] |= {"at_norm": rounded(fixed), "at_norm_error": rounded(doubt, 3)}
+        if (level := at_level(values, LEVEL)) is not None:
+            there, doubt = mean_and_error(level[0], axis=0)
+            rows[name] |= {"level": rounded(there), "level_error": rounded(doubt, 3)}
+    both = [np.array([row[key] for row in rows.values()]) for key in ("mean", "at_norm")]
+    ranks = [float(spearmanr(both[0][:, place], both[1][:, place]).statistic) for place in range(len(METRICS))]
+    return {"estimators": rows, "rank_correlation": rounded(np.array(ranks), 3)}

@@ -1,0 +1,77 @@
+"""Who is beaten by whom: comparisons paired by seed, chosen on one half of the seeds and judged on the other.
+
+A runner is an estimator, or a chain of links. Its results are (settings, seeds, metrics), a setting being an update
+norm; every metric is better the larger it is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+CLEAR = 2.0  # standard errors
+
+
+def mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds and its standard error."""
+    return values.mean(axis), values.std(axis, ddof=1) / np.sqrt(values.shape[axis])
+
+
+def margins(winner: np.ndarray, loser: np.ndarray) -> np.ndarray:
+    """By how many standard errors of the paired difference a winner leads, (..., metrics), from (..., seeds, metrics).
+
+    0 where the two are equal seed by seed.
+    """
+    mean, error = mean_and_error(winner - loser, axis=-2)
+    return np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+
+
+def beaters(results: Mapping[str, np.ndarray]) -> dict[str, tuple[str, list[int]]]:
+    """The runners that are beaten at each of their settings by one and the same other runner, at a setting of its.
+
+    Beaten means by more than ``CLEAR`` in every metric. Of several such others, the one whose smallest lead is largest;
+    with it, its setting that beats each setting of the beaten one.
+    """
+    found = {}
+    for loser, own in results.items():
+        best, place = 0.0, None
+        for winner, others in results.items():
+            if winner == loser:
+                continue
+            leads = margins(others[None], own[:, None]).min(axis=-1)  # settings of the loser, of the winner
+            if leads.max(axis=1).min() > max(best, CLEAR):
+                best, place = leads.max(axis=1).min(), (winner, leads.argmax(axis=1).tolist())
+        if place:
+            found[loser] = place
+    return found
+
+
+def judge(results: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """``beaters`` of the first half of the seeds, each with its smallest lead, in standard errors, in the second."""
+    half = next(iter(results.values())).shape[1] // 2
+    chosen = beaters({name: values[:, :half] for name, values in results.items()})
+    return {
+        loser: {
+            "by": winner,
+            "settings": settings,
+            "lead": float(margins(results[winner][settings, half:], results[loser][:, half:]).min()),
+        }
+        for loser, (winner, settings) in chosen.items()
+    }
+
+
+def front(results: Mapping[str, np.ndarray]) -> list[tuple[str, int]]:
+    """The runners and settings that no other runner's setting beats in every metric."""
+    points = [(name, setting) for name, values in results.items() for setting in range(len(values))]
+    together = np.concatenate(list(results.values()))
+    return [
+        point
+        for point, own in zip(points, together, strict=True)
+        if not (margins(together, own[None]).min(axis=-1) > CLEAR).any()
+    ]
+
+
+def best_settings(results: Mapping[str, np.ndarray], scored: int) -> dict[str, int]:
+    """Each runner's setting with the largest mean of the first ``scored`` metrics in the first half of the seeds."""
+    half = next(iter(results.values())).shape[1] // 2
+    return {name: int(values[:, :half, :scored].mean(axis=(1, 2)).argmax()) for name, values in results.items()}

@@ -1,0 +1,83 @@
+"""Any combination of links, one a role: for chains that have no name."""
+
+from simlab.errors import check_choice
+from simlab.estimators.base import Estimator, chain
+from simlab.estimators.baseline import BASELINES, center
+from simlab.estimators.difficulty import asymmetric_power, easy_power_weight, focal, focus, shift_difficulty
+from simlab.estimators.history import weigh_by_history
+from simlab.estimators.pass_at_k import divide_by_pass_at_k_std
+from simlab.estimators.registry import register
+from simlab.estimators.scale import divide_by_mean, divide_by_std, multiply_by_std
+from simlab.estimators.sign import attenuate_successes, divide_failures, keep_positive
+from simlab.rollouts import Scalar
+
+
+@register("fade:table-1", "(r_i - baseline) times scale, difficulty and sign, each the link that is named, or none")
+def linked(
+    *,
+    baseline: str = "mean",
+    scale: str = "none",
+    difficulty: str = "none",
+    sign: str = "none",
+    gamma: Scalar = 1.0,
+    delta: Scalar = 0.5,
+    k: int = 4,
+) -> Estimator:
+    """Linked: a baseline, a scale, a weight of difficulty and one of sign, of those that named methods are made of.
+
+    The links stand in this order, each at the defaults of its own function. With none but the baseline it is Dr. GRPO,
+    and groups of equal rewards get 0. Without a baseline, or with that of the batch, these get what the other links
+    make of it: divided by the std, that is 1e6 times it.
+
+    Args:
+        baseline: none, or what ``center`` subtracts: mean, leave_one_out, batch_mean, median.
+        scale: none, std and mean (divide by it), times_std, pass_at_k (Chen et al.'s, of ``k``).
+        difficulty: none, focal ((1 - p)^gamma), easy (mean^gamma), asymmetric ((1 - mean)^gamma on success, mean^gamma
+            on failure), sqrt_hard and sqrt_easy (A-GRAE's controls), shift (A-GRAE's schedule), history (HA-DW's).
+        sign: none, divide_failures (by ``delta``), relu, attenuate (A-GRAE's successes).
+        gamma: exponent of focal, easy and asymmetric.
+        delta: what negative advantages are divided by.
+        k: of the scale pass_at_k.
+
+    Raises:
+        InputError: for an unknown choice or a parameter outside its range, also one that no chosen link reads.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("linked", np.array([1.0, 0.0, 0.0, 0.0]), scale="mean", sign="divide_failures")
+    array([ 3., -2., -2., -2.])
+    """
+    roles = {
+        "baseline": (baseline, {name: center(name) for name in BASELINES}),
+        "scale": (
+            scale,
+            {
+                "std": divide_by_std(),
+                "times_std": multiply_by_std(),
+                "mean": divide_by_mean(),
+                "pass_at_k": divide_by_pass_at_k_std(k),
+            },
+        ),
+        "difficulty": (
+            difficulty,
+            {
+                "focal": focal(gamma),
+                "easy": easy_power_weight(1 + gamma),
+                "asymmetric": asymmetric_power(1 + gamma, 1 + gamma),
+                "sqrt_hard": focus("hard"),
+                "sqrt_easy": focus("easy"),
+                "shift": shift_difficulty(),
+                "history": weigh_by_history(),
+            },
+        ),
+        "sign": (
+            sign,
+            {
+                "divide_failures": divide_failures(delta),
+                "relu": keep_positive(),
+                "attenuate": attenuate_successes(),
+            },
+        ),
+    }
+    for role, (choice, links) in roles.items():
+        check_choice(role, choice, ("none", *links))
+    return chain(*(links[choice] for choice, links in roles.values() if choice != "none"))

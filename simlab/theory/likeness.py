@@ -1,0 +1,51 @@
+"""Which estimators are one and the same: alike on every group of rewards 0 and 1, up to a constant factor."""
+
+import itertools
+
+import numpy as np
+from jaxtyping import Float
+
+from simlab.errors import check_range
+from simlab.estimators import Estimator
+from simlab.rollouts import Rollouts
+
+LARGEST_GROUP = 12  # 4096 groups
+ALIKE = 1e-4  # distance of two unit vectors; above what an eps of 1e-6 beside a std makes of them
+
+
+def trace(chosen: Estimator, group_size: int) -> Float[np.ndarray, " n"]:
+    """What tells an estimator from others: its advantages in three batches in turn, scaled to norm 1 together.
+
+    The batches hold all 2^G groups of rewards 0 and 1; those with at most a third of successes; those with at least
+    two thirds: estimators may read the whole batch, and remember earlier ones. Rollouts have one token, each of a
+    log-probability and an entropy of its own. Zeros where all advantages are 0.
+
+    Raises:
+        InputError: for a ``group_size`` outside [1, 12].
+    """
+    check_range("group_size", group_size, 1, LARGEST_GROUP)
+    groups = np.array(list(itertools.product((0.0, 1.0), repeat=group_size)))
+    share, state, found = groups.mean(axis=1), chosen.init(), []
+    for rewards in (groups, groups[share <= 1 / 3], groups[share >= 2 / 3]):
+        token = 1 + np.arange(rewards.size).reshape(*rewards.shape, 1) % 7 / 7
+        advantages, state = chosen.update(Rollouts(rewards, old_logp=-token, entropy=token**2), state)
+        found.append(np.ravel(advantages))
+    together = np.concatenate(found)
+    norm = np.linalg.norm(together)
+    return together / norm if norm > 0 else together
+
+
+def alike(one: Estimator, another: Estimator, group_size: int) -> bool:
+    """Whether two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G.
+
+    Then updates of one norm, or learning rates that make up for the factor, make them the same method.
+
+    Raises:
+        InputError: for a ``group_size`` outside [1, 12].
+
+    >>> from simlab.estimators import estimator
+    >>> alike(estimator("rloo"), estimator("dr_grpo"), 4), alike(estimator("maxrl"), estimator("dr_grpo"), 4)
+    (True, False)
+    """
+    gap = trace(one, group_size) - trace(another, group_size)
+    return float(np.linalg.norm(gap)) <= ALIKE
