@@ -3,13 +3,14 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from simlab.errors import InputError
 
 PAD, BOS, EOS = "<pad>", "<bos>", "<eos>"
 
 
+@runtime_checkable
 class Vocabulary(Protocol):
     """What the sampler and the training loop ask of a vocabulary.
 

@@ -2,10 +2,24 @@
 
 from simlab.llm.tasks.addition import Addition
 from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.boxed import boxed_answers
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.fewshot import FewShot
+from simlab.llm.tasks.gym import ReasoningGym
 from simlab.llm.tasks.maze import Maze
 from simlab.llm.tasks.own import from_callable
 from simlab.llm.tasks.registry import TASKS, task
 
-__all__ = ["TASKS", "Addition", "Countdown", "FewShot", "Maze", "Problem", "Task", "from_callable", "task"]
+__all__ = [
+    "TASKS",
+    "Addition",
+    "Countdown",
+    "FewShot",
+    "Maze",
+    "Problem",
+    "ReasoningGym",
+    "Task",
+    "boxed_answers",
+    "from_callable",
+    "task",
+]

@@ -105,5 +105,5 @@ class DrawnTask(Task[P]):
 
 def check_width(name: str, value: int, low: int, high: int) -> None:
     """Raise ``InputError`` unless ``value`` is a whole number from ``low`` to ``high``."""
-    check_whole(name, value, low)
     check_range(name, value, low, high)
+    check_whole(name, value, low)

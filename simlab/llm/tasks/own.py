@@ -25,12 +25,12 @@ def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
     """
     try:
         reward = function()
+        if hasattr(reward, "item"):
+            reward = reward.item()  # of a NumPy or JAX scalar
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
         reason = f"raised {type(error).__name__}: {first_line}"
     else:
-        if hasattr(reward, "item"):
-            reward = reward.item()  # of a NumPy or JAX scalar
         if isinstance(reward, bool) or (is_concrete_number(reward) and math.isfinite(reward)):
             return float(reward)
         reason = f"returned {shown(str(reward))}; allowed: finite numbers"
