@@ -42,7 +42,7 @@ def python_value(text):
 
 
 def is_countdown_answer(numbers, target, text):
-    """Whether the text, of nothing but digits, operators and round brackets, uses each number once and has the value."""
+    """Whether the text, all digits, operators and round brackets, uses each number once and has the value."""
     return set(text) <= set("0123456789+-*/()") and python_value(text) == (sorted(numbers), target)
 
 

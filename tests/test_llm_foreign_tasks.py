@@ -1,6 +1,8 @@
 """Tasks that other packages judge: reasoning-gym and math-verify; skipped where they are missing."""
 
+import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -85,6 +87,23 @@ def test_own_answers_win_and_no_others(name):
         for answer in (*changed, *junk, "9" * 10**4, "(" * 10**4, "nan", "inf", "None", "True", "No"):
             if answer.strip().lower() != right.lower():
                 assert here.reward(problem, answer) == 0
+
+
+def test_problems_are_the_same_in_every_process():
+    """Some data sets draw from Python sets, in whose order strings stand differently in each process."""
+    pytest.importorskip("reasoning_gym")
+    program = (
+        "from simlab.llm.tasks import task; from simlab.llm.tasks.gym import ALLOWED;"
+        "print([task('reasoning_gym', dataset=name).training(i).prompt for name in ALLOWED for i in range(10)])"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {program}"],
+            env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "12"
+    }  # fmt: skip
+    assert len(found) == 1
 
 
 def test_the_questions_of_reasoning_gym_are_kept_apart():

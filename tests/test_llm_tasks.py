@@ -62,6 +62,17 @@ def test_a_problem_depends_on_seed_and_index_alone(case):
     assert there.evaluation != made(case, seed=1).evaluation
 
 
+def test_problems_stay_what_they_are():
+    """Between versions of Python and of simlab too: what was trained on is known by its index alone."""
+    prompts = {name: task(name).training(0).prompt for name in ("addition", "countdown", "fewshot")}
+    assert prompts == {
+        "addition": "21+69=",
+        "countdown": "10,3,8,2=36:",
+        "fewshot": "36 + 40 = 76\n70 + 20 = 90\n53 + 55 = 108\n34 + 69 = 103\n18 + 34 =",
+    }
+    assert "".join(move[0] for move in task("maze").training(0).path) == "DDDDDDDDDDDDRRRRRRUURRRRRRDDRRDD"
+
+
 @ALL
 def test_training_problems_come_again_where_that_is_asked_for(case):
     few, many = made(case, training_size=3), made(case)
@@ -141,9 +152,10 @@ def fuzzed(draw, right, others):
     return "".join(answer)
 
 
+@pytest.mark.parametrize("count", [2000, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", ORACLES)
-def test_ten_thousand_fuzzed_answers_raise_nothing_and_win_nothing(case, count=2000):
-    """2,000 in each of the five cases. Where one wins, it is right: an oracle of the test's own decides."""
+def test_fuzzed_answers_raise_nothing_and_win_nothing(case, count):
+    """10,000 in the five cases together. Where one wins, it is right: an oracle of the test's own decides."""
     here, draw, won = made(case), random.Random(0), 0
     problems = [here.training(index) for index in range(20)]
     answers = [here.demonstration(problem) for problem in problems]
@@ -154,12 +166,6 @@ def test_ten_thousand_fuzzed_answers_raise_nothing_and_win_nothing(case, count=2
         assert reward == float(ORACLES[case](problem, answer)), answer
         won += answer != answers[number % 20] and reward > 0
     assert won < count / 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ORACLES)
-def test_ten_thousand_fuzzed_answers_to_each_raise_nothing_and_win_nothing(case):
-    test_ten_thousand_fuzzed_answers_raise_nothing_and_win_nothing(case, 10_000)
 
 
 HOSTILE = [

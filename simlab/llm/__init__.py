@@ -1,1 +1,4 @@
-"""Training language models with the estimators and surrogates of the simulator; ``import simlab`` does not load it."""
+"""Language models trained with the estimators of the simulator: model, checkpoints, sampling.
+
+Needs the extra ``llm`` for checkpoints (``pip install 'simlab[llm]'``). ``import simlab`` does not import it.
+"""

@@ -19,8 +19,8 @@ INDICES = 2**31 - 1  # reasoning-gym makes a problem from the sum of a seed and 
 # more where that has 99 characters. Allowed are short answers under this scorer, or under one that compares texts.
 ALLOWED = (
     "ab", "aiw", "base_conversion", "basic_arithmetic", "binary_alternation", "count_bits", "count_primes",
-    "course_schedule", "family_relationships", "gcd", "isomorphic_strings", "largest_island", "lcm", "leg_counting",
-    "letter_counting", "maze", "number_sequence", "path_star", "ransom_note", "rotten_oranges", "simple_equations",
+    "course_schedule", "family_relationships", "gcd", "largest_island", "lcm", "leg_counting",
+    "letter_counting", "maze", "number_sequence", "path_star", "rotten_oranges", "simple_equations",
     "simple_geometry", "string_splitting", "string_synthesis", "syllogism",
 )  # fmt: skip
 LEFT_OUT = {
@@ -40,8 +40,9 @@ LEFT_OUT = {
         "decimal_chain_sum", "fraction_simplification", "number_format", "polynomial_equations", "pool_matrix",
         "power_function", "products", "rectangle_count",
     ),
-    "a problem takes seconds, or is another one each time": (
-        "acre", "codeio", "futoshiki", "gsm_symbolic", "knight_swap", "list_functions", "quantum_lock",
+    "a problem takes seconds, or is another one in another process": (
+        "acre", "codeio", "futoshiki", "gsm_symbolic", "isomorphic_strings", "knight_swap", "list_functions",
+        "quantum_lock", "ransom_note",
     ),
 }  # fmt: skip
 

@@ -32,7 +32,7 @@ class MazeProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class Maze(DrawnTask[MazeProblem]):
-    """Perfect mazes by Prim's algorithm, from the upper left to the lower right ``[f-grpo:app-k]``.
+    """Perfect mazes by Prim's algorithm, from the upper left to the lower right (F-GRPO, appendix K).
 
     The prompt has ``size`` (``size`` + 1) + 4 tokens, 310 at size 17; the answer is moves and then DONE. The authors'
     own generator is not published: these mazes are drawn as theirs are described, but are not the same ones.
