@@ -1,0 +1,25 @@
+"""Tasks: prompts, and verifiers that parse what a language model answers."""
+
+from simlab.llm.tasks.addition import Addition
+from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.tasks.boxed import boxed_answers
+from simlab.llm.tasks.countdown import Countdown
+from simlab.llm.tasks.fewshot import FewShot
+from simlab.llm.tasks.gym import ReasoningGym
+from simlab.llm.tasks.maze import Maze
+from simlab.llm.tasks.own import from_callable
+from simlab.llm.tasks.registry import TASKS, task
+
+__all__ = [
+    "TASKS",
+    "Addition",
+    "Countdown",
+    "FewShot",
+    "Maze",
+    "Problem",
+    "ReasoningGym",
+    "Task",
+    "boxed_answers",
+    "from_callable",
+    "task",
+]

@@ -1,0 +1,72 @@
+"""What a task is: problems to train on and to be evaluated on, and a verifier of answers."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from simlab.llm.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One prompt; tasks add what their verifier needs to know.
+
+    Attributes:
+        prompt: the text that a policy is given.
+    """
+
+    prompt: str
+
+
+P = TypeVar("P", bound=Problem)
+
+
+class Task(ABC, Generic[P]):
+    """Problems that are a pure function of the task and an index, and a verifier that never raises.
+
+    A completion is the decoded text of the sampled tokens before the end token; whatever else was sampled is in it.
+
+    Attributes:
+        name: what the task is called in the registry and in results.
+        vocabulary: the tokens of a model trained from scratch on it; None for the model's own.
+        stop: a completion also ends behind the first token whose text contains this; None if only the end token ends
+            it. What would follow has no part in the reward.
+    """
+
+    name: str
+    vocabulary: Vocabulary | None
+    stop: str | None
+
+    @property
+    @abstractmethod
+    def max_new_tokens(self) -> int:
+        """Enough for every demonstration, the end token included."""
+
+    @abstractmethod
+    def training(self, index: int) -> P:
+        """The training problem of an index from 0 up; none of the evaluation problems.
+
+        Raises:
+            InputError: for a negative index.
+        """
+
+    @property
+    @abstractmethod
+    def evaluation(self) -> tuple[P, ...]:
+        """The evaluation problems, pairwise different."""
+
+    @abstractmethod
+    def demonstration(self, problem: P) -> str:
+        """A correct completion, for supervised training; the end token is to be put behind it.
+
+        Raises:
+            InputError: if the task has none.
+        """
+
+    @abstractmethod
+    def solution(self, problem: P, completion: str) -> str | None:
+        """None for a wrong answer, else its canonical form: completions of one form count as one solution."""
+
+    def reward(self, problem: P, completion: str) -> float:
+        """1 for a correct completion, else 0."""
+        return float(self.solution(problem, completion) is not None)

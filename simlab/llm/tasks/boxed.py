@@ -1,0 +1,93 @@
+r"""Answers in LaTeX, in the last ``\boxed{...}`` of a completion, compared by math-verify."""
+
+import threading
+from collections.abc import Sequence
+
+from simlab.errors import InputError, check_whole
+from simlab.llm.tasks.optional import optional
+from simlab.llm.tasks.own import CallableTask, from_callable, shown
+
+LONGEST_ANSWER = 200  # characters
+DEEPEST_BRACKETS = 8  # its parser takes exponential time on nested ones
+OPENING = r"\boxed{"
+
+
+def boxed_answers(
+    training: Sequence[tuple[str, str]],
+    evaluation: Sequence[tuple[str, str]],
+    max_new_tokens: int,
+    *,
+    timeout: int = 2,
+) -> CallableTask:
+    r"""A task of prompts and LaTeX answers: correct is what math-verify holds for equal to the answer.
+
+    Judged is the content of the last ``\boxed{...}``, and only by math-verify's LaTeX grammar: its other parser, for
+    plain expressions, evaluates what it reads as Python. Equal contents are equal without it. An answer past the limits
+    of length and depth is wrong, and so is one whose comparison takes too long; as this is a matter of seconds, an
+    answer that takes about as long may be judged differently on another machine.
+
+    Args:
+        training: pairs of a prompt and its answer, without the box.
+        evaluation: other pairs.
+        max_new_tokens: of a completion, the end token included.
+        timeout: seconds that reading and that comparing may take.
+
+    Raises:
+        InputError: without math-verify, for an answer that it cannot read, one prompt with two answers, and for what
+            ``from_callable`` refuses. The task's rewards refuse to be computed outside the main thread, where
+            math-verify cannot stop.
+    """
+    package = optional("math_verify", "math-verify")
+    check_whole("timeout", timeout, 1)
+    extraction = [package.LatexExtractionConfig()]
+    answers: dict[str, str] = {}
+    for prompt, answer in (*training, *evaluation):
+        if answers.setdefault(prompt, answer) != answer:
+            raise InputError(f"the prompt {shown(prompt)} has two answers; allowed: one")
+
+    def read(answer: str) -> list[object]:
+        parsed: list[object] = package.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
+        return parsed
+
+    for prompt, answer in answers.items():
+        if boxed(f"{OPENING}{answer}}}") != answer or not read(answer):
+            raise InputError(f"the answer {shown(answer)} of the problem {shown(prompt)} is no LaTeX that can be read")
+
+    def reward(prompt: str, completion: str) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            raise InputError("math-verify works in the main thread alone")
+        answer = boxed(completion)
+        if answer is None or answer == answers[prompt]:
+            return answer is not None
+        return bool(package.verify(read(answers[prompt]), read(answer), timeout_seconds=timeout))
+
+    return from_callable(
+        reward,
+        [prompt for prompt, _ in training],
+        [prompt for prompt, _ in evaluation],
+        max_new_tokens,
+        name="boxed",
+        demonstration=lambda prompt: f"{OPENING}{answers[prompt]}}}",
+        solution=lambda prompt, completion: answers[prompt],
+    )
+
+
+def boxed(completion: str) -> str | None:
+    r"""What the last ``\boxed{...}`` holds; None if there is none, or its content is too long or nested too deeply.
+
+    >>> boxed(r"so it is \boxed{1}, no, \boxed{\frac{1}{2}}.")
+    '\\frac{1}{2}'
+    """
+    start = completion.rfind(OPENING)
+    if start < 0:
+        return None
+    start, depth, brackets = start + len(OPENING), 0, 0
+    for place in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
+        character = completion[place]
+        brackets += (character in "([{") - (character in ")]}")
+        if character == "}" and depth == 0:
+            return completion[start:place]
+        depth += (character == "{") - (character == "}")
+        if brackets > DEEPEST_BRACKETS:
+            return None
+    return None

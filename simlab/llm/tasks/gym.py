@@ -1,0 +1,119 @@
+"""Tasks of the package reasoning-gym whose scorers can be trusted to say right or wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from simlab.errors import InputError, check_choice, check_whole
+from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.drawn import DrawnTask
+from simlab.llm.tasks.optional import optional
+from simlab.llm.tasks.own import checked_reward
+
+CORRECT_FROM = 0.99
+INDICES = 2**31 - 1  # reasoning-gym makes a problem from the sum of a seed and an index
+
+# What the data sets of reasoning-gym 0.1.25 do with their own answers, with 160 fuzzed ones, and with their own
+# answers changed. Its common scorer gives len(right) / len(answer) to an answer that contains the right one: 0.99 and
+# more where that has 99 characters. Allowed are short answers under this scorer, or under one that compares texts.
+ALLOWED = (
+    "ab", "aiw", "base_conversion", "basic_arithmetic", "binary_alternation", "count_bits", "count_primes",
+    "course_schedule", "family_relationships", "gcd", "largest_island", "lcm", "leg_counting",
+    "letter_counting", "maze", "number_sequence", "path_star", "rotten_oranges", "simple_equations",
+    "simple_geometry", "string_splitting", "string_synthesis", "syllogism",
+)  # fmt: skip
+LEFT_OUT = {
+    "its own answer scores 0": ("boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"),
+    "wrong answers score 1": ("coin_flip", "complex_arithmetic", "game_of_life_halting"),
+    "answers with something added can score 0.99 or more": (
+        "caesar_cipher", "kakurasu", "knights_knaves", "letter_jumble", "manipulate_matrix", "modulo_grid",
+        "number_filtering", "rotate_matrix", "spell_backward", "survo", "time_intervals", "word_sequence_reversal",
+    ),
+    "the scorer can raise": ("game_of_life", "prime_factorization"),
+    "the scorer evaluates the answer as Python": (
+        "binary_matrix", "countdown", "intermediate_integration", "n_queens", "polynomial_multiplication", "puzzle24",
+        "simple_integration", "spiral_matrix", "string_insertion",
+    ),
+    "the scorer takes near numbers, other forms of one, or digits of other scripts": (
+        "advanced_geometry", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum", "decimal_arithmetic",
+        "decimal_chain_sum", "fraction_simplification", "number_format", "polynomial_equations", "pool_matrix",
+        "power_function", "products", "rectangle_count",
+    ),
+    "a problem takes seconds, or is another one in another process": (
+        "acre", "codeio", "futoshiki", "gsm_symbolic", "isomorphic_strings", "knight_swap", "list_functions",
+        "quantum_lock", "ransom_note",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GymProblem(Problem):
+    """An item of a data set.
+
+    Attributes:
+        item: question, answer and metadata.
+    """
+
+    item: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasoningGym(DrawnTask[GymProblem]):
+    """A data set of reasoning-gym: its questions as prompts, its scorer with all but full marks counting as wrong.
+
+    Space around an answer does not matter. Training and evaluation are kept apart by the questions.
+
+    Attributes:
+        dataset: one of ``ALLOWED``; others have scorers with quirks, see ``LEFT_OUT``.
+        options: what the data set itself takes, such as ``{"max_value": 50}``.
+        max_new_tokens: room for an answer.
+
+    Raises:
+        InputError: for a data set that is not allowed, options that it refuses, without the package, and for what
+            ``DrawnTask`` refuses.
+    """
+
+    dataset: str = "gcd"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    max_new_tokens: int = 64
+    name: str = field(default="reasoning_gym", init=False)
+    vocabulary: None = field(default=None, init=False)
+    source: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("max_new_tokens", self.max_new_tokens, 1)
+        for reason, names in LEFT_OUT.items():
+            if self.dataset in names:
+                raise InputError(f"dataset = {self.dataset!r} is left out ({reason}); allowed: {', '.join(ALLOWED)}")
+        check_choice("dataset", self.dataset, ALLOWED)
+        package = optional("reasoning_gym", "reasoning-gym")
+        try:
+            source = package.create_dataset(self.dataset, **{**self.options, "seed": 0, "size": INDICES})
+        except (AssertionError, TypeError, ValueError) as error:
+            raise InputError(f"options = {dict(self.options)!r} are refused by {self.dataset}: {error}") from None
+        object.__setattr__(self, "source", source)
+
+    def draw(self, random: Random) -> GymProblem:
+        """Any of two thousand million items."""
+        item = self.source[random.randrange(INDICES)]
+        return GymProblem(item["question"], item)
+
+    def identity(self, problem: GymProblem) -> str:
+        """The question."""
+        return problem.prompt
+
+    def demonstration(self, problem: GymProblem) -> str:
+        """The answer that comes with the question."""
+        return str(problem.item["answer"])
+
+    def solution(self, problem: GymProblem, completion: str) -> str | None:
+        """The completion without the space around it, if it gets full marks.
+
+        Raises:
+            InputError: if the scorer raises or returns no finite number.
+        """
+        answer = completion.strip()
+        score = checked_reward(problem.prompt, lambda: self.source.score_answer(answer, problem.item))
+        return answer if score >= CORRECT_FROM else None

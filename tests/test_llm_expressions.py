@@ -1,0 +1,199 @@
+"""Expressions: what is read, what it is worth, when two are one solution, and how many there are."""
+
+import itertools
+import random
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from naive_tasks import all_trees, python_value, tree_text, tree_value
+
+from simlab.llm.tasks.canonical import canonical
+from simlab.llm.tasks.countdown import CountdownProblem, solutions, within_reach
+from simlab.llm.tasks.expressions import LONGEST_TEXT, numbers_in, parse, value, written
+from simlab.llm.tasks.formulas import LARGEST_NUMBER, formula, formulas, fractions
+
+# What is read
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("8-3-2", 3),
+        ("8-(3-2)", 7),
+        ("8/4/2", 1),
+        ("8/(4/2)", 4),
+        ("2+3*4", 14),
+        ("(2+3)*4", 20),
+        ("((((2))))", 2),
+        ("8/(3-8/3)", 24),
+        ("1/3+1/6", Fraction(1, 2)),
+        ("1/(2-2)", None),
+        ("0/(2-2)+1", None),
+        ("999999999*999999999", 999999999**2),
+    ],
+)
+def test_expressions_have_their_usual_value(text, worth):
+    assert value(parse(text)) == worth
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "+", "-3", "+3", "3+", "3++4", "3 + 4", "3+4 ", "3+4\n", "(3", "3)", "()", "3(4)", "(3)(4)", "2**3",
+        "7//2", "7%2", "03", "00", "1_0", "1e3", "3.0", ".5", "0x1", "1j", "True", "a", "3=3", "3+4=7", "3,4", "[3]",
+        "3+4#", "__import__('os')", "3\x00", "\x00", "3+4\x00+0", "٣+٤", "3+\uff14", "²",
+        "3\u22121", "3\u00d74", "3÷1", "½", "1000000000",
+        "9" * 100_000, "(" * 100_000, "(" * 33 + "1" + ")" * 33, "1+" * 200 + "1", "((((" * 60,
+    ],
+)  # fmt: skip
+def test_other_texts_are_no_expressions_and_that_is_found_at_once(text):
+    start = time.process_time()
+    assert parse(text) is None
+    assert time.process_time() - start < 0.1
+
+
+def test_the_longest_and_the_deepest_allowed_are_read():
+    chain = "+".join("1" * (LONGEST_TEXT // 2))
+    assert value(parse(chain)) == LONGEST_TEXT // 2
+    assert canonical(parse(chain)) == chain
+    assert value(parse("(" * 32 + "5" + ")" * 32)) == 5
+    assert value(parse("/".join(["999999999"] * 25))) == Fraction(1, 999999999**23)
+
+
+def test_python_reads_the_same():
+    """5,000 texts drawn from the grammar's characters: those that are read have Python's leaves and value.
+
+    Python reads more: spaces, signs, `//` and so on; what is not read must contain something of that kind.
+    """
+    draw, read = random.Random(0), 0
+    for _ in range(5_000):
+        text = "".join(draw.choices("1235+-*/()", k=draw.randrange(1, 10)))
+        expression = parse(text)
+        if expression is not None:
+            read += 1
+            assert (sorted(numbers_in(expression)), value(expression)) == python_value(text)
+        elif python_value(text) is not None:
+            raise AssertionError(text)
+    assert read > 250
+
+
+def test_an_expression_is_written_with_no_bracket_too_many():
+    for tree in itertools.islice(all_trees((2, 3, 5, 7)), 0, None, 101):
+        expression = parse(tree_text(tree))
+        text = written(expression)
+        assert parse(text) is not None
+        assert value(parse(text)) == tree_value(tree)
+        assert canonical(parse(text)) == canonical(expression)
+        for place in (place for place, character in enumerate(text) if character == "("):
+            depths = itertools.accumulate((c == "(") - (c == ")") for c in text[place:])
+            closing = place + next(i for i, depth in enumerate(depths) if depth == 0)
+            bare = text[:place] + text[place + 1 : closing] + text[closing + 1 :]
+            assert parse(bare) != parse(text)
+
+
+# When two are one
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("3+5", "5+3"),
+        ("(3+5)+7", "7+(3+5)"),
+        ("3*5/7", "5/(7/3)"),
+        ("9-(4-3)", "9+3-4"),
+        ("(9-4)*(3-8)", "(4-9)*(8-3)"),
+        ("2-(9-4)*3", "2+(4-9)*3"),
+        ("(2-1)*3-4", "((2-1)*3)-4"),
+        ("7/((3-2)/5)", "7*5/(3-2)"),
+        ("7/(2-3)-1", "0-1-7/(3-2)"),
+        ("5+(3-3)*4", "5-(3-3)*4"),
+        ("3+4*3", "3*4+3"),
+        ("6/(1-2*(3-4))", "6/(2*(4-3)+1)"),
+    ],
+)
+def test_order_grouping_and_moved_signs_make_no_difference(one, other):
+    if sorted(numbers_in(parse(one))) == sorted(numbers_in(parse(other))):
+        assert canonical(parse(one)) == canonical(parse(other))
+    else:
+        assert value(parse(one)) == value(parse(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("2*2", "2+2"), ("6*1", "6/1"), ("4-2", "4/2"), ("(1+2)*3", "1+2*3"), ("8-4+1", "8-(4+1)")]
+)
+def test_other_formulas_are_other_solutions_whatever_their_values(one, other):
+    assert canonical(parse(one)) != canonical(parse(other))
+
+
+@pytest.mark.parametrize(("numbers", "count"), [((5,), 1), ((5, 7), 6), ((5, 7, 11), 68)])
+def test_canonical_forms_are_the_functions_of_the_numbers(numbers, count):
+    """Of all trees: equal forms if and only if equal values at three random points."""
+    points = [
+        dict(zip(numbers, random.Random(s).sample(range(10**6, 10**9), len(numbers)), strict=True)) for s in (1, 2, 3)
+    ]
+    pairs = {
+        (canonical(parse(tree_text(tree))), tuple(tree_value(tree, lambda x, p=p: Fraction(p[x])) for p in points))
+        for tree in all_trees(numbers)
+    }
+    assert len(pairs) == len({form for form, _ in pairs}) == len({values for _, values in pairs}) == count
+
+
+@pytest.mark.slow
+def test_canonical_forms_are_the_functions_of_four_numbers():
+    test_canonical_forms_are_the_functions_of_the_numbers((5, 7, 11, 13), 1170)
+
+
+# All formulas
+
+
+@pytest.mark.parametrize(
+    ("count", "known"), [(2, 6), (3, 68), (4, 1170), pytest.param(5, 27142, marks=pytest.mark.slow)]
+)
+def test_there_are_as_many_formulas_as_are_known(count, known):
+    """OEIS A140606."""
+    level = formulas(count).levels[-1]
+    assert level.stop - level.start == known
+    numbers = (101, 103, 107, 109, 113)[:count]
+    assert len({canonical(formula(numbers, index)) for index in range(known)}) == known
+
+
+@pytest.mark.parametrize("numbers", [(3, 8), (1, 2, 3), (0, 4, 4), (2, 2, 2), (6, 1, 3, 4), (999, 998, 997, 996)])
+def test_all_values_at_once_are_the_exact_ones(numbers):
+    above, below = fractions(numbers)
+    for index in range(0, len(above), 1 if len(numbers) < 4 else 5):
+        exact = value(formula(numbers, index))
+        assert (None if below[index] == 0 else Fraction(int(above[index]), int(below[index]))) == exact
+
+
+@pytest.mark.slow
+def test_the_largest_numbers_do_not_overflow():
+    test_all_values_at_once_are_the_exact_ones(tuple(range(LARGEST_NUMBER - 4, LARGEST_NUMBER + 1)))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "target"),
+    [((1, 2, 3), 6), ((2, 3, 5), 25), ((4, 4, 2), 8), ((1, 5, 9), 500), ((3, 3, 3), 3), ((2, 4), 2)],
+)
+def test_all_solutions_are_found(numbers, target):
+    naive = {canonical(parse(tree_text(tree))) for tree in all_trees(numbers) if tree_value(tree) == target}
+    assert solutions(CountdownProblem("", numbers, target)) == naive
+
+
+@pytest.mark.slow
+def test_all_solutions_of_four_numbers_are_found():
+    test_all_solutions_are_found((1, 3, 4, 6), 24)
+    test_all_solutions_are_found((1, 2, 3, 4), 24)
+
+
+def test_what_is_within_reach_is_counted():
+    """(1, 2): 3, 1 and 2 twice, 2 * 1 and 2 / 1; the rest is no whole number from 1 up."""
+    reached, ways = within_reach((1, 2))
+    np.testing.assert_array_equal(reached, [1, 2, 3])
+    np.testing.assert_array_equal(ways, [1, 2, 1])
+    reached, ways = within_reach((2, 3, 7))
+    for target, count in zip(reached.tolist(), ways.tolist(), strict=True):
+        assert len(solutions(CountdownProblem("", (2, 3, 7), target))) == count
