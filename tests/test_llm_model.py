@@ -17,15 +17,22 @@ from sweep_cases import refusal
 from simlab.llm import checkpoint
 from simlab.llm.checkpoint import Model, read_checkpoint, write_checkpoint
 from simlab.llm.config import Llama3Scaling, ModelConfig, from_hugging_face, to_hugging_face
-from simlab.llm.model import DTYPES, forward, frequencies, hidden_states, init, logits, named, shapes
+from simlab.llm.model import forward, frequencies, hidden_states, init, logits, named, shapes
 
 safetensors = pytest.importorskip("safetensors.numpy")
 
 GOLDEN = Path(__file__).parent / "golden" / "llm"
 NAMES = sorted(folder.name for folder in GOLDEN.iterdir())
 SMALL = ModelConfig(vocab_size=11, hidden_size=8, intermediate_size=12, num_layers=2, num_heads=2)
-QUICKLY = {"xla_backend_optimization_level": 0}  # what runs once need not be fast
-run = jax.jit(forward, static_argnums=1, compiler_options=QUICKLY)
+run = jax.jit(forward, static_argnums=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    """What runs for milliseconds need not be optimised for as many seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def golden(name):
@@ -66,10 +73,8 @@ def test_every_option_is_among_the_golden_models():
 @pytest.mark.parametrize("name", NAMES)
 def test_transformers_still_gives_the_golden_logits(name):
     """The committed checkpoint, opened by the installed transformers."""
-    import torch  # noqa: PLC0415
-    from transformers import AutoModelForCausalLM  # noqa: PLC0415
-
-    model = AutoModelForCausalLM.from_pretrained(GOLDEN / name).float().eval()
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / name).float().eval()
     tokens, expected = golden(name)
     with torch.no_grad():
         found = model(torch.from_numpy(tokens)).logits.numpy()
@@ -79,11 +84,9 @@ def test_transformers_still_gives_the_golden_logits(name):
 @pytest.mark.transformers
 @pytest.mark.parametrize("name", NAMES)
 def test_transformers_opens_what_is_written_here(name, tmp_path):
-    import torch  # noqa: PLC0415
-    from transformers import AutoModelForCausalLM  # noqa: PLC0415
-
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     write_checkpoint(tmp_path, read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32"))
-    model, said = AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    model, said = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(said.values()), said
     tokens, expected = golden(name)
     with torch.no_grad():
@@ -136,8 +139,8 @@ def naive_logits(parameters, config, tokens):
     for layer in range(config.num_layers):
         w = {name: values[layer] for name, values in parameters["layers"].items()}
         queries, keys, values = [], [], []
-        for position, x in enumerate(stream):
-            x = norm(x, w["input_layernorm"])
+        for position, before in enumerate(stream):
+            x = norm(before, w["input_layernorm"])
             q, k, v = (x @ w[f"{n}_proj"] + w.get(f"{n}_bias", 0) for n in "qkv")
             q, k, v = (part.reshape(-1, E) for part in (q, k, v))
             if config.qk_norm:
@@ -189,7 +192,7 @@ def test_bfloat16_is_float32_with_fewer_digits():
 def test_the_logits_of_some_tokens_can_be_had_alone():
     model = read_checkpoint(GOLDEN / "qwen2_tied")
     tokens, expected = golden("qwen2_tied")
-    hidden = jax.jit(hidden_states, static_argnums=1, compiler_options=QUICKLY)(model.parameters, model.config, tokens)
+    hidden = jax.jit(hidden_states, static_argnums=1)(model.parameters, model.config, tokens)
     np.testing.assert_allclose(logits(model.parameters, hidden[:, -3:]), expected[:, -3:], atol=3e-5)
 
 
@@ -203,16 +206,19 @@ def test_llama_3_scales_slow_frequencies_alone():
         assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES[:2]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_new_parameters_are_random_where_they_have_to_be(dtype):
     config = dataclasses.replace(SMALL, architecture="qwen2", hidden_size=64, intermediate_size=96)
-    new = dict(named(init(config, jax.random.key(0), dtype)))
+    new, again, other = (
+        {name: np.asarray(values) for name, values in named(init(config, jax.random.key(seed), dtype))}
+        for seed in (0, 0, 1)
+    )
     assert {name: values.shape for name, values in new.items()} == dict(named(shapes(config)))
     for name, values in new.items():
+        spread = 0 if "norm" in name or "bias" in name else 0.02
         assert str(values.dtype) == dtype
-        assert np.std(values.astype("float32")) == pytest.approx(0 if "norm" in name or "bias" in name else 0.02, rel=0.1)
-    again, other = (dict(named(init(config, jax.random.key(seed), dtype))) for seed in (0, 1))
-    assert all((new[name] == again[name]).all() for name in new)
+        assert np.std(values.astype("float32")) == pytest.approx(spread, rel=0.1)
+        np.testing.assert_array_equal(values, again[name])
     assert (new["layers.up_proj"] != other["layers.up_proj"]).mean() > 0.9
     assert (new["layers.up_proj"] != new["layers.gate_proj"]).mean() > 0.9
 
@@ -368,7 +374,7 @@ def test_a_checkpoint_that_is_broken_or_of_another_format_is_refused(tmp_path):
     [
         (lambda places: places.update(extra="model-00001-of-00004.safetensors"), "tensor extra is missing from"),
         (lambda places: places.pop("model.norm.weight"), "tensor model.norm.weight is in"),
-        (lambda places: places.update({"model.norm.weight": "../norm.safetensors"}), "allowed: files of its own folder"),
+        (lambda places: places.update({"model.norm.weight": "../a.safetensors"}), "allowed: files of its own folder"),
         (lambda places: places.update({"model.norm.weight": "gone.safetensors"}), "gone.safetensors cannot be read"),
     ],
 )

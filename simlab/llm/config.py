@@ -23,7 +23,7 @@ class Llama3Scaling:
     high_frequency_factor: float
     original_positions: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_range("rope factor", self.factor, 1.0)
         check_range("low_freq_factor", self.low_frequency_factor, 0.0, open_low=True)
         check_range("high_freq_factor", self.high_frequency_factor, self.low_frequency_factor, open_low=True)
@@ -73,7 +73,7 @@ class ModelConfig:
     eos_ids: tuple[int, ...] = ()
     pad_id: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "max_positions"):
             check_whole(name, getattr(self, name), 1)
         check_choice("architecture", self.architecture, CLASSES)
@@ -107,10 +107,32 @@ class ModelConfig:
 
 # Entries of a config.json that say nothing of the logits, whatever their value.
 IGNORED = frozenset(
-    "_name_or_path _attn_implementation_autoset architectures auto_map chunk_size_feed_forward dtype eos_token "
-    "id2label initializer_range is_llama_config keys_to_ignore_at_inference label2id max_window_layers "
-    "output_attentions output_hidden_states pad_token_id problem_type return_dict sliding_window torch_dtype "
-    "transformers.js_config transformers_version unsloth_fixed unsloth_version use_cache".split()
+    (
+        "_name_or_path",
+        "_attn_implementation_autoset",
+        "architectures",
+        "auto_map",
+        "chunk_size_feed_forward",
+        "dtype",
+        "eos_token",
+        "id2label",
+        "initializer_range",
+        "is_llama_config",
+        "keys_to_ignore_at_inference",
+        "label2id",
+        "max_window_layers",
+        "output_attentions",
+        "output_hidden_states",
+        "problem_type",
+        "return_dict",
+        "sliding_window",
+        "torch_dtype",
+        "transformers.js_config",
+        "transformers_version",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_cache",
+    )
 )
 # Entries that have to have one of these values, where they are there at all.
 FIXED: dict[str, tuple[Any, ...]] = {
@@ -165,7 +187,9 @@ def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
     check_choice("model_type", entries["model_type"], CLASSES)
     for name, value in entries.items():
         _check_entry(name, value)
-    fields: dict[str, Any] = {READ[name]: value for name, value in entries.items() if name in READ and value is not None}
+    fields: dict[str, Any] = {
+        READ[name]: value for name, value in entries.items() if name in READ and value is not None
+    }
     if entries["model_type"] == "qwen3":
         fields.setdefault("head_dim", 128)  # what transformers takes where a Qwen3 config says nothing
     eos = entries.get("eos_token_id")
@@ -213,7 +237,9 @@ def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
     theta = numbers.pop("rope_theta", entries.get("rope_theta") or 10000.0)
     kinds = {numbers.pop("type", "default"), numbers.pop("rope_type", "default")} - {"default"}
     if not kinds <= {"llama3"}:
-        raise InputError(f"the config's rope_type = {'/'.join(sorted(kinds))} is not supported; allowed: default, llama3")
+        raise InputError(
+            f"the config's rope_type = {'/'.join(sorted(kinds))} is not supported; allowed: default, llama3"
+        )
     if numbers.pop("partial_rotary_factor", 1) != 1:
         raise InputError("the config's partial_rotary_factor is not supported; allowed: 1")
     allowed = LLAMA3 if kinds else {}

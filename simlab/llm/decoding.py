@@ -4,6 +4,7 @@ P prompts of at most S tokens, G rollouts of each, up to C tokens of their own; 
 ``simlab.llm.model``.
 """
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -24,11 +25,11 @@ class Prompts(NamedTuple):
 
 
 class Own(NamedTuple):
-    """The keys and values of what the rollouts have sampled; those from ``count`` on hold nothing yet."""
+    """The keys and values of what the rollouts have sampled; those from ``written`` on hold nothing yet."""
 
     keys: Float[Array, "L P G K C E"]
     values: Float[Array, "L P G K C E"]
-    count: Int[Array, ""]
+    written: Int[Array, ""]
 
 
 def read_prompts(
@@ -40,7 +41,7 @@ def read_prompts(
         return causal_attention(queries, keys, values), (jnp.swapaxes(keys, 1, 2), jnp.swapaxes(values, 1, 2))
 
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    hidden, (keys, values) = run_layers(parameters, config, tokens, positions, attend, None)
+    hidden, (keys, values) = run_layers(parameters, config, tokens, positions, attend=attend)
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
     return logits(parameters, last), Prompts(keys, values, lengths)
 
@@ -56,18 +57,19 @@ def read_token(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: Prompts, own: Own
 ) -> tuple[Float[Array, "P G V"], Own]:
     """The logits after one more token of every rollout."""
-    attend = _Seeing(config, prompts.lengths, own.count)
-    positions = jnp.broadcast_to(prompts.lengths[:, None] + own.count, tokens.shape)
+    attend = _Seeing(config, prompts.lengths, own.written)
+    positions = jnp.broadcast_to(prompts.lengths[:, None] + own.written, tokens.shape)
     memory = (prompts.keys, prompts.values, own.keys, own.values)
-    hidden, new = run_layers(parameters, config, tokens, positions, attend, memory)
+    hidden, new = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
     keys, values = (
-        jax.lax.dynamic_update_slice_in_dim(old, added[:, :, :, :, None], own.count, axis=4)
+        jax.lax.dynamic_update_slice_in_dim(old, added[:, :, :, :, None], own.written, axis=4)
         for old, added in zip((own.keys, own.values), new, strict=True)
     )
-    return logits(parameters, hidden), Own(keys, values, own.count + 1)
+    return logits(parameters, hidden), Own(keys, values, own.written + 1)
 
 
-class _Seeing(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Seeing:
     """Attention of one token to the prompt, which its whole group shares, to the rollout's own past, and to itself.
 
     The new key and value are left behind, to be written for all layers at once: a loop that carried the whole memory
@@ -76,7 +78,7 @@ class _Seeing(NamedTuple):
 
     config: ModelConfig
     lengths: Int[Array, " P"]
-    count: Int[Array, ""]
+    written: Int[Array, ""]
 
     def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
         prompt_keys, prompt_values, own_keys, own_values = memory
@@ -87,7 +89,7 @@ class _Seeing(NamedTuple):
         ]
         visible = [
             jnp.broadcast_to(self._in_prompt(prompt_keys.shape[2]), scores[0].shape),
-            jnp.broadcast_to(jnp.arange(own_keys.shape[3]) < self.count, scores[1].shape),
+            jnp.broadcast_to(jnp.arange(own_keys.shape[3]) < self.written, scores[1].shape),
             jnp.ones(scores[2].shape, bool),
         ]
         together = jnp.concatenate(scores, axis=-1) / math.sqrt(self.config.head_dim)

@@ -15,4 +15,6 @@ def package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise InputError(f"the package {error.name} is not installed; allowed after: pip install 'simlab[llm]'") from None
+        raise InputError(
+            f"the package {error.name} is not installed; allowed after: pip install 'simlab[llm]'"
+        ) from None

@@ -133,7 +133,9 @@ def _config(entries: _Entries, tensors: dict[str, Any]) -> ModelConfig:
         if said.get(name, config.head_dim) != config.head_dim:
             raise InputError(f"the GGUF file's {architecture}.{name} = {said[name]}; allowed: {config.head_dim}")
     if said.get("vocab_size", config.vocab_size) != config.vocab_size:
-        raise InputError(f"the GGUF file's {architecture}.vocab_size = {said['vocab_size']}; allowed: {config.vocab_size}")
+        raise InputError(
+            f"the GGUF file's {architecture}.vocab_size = {said['vocab_size']}; allowed: {config.vocab_size}"
+        )
     return config
 
 
@@ -142,7 +144,9 @@ def halves_from_pairs(arrays: dict[str, np.ndarray], config: ModelConfig) -> Non
     for name, values in arrays.items():
         if name.endswith(("q_proj.weight", "k_proj.weight")):
             if values.ndim != 2 or values.shape[0] % config.head_dim:
-                raise InputError(f"tensor {name} has shape {values.shape}; allowed: multiples of {config.head_dim} rows")
+                raise InputError(
+                    f"tensor {name} has shape {values.shape}; allowed: multiples of {config.head_dim} rows"
+                )
             paired = values.reshape(-1, config.head_dim // 2, 2, values.shape[1])
             arrays[name] = paired.swapaxes(1, 2).reshape(values.shape)
 
@@ -158,7 +162,7 @@ def _tokenizer(entries: _Entries) -> Tokenizer:
         entries.needed("tokenizer.ggml.merges"),
         [token for token, kind in zip(tokens, kinds, strict=True) if kind in (CONTROL, USER_DEFINED)],
         entries.needed("tokenizer.ggml.pre"),
-        entries.needed("tokenizer.ggml.eos_token_id"),
-        entries.get("tokenizer.ggml.bos_token_id"),
-        entries.get("tokenizer.ggml.padding_token_id"),
+        eos=entries.needed("tokenizer.ggml.eos_token_id"),
+        bos=entries.get("tokenizer.ggml.bos_token_id"),
+        pad=entries.get("tokenizer.ggml.padding_token_id"),
     )

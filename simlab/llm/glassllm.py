@@ -100,7 +100,5 @@ def _tokenizer(path: Path) -> Tokenizer:
     )
     pieces = tokenizers.Regex(f"\n|{SPACE}*[^{SPACE}\n]+|{SPACE}+")
     rules.pre_tokenizer = tokenizers.pre_tokenizers.Split(pieces, behavior="isolated")
-    rules.decoder = tokenizers.decoders.Sequence(
-        [tokenizers.decoders.Replace(SPACE, " "), tokenizers.decoders.Fuse()]
-    )
+    rules.decoder = tokenizers.decoders.Sequence([tokenizers.decoders.Replace(SPACE, " "), tokenizers.decoders.Fuse()])
     return Tokenizer(rules, ids["<eos>"], ids["<bos>"], ids["<pad>"])

@@ -1,8 +1,8 @@
 """The decoder: RMS norms, rotary positions, grouped-query attention and a gated feed-forward layer.
 
 The parameters are nested dicts of arrays with Hugging Face's names. A matrix is stored as ``x @ matrix`` wants it,
-(in, out), the transpose of Hugging Face's; the embedding and the head are (V, D), as there. The layers are stacked along
-a first axis, and ``jax.lax.scan`` goes through them, so that thirty layers compile as fast as one::
+(in, out), the transpose of Hugging Face's; the embedding and the head are (V, D), as there. The layers are stacked
+along a first axis, and ``jax.lax.scan`` goes through them, so that thirty layers compile as fast as one::
 
     {"embed_tokens": (V, D), "norm": (D,), ["lm_head": (V, D),]
      "layers": {"input_layernorm": (L, D), "q_proj": (L, D, H E), ..., "down_proj": (L, F, D)}}
@@ -29,7 +29,7 @@ INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transf
 DTYPES = ("float32", "bfloat16", "float64")
 Parameters = dict[str, Any]
 Rotation = tuple[Array, Array]  # cosine and sine, (*B, E / 2) each
-Attend = Callable[..., tuple[Float[Array, "..."], Any]]
+Attend = Callable[..., Any]  # queries, keys, values, memory -> values seen, what is left behind
 
 
 def shapes(config: ModelConfig) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def init(config: ModelConfig, key: PRNGKeyArray, dtype: str = "float32") -> Parameters:
     """New parameters: matrices normal with standard deviation .02, norms 1, biases 0."""
     check_choice("dtype", dtype, DTYPES)
-    return _init(config, key, dtype)
+    new: Parameters = _init(config, key, dtype)
+    return new
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2))
@@ -137,7 +138,7 @@ def hidden_states(
 
     if positions is None:
         positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    hidden, _ = run_layers(parameters, config, tokens, positions, attend, None)
+    hidden, _ = run_layers(parameters, config, tokens, positions, attend=attend)
     return hidden
 
 
@@ -152,8 +153,9 @@ def run_layers(
     config: ModelConfig,
     tokens: Int[Array, "*B"],
     positions: Int[Array, "*B"],
+    *,
     attend: Attend,
-    memory: Any,
+    memory: Any = None,
 ) -> tuple[Float[Array, "*B D"], Any]:
     """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
@@ -188,7 +190,8 @@ def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], hea
     flat = normed @ weights[f"{name}_proj"]
     if f"{name}_bias" in weights:
         flat = flat + weights[f"{name}_bias"]
-    return flat.reshape(*normed.shape[:-1], -1, head_dim)
+    parted: Array = flat.reshape(*normed.shape[:-1], -1, head_dim)
+    return parted
 
 
 def causal_attention(
@@ -202,19 +205,22 @@ def causal_attention(
 
 def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:
     """Softmax over the keys that a query may see; a key that it may not see has weight 0 exactly."""
-    return jax.nn.softmax(jnp.where(visible, scores.astype(wide(scores.dtype)), -jnp.inf), axis=-1)
+    weights: Array = jax.nn.softmax(jnp.where(visible, scores.astype(wide(scores.dtype)), -jnp.inf), axis=-1)
+    return weights
 
 
 def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """down(silu(gate(x)) up(x))."""
-    return (jax.nn.silu(normed @ weights["gate_proj"]) * (normed @ weights["up_proj"])) @ weights["down_proj"]
+    inner: Array = jax.nn.silu(normed @ weights["gate_proj"]) * (normed @ weights["up_proj"])
+    return inner @ weights["down_proj"]
 
 
 def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:
     """values / sqrt(mean(values^2) + eps), times a weight for each place."""
     exact = values.astype(wide(values.dtype))
     scale = jax.lax.rsqrt(jnp.mean(exact**2, axis=-1, keepdims=True) + config.rms_norm_eps)
-    return weight * (exact * scale).astype(values.dtype)
+    normed: Array = weight * (exact * scale).astype(values.dtype)
+    return normed
 
 
 def rotations(config: ModelConfig, positions: Int[Array, "*B"]) -> Rotation:
@@ -226,8 +232,8 @@ def rotations(config: ModelConfig, positions: Int[Array, "*B"]) -> Rotation:
 def frequencies(config: ModelConfig) -> np.ndarray:
     """The E / 2 frequencies theta^(-2 i / E), as Llama 3 scales them where the config says so.
 
-    Llama 3 divides those by ``factor`` that turn less than ``low_frequency_factor`` times in the original context, keeps
-    those that turn more than ``high_frequency_factor`` times, and goes from one to the other linearly in the turns.
+    Llama 3 divides those by ``factor`` that turn less than ``low_frequency_factor`` times in the original context,
+    keeps those that turn more than ``high_frequency_factor`` times, and goes from one to the other linearly.
     """
     plain = config.rope_theta ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
     scaling = config.rope_scaling

@@ -5,9 +5,9 @@ What is computed once, and what is not computed at all:
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the places in the batch have finished, the others move together: a finished completion costs nothing from
   then on, except that a group keeps as many places as the largest group needs. A batch of 8 places stays as it is.
-- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size. A
-  change of the number of prompts, group size, prompt length or completion length compiles anew only where it changes
-  the rounded size; temperature, ``top_p`` below 1, the stop tokens and the limit itself never do.
+- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size.
+  A change of the number of prompts, group size, prompt length or completion length compiles anew only where it changes
+  the rounded size; temperature, ``top_p``, the stop tokens and the limit itself never do.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone: it does not depend on what else is
 in the batch, on the group size or on the limit, up to the rounding of the logits.
@@ -45,8 +45,8 @@ class Sampled(NamedTuple):
         mask: (P, G, T) true where there is a token.
         logp: (P, G, T) log-probability of each token.
         entropy: (P, G, T) entropy in nats of the distribution it was drawn from.
-        topn_logp: (P, G, T, N) log-probabilities of the N likeliest tokens, the likeliest first; None without ``top_n``.
-        topn_ids: (P, G, T, N) those tokens.
+        topn_logp: (P, G, T, N) log-probabilities of the N likeliest tokens, the likeliest first; None if N is 0.
+        topn_ids: (P, G, T, N) those tokens; None if N is 0.
     """
 
     tokens: np.ndarray
@@ -69,21 +69,21 @@ class Drawn(NamedTuple):
 
 
 class State(NamedTuple):
-    """The batch between two tokens; ``drawn`` has room for all tokens, the last read one is that before ``count``."""
+    """The batch between two tokens; ``drawn`` has room for all tokens, the last read one is that before ``step``."""
 
     prompts: Prompts
     own: Own
     keys: Key[Array, "P G"]
     alive: Bool[Array, "P G"]
     drawn: Drawn
-    count: Int[Array, ""]
+    step: Int[Array, ""]
 
 
 class Choices(NamedTuple):
-    """How a token is drawn; ``top_p`` is None where nothing is removed."""
+    """How a token is drawn, and when to stop."""
 
     temperature: Float[Array, ""]
-    top_p: Float[Array, ""] | None
+    top_p: Float[Array, ""]
     stops: Bool[Array, " V"]
     limit: Int[Array, ""]
 
@@ -130,15 +130,14 @@ def sample(
     tokens, lengths = _filled_up(prompts)
     choices = Choices(
         jnp.float32(temperature),
-        jnp.float32(top_p) if top_p < 1 else None,
-        _stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size),
+        jnp.float32(top_p),
+        jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
         jnp.int32(max_new_tokens),
     )
     rows = _Rows.of(len(prompts), group_size, len(tokens), rounded_up(group_size))
-    state = _start(
-        parameters, config, tokens, lengths, rows.keys(key), rows.filled, choices, rounded_up(max_new_tokens), top_n
-    )
-    return _sampled(parameters, config, state, rows, choices, (len(prompts), group_size, max_new_tokens))
+    room = {"capacity": rounded_up(max_new_tokens), "top_n": top_n}
+    state = _start(parameters, config, tokens, lengths, key=key, alive=rows.filled, choices=choices, **room)
+    return _sampled(parameters, config, state, rows, choices, shape=(len(prompts), group_size, max_new_tokens))
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:
@@ -194,11 +193,6 @@ class _Rows(NamedTuple):
         prompt, member = np.indices((prompt_places, member_places))
         return cls(prompt, member, (prompt < prompts) & (member < members))
 
-    def keys(self, key: PRNGKeyArray) -> Key[Array, "P G"]:
-        """A key for each completion."""
-        fold = jax.vmap(jax.vmap(lambda p, g: jax.random.fold_in(jax.random.fold_in(key, p), g)))
-        return fold(self.prompt, self.member)
-
     def moved(self, alive: np.ndarray) -> tuple["_Rows", np.ndarray, np.ndarray]:
         """The places of those that are alive, and the places that they have now."""
         needed = np.flatnonzero(alive.any(axis=1))
@@ -212,13 +206,14 @@ class _Rows(NamedTuple):
         return _Rows(self.prompt[here], self.member[here], filled), prompts, members
 
 
-@functools.partial(jax.jit, static_argnums=(1, 7, 8))
+@functools.partial(jax.jit, static_argnames=("config", "capacity", "top_n"))
 def _start(
     parameters: Parameters,
     config: ModelConfig,
     tokens: Int[Array, "P S"],
     lengths: Int[Array, " P"],
-    keys: Key[Array, "P G"],
+    *,
+    key: PRNGKeyArray,
     alive: Bool[Array, "P G"],
     choices: Choices,
     capacity: int,
@@ -238,6 +233,8 @@ def _start(
         each,
         each.astype(jnp.int32),
     )
+    of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(alive.shape[0]))
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
     return _draw_next(State(prompts, own, keys, alive, room, jnp.zeros((), jnp.int32)), logits, choices)
 
 
@@ -246,12 +243,12 @@ def _go_on(parameters: Parameters, config: ModelConfig, state: State, choices: C
     """Draw tokens until all have finished, or until so many that the others should move together."""
 
     def token(state: State) -> State:
-        last = jax.lax.dynamic_index_in_dim(state.drawn.tokens, state.count - 1, axis=2, keepdims=False)
+        last = jax.lax.dynamic_index_in_dim(state.drawn.tokens, state.step - 1, axis=2, keepdims=False)
         logits, own = read_token(parameters, config, last, state.prompts, state.own)
         return _draw_next(state._replace(own=own), logits, choices)
 
     def goes_on(state: State) -> Bool[Array, ""]:
-        return (state.count < choices.limit) & jnp.any(state.alive) & ~_should_move(state.alive)
+        return (state.step < choices.limit) & jnp.any(state.alive) & ~_should_move(state.alive)
 
     return jax.lax.while_loop(goes_on, token, state)
 
@@ -260,23 +257,23 @@ def _should_move(alive: Bool[Array, "P G"]) -> Bool[Array, ""]:
     """Whether those alive fit into half of the places."""
     if alive.size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
-    sizes = jnp.asarray(SIZES[SIZES <= 2 * alive.size], jnp.int32)
+    sizes = jnp.asarray(SIZES[2 * alive.size >= SIZES], jnp.int32)
     groups, width = jnp.sum(jnp.any(alive, axis=1)), jnp.max(jnp.sum(alive, axis=1))
     places = sizes[jnp.searchsorted(sizes, groups)] * sizes[jnp.searchsorted(sizes, width)]
     return (2 * places <= alive.size) & (groups > 0)
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@jax.jit
 def _move(state: State, prompts: Int[Array, " Q"], members: Int[Array, "Q H"], alive: Bool[Array, "Q H"]) -> State:
     """The batch with some of its places alone."""
     rows, here = (prompts[:, None], members), (slice(None), prompts[:, None], members)
     return State(
         Prompts(state.prompts.keys[:, prompts], state.prompts.values[:, prompts], state.prompts.lengths[prompts]),
-        Own(state.own.keys[here], state.own.values[here], state.own.count),
+        Own(state.own.keys[here], state.own.values[here], state.own.written),
         state.keys[rows],
         alive,
         jax.tree.map(lambda field: field[rows], state.drawn),
-        state.count,
+        state.step,
     )
 
 
@@ -286,6 +283,7 @@ def _sampled(
     state: State,
     rows: _Rows,
     choices: Choices,
+    *,
     shape: tuple[int, int, int],
 ) -> Sampled:
     """Draw all further tokens, and put every completion where it belongs."""
@@ -293,7 +291,7 @@ def _sampled(
     found = [np.zeros((*shape, *field.shape[3:]), field.dtype) for field in state.drawn]
     while True:
         state = _go_on(parameters, config, state, choices)
-        alive, count = np.asarray(state.alive), int(state.count)
+        alive, count = np.asarray(state.alive), int(state.step)
         place = rows.prompt[rows.filled], rows.member[rows.filled], slice(done, count)
         for everything, field in zip(found, state.drawn, strict=True):
             everything[place] = np.asarray(field[:, :, done:count])[rows.filled]
@@ -306,7 +304,7 @@ def _sampled(
 def _draw_next(state: State, logits: Float[Array, "P G V"], choices: Choices) -> State:
     """Draw one token of every rollout that is alive; the others get zeros."""
     logp = log_distribution(logits, choices.temperature, choices.top_p)
-    keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))(state.keys, state.count)
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))(state.keys, state.step)
     tokens = jax.vmap(jax.vmap(draw_token))(keys, logp)
     topn_logp, topn_ids = jax.lax.top_k(logp, state.drawn.topn_ids.shape[-1])
     own = jnp.take_along_axis(logp, tokens[..., None], axis=-1)[..., 0]
@@ -315,17 +313,17 @@ def _draw_next(state: State, logits: Float[Array, "P G V"], choices: Choices) ->
     def write(room: Array, values: Array) -> Array:
         alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))
         values = jnp.where(alive, values, jnp.zeros_like(values)).astype(room.dtype)
-        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.count, axis=2)
+        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.step, axis=2)
 
     return state._replace(
         drawn=jax.tree.map(write, state.drawn, drawn),
-        alive=state.alive & ~jnp.asarray(choices.stops)[tokens],
-        count=state.count + 1,
+        alive=state.alive & ~choices.stops[tokens],
+        step=state.step + 1,
     )
 
 
 def log_distribution(
-    logits: Float[Array, "*B V"], temperature: Float[Array, ""], top_p: Float[Array, ""] | None
+    logits: Float[Array, "*B V"], temperature: Float[Array, ""], top_p: Float[Array, ""]
 ) -> Float[Array, "*B V"]:
     """The log-probabilities that tokens are drawn with; minus infinity for those that never are.
 
@@ -333,15 +331,16 @@ def log_distribution(
     likeliest tokens whose probabilities reach it, with those as likely as the last of them, and renormalises.
     """
     best = jnp.argmax(logits, axis=-1, keepdims=True) == jnp.arange(logits.shape[-1])
-    # The product of a small temperature's inverse and a logit overflows to infinities of both signs; a difference of
-    # logits from the largest one overflows to minus infinity at most.
+    # From the largest logit down, so that a small temperature overflows to minus infinity at most.
     below = logits - jnp.max(logits, axis=-1, keepdims=True)
     safe = jnp.where(temperature > 0, temperature, 1).astype(logits.dtype)
     logp = jnp.where(temperature > 0, jax.nn.log_softmax(below / safe, axis=-1), jnp.where(best, 0.0, -jnp.inf))
-    if top_p is None:
-        return logp
-    kept = nucleus(jnp.exp(logp), top_p)
-    return jax.nn.log_softmax(jnp.where(kept, logp, -jnp.inf), axis=-1)
+
+    def cut(logp: Array) -> Array:
+        return jax.nn.log_softmax(jnp.where(nucleus(jnp.exp(logp), top_p), logp, -jnp.inf), axis=-1)
+
+    drawn_with: Array = jax.lax.cond(top_p < 1, cut, lambda logp: logp, logp)
+    return drawn_with
 
 
 def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B V"]:
@@ -360,8 +359,9 @@ def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B
         return jnp.where(enough, middle, reached), jnp.where(enough, missed, middle)
 
     missed = jnp.max(order, axis=-1, keepdims=True) + 1
-    reached, _ = jax.lax.fori_loop(0, jnp.iinfo(whole).bits, halve, (jnp.zeros_like(missed), missed))
-    return order >= reached
+    reached, _ = jax.lax.fori_loop(0, 8 * p.dtype.itemsize, halve, (jnp.zeros_like(missed), missed))
+    kept: Array = order >= reached
+    return kept
 
 
 def entropy(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:

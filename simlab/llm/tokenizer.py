@@ -4,7 +4,7 @@ Both are rules that the ``tokenizers`` package follows; neither can run code.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,16 @@ from simlab.llm.checkpoint import read_json
 from simlab.llm.extra import package
 
 # How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
-LLAMA3_PIECES = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3_PIECES = "|".join(
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+        r"[^\r\n\p{L}\p{N}]?\p{L}+",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
 )
 QWEN2_PIECES = LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")
 
@@ -90,6 +98,7 @@ def byte_pairs(
     merges: Iterable[str],
     special: Iterable[str],
     cut: str,
+    *,
     eos: int,
     bos: int | None = None,
     pad: int | None = None,
@@ -106,12 +115,12 @@ def byte_pairs(
         pad: id that fills up shorter sequences.
 
     Raises:
-        InputError: for a ``cut`` that is not known.
+        InputError: for a ``cut`` that is not known, and for merges of what is no token.
     """
     check_choice("the tokenizer's pre-tokenizer", cut, CUTS)
     tokenizers = package("tokenizers")
-    pairs = [tuple(merge.split(" ")) for merge in merges]
     ids = {token: place for place, token in enumerate(tokens)}
+    pairs = [_pair(merge, ids) for merge in merges]
     rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
     rules.pre_tokenizer = CUTS[cut](tokenizers.pre_tokenizers)
     if cut == "qwen2":
@@ -119,6 +128,14 @@ def byte_pairs(
     rules.decoder = tokenizers.decoders.ByteLevel()
     rules.add_special_tokens([tokenizers.AddedToken(token, special=True, normalized=False) for token in special])
     return Tokenizer(rules, eos, bos, pad)
+
+
+def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:
+    """The two tokens of a merge; the package ends in a panic where one of the three tokens is none."""
+    left, _, right = merge.partition(" ")
+    if not {left, right, left + right} <= ids.keys():
+        raise InputError(f"the tokenizer merges {merge!r}; allowed: two tokens, separated by a space, into a third")
+    return left, right
 
 
 def _by_pattern(pattern: str) -> Callable[[Any], Any]:
