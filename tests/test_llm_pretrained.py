@@ -263,4 +263,4 @@ def test_smollm2_knows_the_capital_of_france():
         assert tokenizer.decode(ids) == sentence
     prompt = tokenizer.encode("The capital of France is")
     found = sample(model.parameters, model.config, [prompt], 1, 6, key=jax.random.key(0), temperature=0.0)
-    assert tokenizer.decode(found.tokens[0, 0]).startswith(" Paris.")
+    assert tokenizer.decode(found.tokens[0, 0].tolist()).startswith(" Paris.")

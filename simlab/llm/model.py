@@ -212,7 +212,8 @@ def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S
 def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """down(silu(gate(x)) up(x))."""
     inner: Array = jax.nn.silu(normed @ weights["gate_proj"]) * (normed @ weights["up_proj"])
-    return inner @ weights["down_proj"]
+    out: Array = inner @ weights["down_proj"]
+    return out
 
 
 def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:
