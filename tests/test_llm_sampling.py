@@ -158,7 +158,7 @@ def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(sampled):
     asked = {"key": KEY, "temperature": 1.3, "stop_ids": (), "top_n": 3}
     unstopped = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, **asked)
     larger = sample(PARAMETERS, CONFIG, PROMPTS, 6, 9, **asked)
-    others = sample(PARAMETERS, CONFIG, [PROMPTS[0], [4] * 6, [0]], 5, 11, **asked)
+    others = sample(PARAMETERS, CONFIG, [PROMPTS[0], [4] * 7, [0]], 5, 11, **asked)
     np.testing.assert_array_equal(np.where(sampled.mask, unstopped.tokens, 0), sampled.tokens)
     np.testing.assert_array_equal(others.tokens[0], unstopped.tokens[0])
     np.testing.assert_array_equal(larger.tokens[:, :5], unstopped.tokens[:, :, :9])
