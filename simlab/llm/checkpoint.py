@@ -1,0 +1,189 @@
+"""Directories of ``config.json`` and safetensors files, as ``transformers`` reads and writes them.
+
+Safetensors hold numbers and nothing else, so a checkpoint cannot run code. Other formats of weights are refused.
+"""
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import ml_dtypes  # noqa: F401  # so that NumPy knows bfloat16
+import numpy as np
+
+from simlab.errors import InputError, check_choice
+from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
+from simlab.llm.extra import package
+from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
+FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
+OUTSIDE = {"embed_tokens": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
+
+
+class Model(NamedTuple):
+    """A decoder and its parameters."""
+
+    config: ModelConfig
+    parameters: Parameters
+
+
+def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
+    """The model of a folder, its weights turned into ``dtype``.
+
+    Raises:
+        InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), and
+            for a tensor that is missing, left over or of another shape; it names the tensor.
+    """
+    check_choice("dtype", dtype, DTYPES)
+    folder = Path(folder)
+    config = from_hugging_face(read_json(folder / "config.json"))
+    tensors = _tensors(folder)
+    if config.tie_embeddings:
+        _drop_tied_head(tensors)
+    return Model(config, from_tensors(tensors, config, dtype))
+
+
+def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
+    """The parameters of Hugging Face's tensors.
+
+    Raises:
+        InputError: for a tensor that is missing, left over or of another shape.
+    """
+    wanted = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
+    for tensor in sorted(wanted ^ tensors.keys()):
+        raise InputError(f"tensor {tensor} is {'missing' if tensor in wanted else 'none of this model'}")
+    return as_tree({name: _stacked(name, shape, tensors, config, dtype) for name, shape in named(shapes(config))})
+
+
+def _stacked(
+    name: str, shape: tuple[int, ...], tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str
+) -> Any:
+    places = tensor_names(name, config)
+    one = shape[1:] if name.startswith("layers.") else shape
+    for tensor in places:
+        stored = one[::-1] if is_transposed(name) else one
+        if tensors[tensor].shape != stored:
+            raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {stored}")
+    parts = [tensors[tensor].T if is_transposed(name) else tensors[tensor] for tensor in places]
+    return jnp.asarray(np.stack(parts) if name.startswith("layers.") else parts[0], dtype)
+
+
+def tensor_names(name: str, config: ModelConfig) -> list[str]:
+    """Hugging Face's names of the tensors that one parameter holds: one, or one a layer."""
+    if name in OUTSIDE:
+        return [OUTSIDE[name]]
+    inner = name.removeprefix("layers.")
+    if inner.endswith("_bias"):
+        tensor = f"self_attn.{inner.removesuffix('_bias')}_proj.bias"
+    else:
+        place = "self_attn." if inner in ATTENTION else "mlp." if inner in FEED_FORWARD else ""
+        tensor = f"{place}{inner}.weight"
+    return [f"model.layers.{layer}.{tensor}" for layer in range(config.num_layers)]
+
+
+def is_transposed(name: str) -> bool:
+    """Whether Hugging Face stores a parameter the other way round."""
+    return name.endswith("_proj")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object of a JSON file.
+
+    Raises:
+        InputError: if there is none.
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise InputError(f"{path} is no JSON") from None
+    if not isinstance(entries, dict):
+        raise InputError(f"{path} holds no JSON object")
+    return entries
+
+
+def _tensors(folder: Path) -> dict[str, np.ndarray]:
+    """All tensors of one safetensors file, or of those that an index names."""
+    if not (folder / INDEX).exists():
+        if not (folder / WEIGHTS).exists():
+            raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
+        return dict(_read_safetensors(folder / WEIGHTS))
+    places = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise InputError(f"{folder / INDEX} has no weight_map of tensors and files")
+    tensors: dict[str, np.ndarray] = {}
+    for file in sorted(set(places.values())):
+        if Path(file).name != file:
+            raise InputError(f"{folder / INDEX} names the file {file!r}; allowed: files of its own folder")
+        for tensor, values in _read_safetensors(folder / file):
+            if places.get(tensor) != file:
+                raise InputError(f"tensor {tensor} is in {file}, but not by {INDEX}")
+            tensors[tensor] = values
+    for tensor in sorted(places.keys() - tensors.keys()):
+        raise InputError(f"tensor {tensor} is missing from {places[tensor]}, where {INDEX} has it")
+    return tensors
+
+
+def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    safetensors = package("safetensors")
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            for tensor in file.keys():  # noqa: SIM118  # it is no dict
+                yield tensor, file.get_tensor(tensor)
+    except (safetensors.SafetensorError, OSError, struct.error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def _drop_tied_head(tensors: dict[str, np.ndarray]) -> None:
+    """Some checkpoints hold the head of a tied model too; it has to be the embedding."""
+    head = tensors.pop(OUTSIDE["lm_head"], None)
+    if head is not None and not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
+        raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
+
+
+def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
+    """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
+
+    Each file appears whole or not at all. A folder that has a checkpoint already gets the new one.
+
+    Raises:
+        InputError: for parameters that are not the config's, and for a folder that cannot be written.
+    """
+    check_parameters(model.parameters, model.config)
+    folder = Path(folder)
+    numpy_format = package("safetensors.numpy")
+    dtype = str(model.parameters["embed_tokens"].dtype)
+    config = json.dumps(to_hugging_face(model.config, dtype), indent=2) + "\n"
+    weights = numpy_format.save(dict(_as_tensors(model)), metadata={"format": "pt"})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_whole(folder / WEIGHTS, weights)
+        _write_whole(folder / "config.json", config.encode())
+        (folder / INDEX).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:
+    for name, values in named(model.parameters):
+        parts = np.asarray(values) if name.startswith("layers.") else [np.asarray(values)]
+        for tensor, part in zip(tensor_names(name, model.config), parts, strict=True):
+            yield tensor, np.ascontiguousarray(part.T if is_transposed(name) else part)
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,273 @@
+"""What a decoder is: its sizes and options, read from and written as a Hugging Face ``config.json``.
+
+Three architectures are one decoder with options: Llama, Qwen2 (biases on queries, keys and values) and Qwen3 (a norm on
+each head's queries and keys). An entry of a config that this decoder does not know, or knows with another value, is
+refused by its name: a model is never loaded as something that it is not.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from simlab.errors import InputError, check_choice, check_range, check_whole
+
+CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama3Scaling:
+    """Llama 3's change of the rotation's frequencies, for contexts longer than ``original_positions``."""
+
+    factor: float
+    low_frequency_factor: float
+    high_frequency_factor: float
+    original_positions: float
+
+    def __post_init__(self) -> None:
+        check_range("rope factor", self.factor, 1.0)
+        check_range("low_freq_factor", self.low_frequency_factor, 0.0, open_low=True)
+        check_range("high_freq_factor", self.high_frequency_factor, self.low_frequency_factor, open_low=True)
+        check_range("original_max_position_embeddings", self.original_positions, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """The sizes and options of a decoder.
+
+    Attributes:
+        vocab_size: V tokens.
+        hidden_size: D, the width of the residual stream.
+        intermediate_size: F, the width of the feed-forward layer.
+        num_layers: L.
+        num_heads: H query heads, of ``head_dim`` numbers each.
+        num_kv_heads: K key and value heads, each shared by H / K query heads; None for H.
+        head_dim: E, even; None for D / H.
+        rope_theta: base of the rotation's frequencies.
+        rope_scaling: Llama 3's change of them, or None.
+        rms_norm_eps: added to the mean square.
+        tie_embeddings: whether the matrix that embeds tokens also gives the logits.
+        max_positions: the longest sequence, prompt and completion together.
+        architecture: llama, qwen2 or qwen3.
+        bos_id: the token that starts a sequence, or None.
+        eos_ids: the tokens that end one.
+        pad_id: the token that fills up a batch, or None.
+
+    Raises:
+        InputError: for sizes that do not fit together.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int = None  # type: ignore[assignment]  # None stands for num_heads
+    head_dim: int = None  # type: ignore[assignment]  # None stands for hidden_size / num_heads
+    rope_theta: float = 10000.0
+    rope_scaling: Llama3Scaling | None = None
+    rms_norm_eps: float = 1e-6
+    tie_embeddings: bool = False
+    max_positions: int = 2048
+    architecture: str = "llama"
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    pad_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "max_positions"):
+            check_whole(name, getattr(self, name), 1)
+        check_choice("architecture", self.architecture, CLASSES)
+        if self.num_kv_heads is None:
+            object.__setattr__(self, "num_kv_heads", self.num_heads)
+        if self.head_dim is None:
+            object.__setattr__(self, "head_dim", self.hidden_size // self.num_heads)
+        check_whole("num_kv_heads", self.num_kv_heads, 1)
+        check_whole("head_dim", self.head_dim, 2)
+        check_range("rope_theta", self.rope_theta, 0.0, open_low=True)
+        check_range("rms_norm_eps", self.rms_norm_eps, 0.0)
+        if self.num_heads % self.num_kv_heads:
+            raise InputError(f"num_kv_heads = {self.num_kv_heads}; allowed: divisors of num_heads = {self.num_heads}")
+        if self.head_dim % 2:
+            raise InputError(f"head_dim = {self.head_dim}; allowed: even numbers, which are rotated in pairs")
+        for name, token in (("bos_id", self.bos_id), ("pad_id", self.pad_id), *(("eos_ids", i) for i in self.eos_ids)):
+            if token is not None:
+                check_whole(name, token, 0)
+                check_range(name, token, 0, self.vocab_size - 1)
+
+    @property
+    def attention_bias(self) -> bool:
+        """Whether queries, keys and values have a bias."""
+        return self.architecture == "qwen2"
+
+    @property
+    def qk_norm(self) -> bool:
+        """Whether each head's queries and keys are normalised."""
+        return self.architecture == "qwen3"
+
+
+# Entries of a config.json that say nothing of the logits, whatever their value.
+IGNORED = frozenset(
+    (
+        "_name_or_path",
+        "_attn_implementation_autoset",
+        "architectures",
+        "auto_map",
+        "chunk_size_feed_forward",
+        "dtype",
+        "eos_token",
+        "id2label",
+        "initializer_range",
+        "is_llama_config",
+        "keys_to_ignore_at_inference",
+        "label2id",
+        "max_window_layers",
+        "output_attentions",
+        "output_hidden_states",
+        "problem_type",
+        "return_dict",
+        "sliding_window",
+        "torch_dtype",
+        "transformers.js_config",
+        "transformers_version",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_cache",
+    )
+)
+# Entries that have to have one of these values, where they are there at all.
+FIXED: dict[str, tuple[Any, ...]] = {
+    "hidden_act": ("silu",),
+    "attention_bias": (False, None),
+    "attention_dropout": (0, None),
+    "is_encoder_decoder": (False,),
+    "mlp_bias": (False, None),
+    "num_experts": (0, None),
+    "partial_rotary_factor": (1, None),
+    "per_layer_config": (None, {}),
+    "pretraining_tp": (1, None),
+    "quantization_config": (None,),
+    "rope_interleaved": (False,),
+    "use_mrope": (False,),
+    "use_qk_norm": (False, None),
+    "use_sliding_window": (False, None),
+}
+READ = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "intermediate_size": "intermediate_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "head_dim": "head_dim",
+    "rms_norm_eps": "rms_norm_eps",
+    "tie_word_embeddings": "tie_embeddings",
+    "max_position_embeddings": "max_positions",
+    "bos_token_id": "bos_id",
+    "pad_token_id": "pad_id",
+}
+REQUIRED = ("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+OTHERS = {"model_type", "layer_types", "rope_theta", "rope_scaling", "rope_parameters", "eos_token_id"}
+LLAMA3 = {
+    "factor": "factor",
+    "low_freq_factor": "low_frequency_factor",
+    "high_freq_factor": "high_frequency_factor",
+    "original_max_position_embeddings": "original_positions",
+}
+
+
+def from_hugging_face(entries: Mapping[str, Any]) -> ModelConfig:
+    """The config of a ``config.json``, as ``transformers`` 4 and 5 write it.
+
+    Raises:
+        InputError: for an entry that is missing, unknown, or has a value that is not supported; it names the entry.
+    """
+    for name in REQUIRED:
+        if entries.get(name) is None:
+            raise InputError(f"the config has no entry {name}")
+    check_choice("model_type", entries["model_type"], CLASSES)
+    for name, value in entries.items():
+        _check_entry(name, value)
+    fields: dict[str, Any] = {
+        READ[name]: value for name, value in entries.items() if name in READ and value is not None
+    }
+    if entries["model_type"] == "qwen3":
+        fields.setdefault("head_dim", 128)  # what transformers takes where a Qwen3 config says nothing
+    eos = entries.get("eos_token_id")
+    theta, scaling = _rope(entries)
+    return checked_config(
+        fields
+        | {"architecture": entries["model_type"], "rope_theta": theta, "rope_scaling": scaling}
+        | {"eos_ids": () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)}
+    )
+
+
+def checked_config(fields: Mapping[str, Any]) -> ModelConfig:
+    """A config of fields whose types nobody has looked at yet.
+
+    Raises:
+        InputError: for a field of another type than the config's, and for sizes that do not fit together.
+    """
+    for name, value in fields.items():
+        if name in ("rope_theta", "rms_norm_eps"):
+            check_range(name, value)
+        elif name == "tie_embeddings":
+            check_choice(name, value, (True, False))
+        elif name not in ("architecture", "rope_scaling"):
+            for number in value if name == "eos_ids" else (value,):
+                if number is not None:
+                    check_whole(name, number, 0)
+    return ModelConfig(**fields)
+
+
+def _check_entry(name: str, value: Any) -> None:
+    if name in FIXED:
+        if value not in FIXED[name]:
+            allowed = " or ".join(repr(choice) for choice in FIXED[name] if choice is not None)
+            raise InputError(f"the config's {name} = {value!r} is not supported; allowed: {allowed}")
+    elif name == "layer_types":
+        if any(kind != "full_attention" for kind in value or ()):
+            raise InputError(f"the config's layer_types = {value!r} is not supported; allowed: full_attention")
+    elif name not in IGNORED and name not in READ and name not in OTHERS:
+        raise InputError(f"the config's entry {name} = {value!r} is not known, and might change the model")
+
+
+def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
+    """The base and the scaling, of transformers 5's ``rope_parameters`` or 4's ``rope_theta`` and ``rope_scaling``."""
+    numbers = dict(entries.get("rope_scaling") or {}) | dict(entries.get("rope_parameters") or {})
+    theta = numbers.pop("rope_theta", entries.get("rope_theta") or 10000.0)
+    kinds = {numbers.pop("type", "default"), numbers.pop("rope_type", "default")} - {"default"}
+    if not kinds <= {"llama3"}:
+        raise InputError(
+            f"the config's rope_type = {'/'.join(sorted(kinds))} is not supported; allowed: default, llama3"
+        )
+    if numbers.pop("partial_rotary_factor", 1) != 1:
+        raise InputError("the config's partial_rotary_factor is not supported; allowed: 1")
+    allowed = LLAMA3 if kinds else {}
+    for name in numbers:
+        if name not in allowed:
+            known = ", ".join(allowed) or "rope_theta"
+            raise InputError(f"the config's rope entry {name} = {numbers[name]!r} is not known; allowed: {known}")
+    for name in allowed:
+        if name not in numbers:
+            raise InputError(f"the config's rope scaling has no {name}")
+        check_range(name, numbers[name])
+    return theta, Llama3Scaling(**{field: numbers[name] for name, field in LLAMA3.items()}) if kinds else None
+
+
+def to_hugging_face(config: ModelConfig, dtype: str) -> dict[str, Any]:
+    """The entries of the ``config.json`` that ``transformers`` 4 and 5 read; ``dtype`` is the weights'."""
+    entries: dict[str, Any] = {name: getattr(config, field) for name, field in READ.items()}
+    if config.rope_scaling is not None:
+        numbers = {name: getattr(config.rope_scaling, field) for name, field in LLAMA3.items()}
+        entries["rope_scaling"] = {"rope_type": "llama3", **numbers}
+    if config.architecture != "qwen2":
+        entries["attention_bias"] = False
+    eos: Any = list(config.eos_ids)
+    return entries | {
+        "architectures": [CLASSES[config.architecture]],
+        "eos_token_id": None if not eos else eos[0] if len(eos) == 1 else eos,
+        "hidden_act": "silu",
+        "model_type": config.architecture,
+        "rope_theta": config.rope_theta,
+        "torch_dtype": dtype,
+    }

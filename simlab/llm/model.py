@@ -1,0 +1,258 @@
+"""The decoder: RMS norms, rotary positions, grouped-query attention and a gated feed-forward layer.
+
+The parameters are nested dicts of arrays with Hugging Face's names. A matrix is stored as ``x @ matrix`` wants it,
+(in, out), the transpose of Hugging Face's; the embedding and the head are (V, D), as there. The layers are stacked
+along a first axis, and ``jax.lax.scan`` goes through them, so that thirty layers compile as fast as one::
+
+    {"embed_tokens": (V, D), "norm": (D,), ["lm_head": (V, D),]
+     "layers": {"input_layernorm": (L, D), "q_proj": (L, D, H E), ..., "down_proj": (L, F, D)}}
+
+Shapes: B sequences, T tokens, V vocabulary, D width, F inner width, L layers, H query heads, K key and value heads,
+R = H / K queries a key, E numbers a head. A matrix is multiplied in its own dtype; norms, softmax and logits are
+computed in float32 at least.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from simlab.errors import InputError, check_choice
+from simlab.llm.config import ModelConfig
+
+INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
+DTYPES = ("float32", "bfloat16", "float64")
+Parameters = dict[str, Any]
+Rotation = tuple[Array, Array]  # cosine and sine, (*B, E / 2) each
+Attend = Callable[..., Any]  # queries, keys, values, memory -> values seen, what is left behind
+
+
+def shapes(config: ModelConfig) -> dict[str, Any]:
+    """The shape of every parameter, in the nesting of the parameters."""
+    V, D, F = config.vocab_size, config.hidden_size, config.intermediate_size
+    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm": (D,),
+        "q_proj": (D, queries),
+        "k_proj": (D, keys),
+        "v_proj": (D, keys),
+        "o_proj": (queries, D),
+        "post_attention_layernorm": (D,),
+        "gate_proj": (D, F),
+        "up_proj": (D, F),
+        "down_proj": (F, D),
+    }
+    if config.attention_bias:
+        layer |= {"q_bias": (queries,), "k_bias": (keys,), "v_bias": (keys,)}
+    if config.qk_norm:
+        layer |= {"q_norm": (config.head_dim,), "k_norm": (config.head_dim,)}
+    stacked = {name: (config.num_layers, *shape) for name, shape in layer.items()}
+    head = {} if config.tie_embeddings else {"lm_head": (V, D)}
+    return {"embed_tokens": (V, D), "layers": stacked, "norm": (D,), **head}
+
+
+def named(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each leaf of nested dicts with its name, such as ``layers.q_proj``."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{rest}", leaf) for rest, leaf in named(value))
+        else:
+            yield name, value
+
+
+def init(config: ModelConfig, key: PRNGKeyArray, dtype: str = "float32") -> Parameters:
+    """New parameters: matrices normal with standard deviation .02, norms 1, biases 0."""
+    check_choice("dtype", dtype, DTYPES)
+    new: Parameters = _init(config, key, dtype)
+    return new
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def _init(config: ModelConfig, key: PRNGKeyArray, dtype: str) -> Parameters:
+    """All numbers at once: a program for each shape would take far longer to compile than to run."""
+    leaves = sorted(named(shapes(config)))
+    ends = np.cumsum([0, *(math.prod(shape) for _, shape in leaves)])
+    numbers = INITIAL_SCALE * jax.random.normal(key, (int(ends[-1]),), dtype)
+
+    def fresh(index: int, name: str, shape: tuple[int, ...]) -> Array:
+        if name.endswith("norm"):
+            return jnp.ones(shape, dtype)
+        if name.endswith("bias"):
+            return jnp.zeros(shape, dtype)
+        return numbers[ends[index] : ends[index + 1]].reshape(shape)
+
+    return as_tree({name: fresh(i, name, shape) for i, (name, shape) in enumerate(leaves)})
+
+
+def as_tree(leaves: Mapping[str, Any]) -> Parameters:
+    """The nested parameters of leaves named as ``named`` names them."""
+    tree: Parameters = {"layers": {}}
+    for name, leaf in leaves.items():
+        inner = name.removeprefix("layers.")
+        (tree if inner == name else tree["layers"])[inner] = leaf
+    return tree
+
+
+def check_parameters(parameters: Mapping[str, Any], config: ModelConfig) -> None:
+    """Raise ``InputError`` unless these are all the parameters of the config, in their shapes."""
+    found, wanted = dict(named(parameters)), dict(named(shapes(config)))
+    for name in sorted(wanted.keys() ^ found.keys()):
+        raise InputError(f"parameter {name} is {'missing' if name in wanted else 'none of this model'}")
+    for name, shape in wanted.items():
+        if tuple(found[name].shape) != shape:
+            raise InputError(f"parameter {name} has shape {tuple(found[name].shape)}; allowed: {shape}")
+
+
+def forward(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"] | None = None,
+) -> Float[Array, "B T V"]:
+    """The logits after each token, in float32 at least.
+
+    A token sees itself and those to its left; so a shorter sequence is filled up on its right, with anything, and what
+    belongs to its tokens stays as it is alone. ``positions`` are 0, 1, ... unless given.
+    """
+    return logits(parameters, hidden_states(parameters, config, tokens, positions))
+
+
+def hidden_states(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "B T"],
+    positions: Int[Array, "B T"] | None = None,
+) -> Float[Array, "B T D"]:
+    """What ``logits`` turns into the logits after each token.
+
+    For those who need the logits of some tokens only: with a large vocabulary they are the largest array of all.
+    """
+
+    def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, None]:
+        return causal_attention(queries, keys, values), None
+
+    if positions is None:
+        positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    hidden, _ = run_layers(parameters, config, tokens, positions, attend=attend)
+    return hidden
+
+
+def logits(parameters: Parameters, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+    """The logits of the next token, in float32 at least."""
+    head = parameters.get("lm_head", parameters["embed_tokens"])
+    return jnp.einsum("...d,vd->...v", hidden, head, preferred_element_type=wide(hidden.dtype))
+
+
+def run_layers(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "*B"],
+    positions: Int[Array, "*B"],
+    *,
+    attend: Attend,
+    memory: Any = None,
+) -> tuple[Float[Array, "*B D"], Any]:
+    """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
+
+    ``attend(queries (*B, K, R, E), keys (*B, K, E), values (*B, K, E), memory)`` gives the values seen (*B, K, R, E)
+    and what it leaves behind; its ``memory`` is its layer's part of the stacked one.
+    """
+    rotation = rotations(config, positions)
+
+    def layer(hidden: Array, own: tuple[Parameters, Any]) -> tuple[Array, Any]:
+        weights, remembered = own
+        normed = rms_norm(hidden, weights["input_layernorm"], config)
+        seen, left = attend(*heads(weights, config, normed, rotation), remembered)
+        hidden = hidden + seen.reshape(*hidden.shape[:-1], -1) @ weights["o_proj"]
+        return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), left
+
+    hidden, left = jax.lax.scan(layer, parameters["embed_tokens"][tokens], (parameters["layers"], memory))
+    return rms_norm(hidden, parameters["norm"], config), left
+
+
+def heads(
+    weights: Parameters, config: ModelConfig, normed: Float[Array, "*B D"], rotation: Rotation
+) -> tuple[Float[Array, "*B K R E"], Float[Array, "*B K E"], Float[Array, "*B K E"]]:
+    """The queries, keys and values of one layer, with their positions rotated in."""
+    queries, keys, values = (_projected(weights, name, normed, config.head_dim) for name in "qkv")
+    if config.qk_norm:
+        queries, keys = rms_norm(queries, weights["q_norm"], config), rms_norm(keys, weights["k_norm"], config)
+    queries, keys = rotated(queries, rotation), rotated(keys, rotation)
+    return queries.reshape(*keys.shape[:-1], -1, config.head_dim), keys, values
+
+
+def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], head_dim: int) -> Float[Array, "*B H E"]:
+    flat = normed @ weights[f"{name}_proj"]
+    if f"{name}_bias" in weights:
+        flat = flat + weights[f"{name}_bias"]
+    parted: Array = flat.reshape(*normed.shape[:-1], -1, head_dim)
+    return parted
+
+
+def causal_attention(
+    queries: Float[Array, "B T K R E"], keys: Float[Array, "B T K E"], values: Float[Array, "B T K E"]
+) -> Float[Array, "B T K R E"]:
+    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values."""
+    scores = jnp.einsum("btkre,bske->bkrts", queries, keys) / math.sqrt(keys.shape[-1])
+    causal = jnp.tril(jnp.ones((keys.shape[1], keys.shape[1]), bool))
+    return jnp.einsum("bkrts,bske->btkre", attention_weights(scores, causal).astype(values.dtype), values)
+
+
+def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:
+    """Softmax over the keys that a query may see; a key that it may not see has weight 0 exactly."""
+    weights: Array = jax.nn.softmax(jnp.where(visible, scores.astype(wide(scores.dtype)), -jnp.inf), axis=-1)
+    return weights
+
+
+def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
+    """down(silu(gate(x)) up(x))."""
+    inner: Array = jax.nn.silu(normed @ weights["gate_proj"]) * (normed @ weights["up_proj"])
+    out: Array = inner @ weights["down_proj"]
+    return out
+
+
+def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:
+    """values / sqrt(mean(values^2) + eps), times a weight for each place."""
+    exact = values.astype(wide(values.dtype))
+    scale = jax.lax.rsqrt(jnp.mean(exact**2, axis=-1, keepdims=True) + config.rms_norm_eps)
+    normed: Array = weight * (exact * scale).astype(values.dtype)
+    return normed
+
+
+def rotations(config: ModelConfig, positions: Int[Array, "*B"]) -> Rotation:
+    """Cosine and sine of each position times each frequency, in float32: (*B, E / 2) each."""
+    angles = positions[..., None].astype(jnp.float32) * jnp.asarray(frequencies(config), jnp.float32)
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def frequencies(config: ModelConfig) -> np.ndarray:
+    """The E / 2 frequencies theta^(-2 i / E), as Llama 3 scales them where the config says so.
+
+    Llama 3 divides those by ``factor`` that turn less than ``low_frequency_factor`` times in the original context,
+    keeps those that turn more than ``high_frequency_factor`` times, and goes from one to the other linearly.
+    """
+    plain = config.rope_theta ** -(np.arange(0, config.head_dim, 2) / config.head_dim)
+    scaling = config.rope_scaling
+    if scaling is None:
+        return plain
+    turns = scaling.original_positions * plain / (2 * np.pi)
+    low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
+    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return plain * (kept + (1 - kept) / scaling.factor)
+
+
+def rotated(values: Float[Array, "*B N E"], rotation: Rotation) -> Float[Array, "*B N E"]:
+    """Number i of the first half and of the second half of a head, turned as a pair by the i-th angle."""
+    cosine, sine = (part[..., None, :].astype(values.dtype) for part in rotation)
+    first, second = jnp.split(values, 2, axis=-1)
+    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
+
+
+def wide(dtype: Any) -> Any:
+    """The dtype for sums: float32, or float64 where the values have it."""
+    return jnp.promote_types(dtype, jnp.float32)

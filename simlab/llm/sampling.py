@@ -1,0 +1,375 @@
+"""Groups of completions: sampled together, each from random numbers of its own.
+
+What is computed once, and what is not computed at all:
+
+- A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
+- When half of the places in the batch have finished, the others move together: a finished completion costs nothing from
+  then on, except that a group keeps as many places as the largest group needs. A batch of 8 places stays as it is.
+- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size.
+  A change of the number of prompts, group size, prompt length or completion length compiles anew only where it changes
+  the rounded size; temperature, ``top_p``, the stop tokens and the limit itself never do.
+
+Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone: it does not depend on what else is
+in the batch, on the group size or on the limit, up to the rounding of the logits.
+"""
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.llm.config import ModelConfig
+from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
+from simlab.llm.model import Parameters
+from simlab.simulate.sampling import ROWS, draw
+
+FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
+SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**power for power in range(24))}))
+
+
+class Sampled(NamedTuple):
+    """Completions. P prompts, G completions of each, T places for tokens, N candidates.
+
+    All log-probabilities are of the distribution that was sampled: at the temperature, and with ``top_p`` below 1 of
+    the tokens that it leaves, renormalised; a token that it removes has probability 0. At temperature 1 and ``top_p`` 1
+    this is the model's own distribution.
+
+    Attributes:
+        tokens: (P, G, T) the completion with the token that ended it; 0 where there is none.
+        mask: (P, G, T) true where there is a token.
+        logp: (P, G, T) log-probability of each token.
+        entropy: (P, G, T) entropy in nats of the distribution it was drawn from.
+        topn_logp: (P, G, T, N) log-probabilities of the N likeliest tokens, the likeliest first; None if N is 0.
+        topn_ids: (P, G, T, N) those tokens; None if N is 0.
+    """
+
+    tokens: np.ndarray
+    mask: np.ndarray
+    logp: np.ndarray
+    entropy: np.ndarray
+    topn_logp: np.ndarray | None = None
+    topn_ids: np.ndarray | None = None
+
+
+class Drawn(NamedTuple):
+    """One token of every rollout, or the tokens so far, with what ``Sampled`` says of them."""
+
+    tokens: Int[Array, "P G *C"]
+    mask: Bool[Array, "P G *C"]
+    logp: Float[Array, "P G *C"]
+    entropy: Float[Array, "P G *C"]
+    topn_logp: Float[Array, "P G *C N"]
+    topn_ids: Int[Array, "P G *C N"]
+
+
+class State(NamedTuple):
+    """The batch between two tokens; ``drawn`` has room for all tokens, the last read one is that before ``step``."""
+
+    prompts: Prompts
+    own: Own
+    keys: Key[Array, "P G"]
+    alive: Bool[Array, "P G"]
+    drawn: Drawn
+    step: Int[Array, ""]
+
+
+class Choices(NamedTuple):
+    """How a token is drawn, and when to stop."""
+
+    temperature: Float[Array, ""]
+    top_p: Float[Array, ""]
+    stops: Bool[Array, " V"]
+    limit: Int[Array, ""]
+
+
+def sample(
+    parameters: Parameters,
+    config: ModelConfig,
+    prompts: Sequence[Sequence[int]],
+    group_size: int,
+    max_new_tokens: int,
+    *,
+    key: PRNGKeyArray,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    top_n: int = 0,
+    stop_ids: Iterable[int] | None = None,
+) -> Sampled:
+    """``group_size`` completions of every prompt.
+
+    Args:
+        parameters: of ``simlab.llm.model``.
+        config: their config.
+        prompts: P lists of tokens, of any lengths from 1.
+        group_size: G.
+        max_new_tokens: T; a completion ends there or with the first stop token.
+        key: all randomness.
+        temperature: divides the logits; at 0 the likeliest token is taken, with log-probability 0.
+        top_p: tokens are drawn from the likeliest ones that together have this probability; those as likely as the
+            last of them stay too.
+        top_n: how many candidates to report.
+        stop_ids: the tokens that end a completion; the config's ``eos_ids`` by default.
+
+    Raises:
+        InputError: for a prompt that is empty, holds a token outside the vocabulary, or leaves no room for
+            ``max_new_tokens`` in the model's context, and for numbers outside their ranges.
+    """
+    check_whole("group_size", group_size, 1)
+    check_whole("max_new_tokens", max_new_tokens, 1)
+    check_range("temperature", temperature, 0.0)
+    check_range("top_p", top_p, 0.0, 1.0, open_low=True)
+    check_whole("top_n", top_n, 0)
+    check_range("top_n", top_n, 0, config.vocab_size)
+    check_prompts(prompts, config, max_new_tokens)
+    tokens, lengths = _filled_up(prompts)
+    choices = Choices(
+        jnp.float32(temperature),
+        jnp.float32(top_p),
+        jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
+        jnp.int32(max_new_tokens),
+    )
+    rows = _Rows.of(len(prompts), group_size, len(tokens), rounded_up(group_size))
+    room = {"capacity": rounded_up(max_new_tokens), "top_n": top_n}
+    state = _start(parameters, config, tokens, lengths, key=key, alive=rows.filled, choices=choices, **room)
+    return _sampled(parameters, config, state, rows, choices, shape=(len(prompts), group_size, max_new_tokens))
+
+
+def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:
+    """Raise ``InputError`` for a prompt that the model cannot complete."""
+    if not len(prompts):
+        raise InputError("there is no prompt; allowed: one or more")
+    for index, prompt in enumerate(prompts):
+        if not len(prompt):
+            raise InputError(f"prompt {index} is empty; allowed: one token or more")
+        for token in prompt:
+            if not 0 <= token < config.vocab_size:
+                raise InputError(f"prompt {index} has token {token}; allowed: 0 to {config.vocab_size - 1}")
+        if len(prompt) + max_new_tokens > config.max_positions:
+            raise InputError(
+                f"prompt {index} has {len(prompt)} tokens, and {max_new_tokens} new ones are asked for; "
+                f"allowed: {config.max_positions} in all, the model's context"
+            )
+
+
+def rounded_up(size: int) -> int:
+    """The next of 1, 2, 3, 4, 6, 8, 12, ...: a size that programs are compiled for."""
+    return int(SIZES[np.searchsorted(SIZES, size)])
+
+
+def _filled_up(prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The prompts filled up with token 0, on the right, and with prompts of one token, to rounded sizes."""
+    count, length = rounded_up(len(prompts)), rounded_up(max(len(prompt) for prompt in prompts))
+    tokens, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)
+    for index, prompt in enumerate(prompts):
+        tokens[index, : len(prompt)], lengths[index] = prompt, len(prompt)
+    return tokens, lengths
+
+
+def _stops(ids: Iterable[int], vocab_size: int) -> np.ndarray:
+    stops = np.zeros(vocab_size, bool)
+    for token in ids:
+        check_whole("stop token", token, 0)
+        check_range("stop token", token, 0, vocab_size - 1)
+        stops[token] = True
+    return stops
+
+
+class _Rows(NamedTuple):
+    """Which completion each place of a batch belongs to, and whether it belongs to any."""
+
+    prompt: np.ndarray
+    member: np.ndarray
+    filled: np.ndarray
+
+    @classmethod
+    def of(cls, prompts: int, members: int, prompt_places: int, member_places: int) -> "_Rows":
+        """The places of a new batch."""
+        prompt, member = np.indices((prompt_places, member_places))
+        return cls(prompt, member, (prompt < prompts) & (member < members))
+
+    def moved(self, alive: np.ndarray) -> tuple["_Rows", np.ndarray, np.ndarray]:
+        """The places of those that are alive, and the places that they have now."""
+        needed = np.flatnonzero(alive.any(axis=1))
+        width = rounded_up(int(alive.sum(axis=1).max()))
+        prompts = np.zeros(rounded_up(len(needed)), int)
+        prompts[: len(needed)] = needed
+        # Of each group those alive come first, in their order; a place that is left over copies a finished one.
+        members = np.argsort(~alive[prompts], axis=1, kind="stable")[:, :width]
+        here = prompts[:, None], members
+        filled = alive[here] & (np.arange(len(prompts)) < len(needed))[:, None]
+        return _Rows(self.prompt[here], self.member[here], filled), prompts, members
+
+
+@functools.partial(jax.jit, static_argnames=("config", "capacity", "top_n"))
+def _start(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "P S"],
+    lengths: Int[Array, " P"],
+    *,
+    key: PRNGKeyArray,
+    alive: Bool[Array, "P G"],
+    choices: Choices,
+    capacity: int,
+    top_n: int,
+) -> State:
+    """Read the prompts and draw the first tokens."""
+    logits, prompts = read_prompts(parameters, config, tokens, lengths)
+    own = nothing_yet(config, prompts, alive.shape[1], capacity)
+    logits = jnp.broadcast_to(logits[:, None], (*alive.shape, logits.shape[-1]))
+    empty = jnp.zeros((*alive.shape, capacity))
+    each = jnp.zeros((*empty.shape, top_n), logits.dtype)
+    room = Drawn(
+        empty.astype(jnp.int32),
+        empty.astype(bool),
+        empty.astype(logits.dtype),
+        empty.astype(logits.dtype),
+        each,
+        each.astype(jnp.int32),
+    )
+    of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(alive.shape[0]))
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
+    return _draw_next(State(prompts, own, keys, alive, room, jnp.zeros((), jnp.int32)), logits, choices)
+
+
+@functools.partial(jax.jit, static_argnums=1, donate_argnums=2)
+def _go_on(parameters: Parameters, config: ModelConfig, state: State, choices: Choices) -> State:
+    """Draw tokens until all have finished, or until so many that the others should move together."""
+
+    def token(state: State) -> State:
+        last = jax.lax.dynamic_index_in_dim(state.drawn.tokens, state.step - 1, axis=2, keepdims=False)
+        logits, own = read_token(parameters, config, last, state.prompts, state.own)
+        return _draw_next(state._replace(own=own), logits, choices)
+
+    def goes_on(state: State) -> Bool[Array, ""]:
+        return (state.step < choices.limit) & jnp.any(state.alive) & ~_should_move(state.alive)
+
+    return jax.lax.while_loop(goes_on, token, state)
+
+
+def _should_move(alive: Bool[Array, "P G"]) -> Bool[Array, ""]:
+    """Whether those alive fit into half of the places."""
+    if alive.size <= FEWEST_PLACES:
+        return jnp.zeros((), bool)
+    sizes = jnp.asarray(SIZES[2 * alive.size >= SIZES], jnp.int32)
+    groups, width = jnp.sum(jnp.any(alive, axis=1)), jnp.max(jnp.sum(alive, axis=1))
+    places = sizes[jnp.searchsorted(sizes, groups)] * sizes[jnp.searchsorted(sizes, width)]
+    return (2 * places <= alive.size) & (groups > 0)
+
+
+@jax.jit
+def _move(state: State, prompts: Int[Array, " Q"], members: Int[Array, "Q H"], alive: Bool[Array, "Q H"]) -> State:
+    """The batch with some of its places alone."""
+    rows, here = (prompts[:, None], members), (slice(None), prompts[:, None], members)
+    return State(
+        Prompts(state.prompts.keys[:, prompts], state.prompts.values[:, prompts], state.prompts.lengths[prompts]),
+        Own(state.own.keys[here], state.own.values[here], state.own.written),
+        state.keys[rows],
+        alive,
+        jax.tree.map(lambda field: field[rows], state.drawn),
+        state.step,
+    )
+
+
+def _sampled(
+    parameters: Parameters,
+    config: ModelConfig,
+    state: State,
+    rows: _Rows,
+    choices: Choices,
+    *,
+    shape: tuple[int, int, int],
+) -> Sampled:
+    """Draw all further tokens, and put every completion where it belongs."""
+    top_n, done = state.drawn.topn_ids.shape[-1], 0
+    found = [np.zeros((*shape, *field.shape[3:]), field.dtype) for field in state.drawn]
+    while True:
+        state = _go_on(parameters, config, state, choices)
+        alive, count = np.asarray(state.alive), int(state.step)
+        place = rows.prompt[rows.filled], rows.member[rows.filled], slice(done, count)
+        for everything, field in zip(found, state.drawn, strict=True):
+            everything[place] = np.asarray(field[:, :, done:count])[rows.filled]
+        if count == shape[2] or not alive.any():
+            return Sampled(*found[:4], *(found[4:] if top_n else (None, None)))
+        rows, prompts, members = rows.moved(alive)
+        state, done = _move(state, prompts, members, rows.filled), count
+
+
+def _draw_next(state: State, logits: Float[Array, "P G V"], choices: Choices) -> State:
+    """Draw one token of every rollout that is alive; the others get zeros."""
+    logp = log_distribution(logits, choices.temperature, choices.top_p)
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))(state.keys, state.step)
+    tokens = jax.vmap(jax.vmap(draw_token))(keys, logp)
+    topn_logp, topn_ids = jax.lax.top_k(logp, state.drawn.topn_ids.shape[-1])
+    own = jnp.take_along_axis(logp, tokens[..., None], axis=-1)[..., 0]
+    drawn = Drawn(tokens, state.alive, own, entropy(logp), topn_logp, topn_ids.astype(jnp.int32))
+
+    def write(room: Array, values: Array) -> Array:
+        alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))
+        values = jnp.where(alive, values, jnp.zeros_like(values)).astype(room.dtype)
+        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.step, axis=2)
+
+    return state._replace(
+        drawn=jax.tree.map(write, state.drawn, drawn),
+        alive=state.alive & ~choices.stops[tokens],
+        step=state.step + 1,
+    )
+
+
+def log_distribution(
+    logits: Float[Array, "*B V"], temperature: Float[Array, ""], top_p: Float[Array, ""]
+) -> Float[Array, "*B V"]:
+    """The log-probabilities that tokens are drawn with; minus infinity for those that never are.
+
+    softmax(logits / temperature), or all on the first of the likeliest tokens at temperature 0; ``top_p`` keeps the
+    likeliest tokens whose probabilities reach it, with those as likely as the last of them, and renormalises.
+    """
+    best = jnp.argmax(logits, axis=-1, keepdims=True) == jnp.arange(logits.shape[-1])
+    # From the largest logit down, so that a small temperature overflows to minus infinity at most.
+    below = logits - jnp.max(logits, axis=-1, keepdims=True)
+    safe = jnp.where(temperature > 0, temperature, 1).astype(logits.dtype)
+    logp = jnp.where(temperature > 0, jax.nn.log_softmax(below / safe, axis=-1), jnp.where(best, 0.0, -jnp.inf))
+
+    def cut(logp: Array) -> Array:
+        return jax.nn.log_softmax(jnp.where(nucleus(jnp.exp(logp), top_p), logp, -jnp.inf), axis=-1)
+
+    drawn_with: Array = jax.lax.cond(top_p < 1, cut, lambda logp: logp, logp)
+    return drawn_with
+
+
+def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B V"]:
+    """The likeliest tokens whose probabilities reach ``top_p``, and those as likely as the last of them.
+
+    The last one's probability is found by halving: positive floats are ordered as the integers of their bits are. That
+    takes a pass over the probabilities for each bit, and no sorting, which on a CPU is slower by far.
+    """
+    whole = jnp.int64 if p.dtype == jnp.float64 else jnp.int32
+    order = jax.lax.bitcast_convert_type(p, whole)
+
+    def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        reached, missed = bounds
+        middle = reached + (missed - reached) // 2
+        enough = jnp.sum(jnp.where(order >= middle, p, 0), axis=-1, keepdims=True) >= top_p.astype(p.dtype)
+        return jnp.where(enough, middle, reached), jnp.where(enough, missed, middle)
+
+    missed = jnp.max(order, axis=-1, keepdims=True) + 1
+    reached, _ = jax.lax.fori_loop(0, 8 * p.dtype.itemsize, halve, (jnp.zeros_like(missed), missed))
+    kept: Array = order >= reached
+    return kept
+
+
+def entropy(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:
+    """-sum p log p, in nats; a token of probability 0 adds nothing."""
+    return -jnp.sum(jnp.where(logp > -jnp.inf, jnp.exp(logp) * logp, 0), axis=-1)
+
+
+def draw_token(key: PRNGKeyArray, logp: Float[Array, " V"]) -> Int[Array, ""]:
+    """A token with these log-probabilities; one of probability 0 is never drawn."""
+    rows = min(ROWS, max(2, math.isqrt(logp.shape[-1])))
+    return draw(key, jnp.exp(logp), 1, rows)[0].astype(jnp.int32)

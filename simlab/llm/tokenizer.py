@@ -1,0 +1,165 @@
+"""Tokenizers of pretrained models: of a checkpoint's ``tokenizer.json``, and byte-pair encodings of a GGUF file.
+
+Both are rules that the ``tokenizers`` package follows; neither can run code.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simlab.errors import InputError, check_choice
+from simlab.llm.checkpoint import read_json
+from simlab.llm.extra import package
+
+# How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
+LLAMA3_PIECES = "|".join(
+    (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
+        r"[^\r\n\p{L}\p{N}]?\p{L}+",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+QWEN2_PIECES = LLAMA3_PIECES.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+class Tokenizer:
+    """A vocabulary of a pretrained model, as the sampler and the training loop want it.
+
+    Attributes:
+        size: number of token ids; they run from 0.
+        pad: id that fills up shorter sequences.
+        bos: id that begins a text, None if there is none.
+        eos: id that ends a completion.
+    """
+
+    def __init__(self, rules: Any, eos: int, bos: int | None = None, pad: int | None = None):
+        self.rules, self.eos, self.bos = rules, eos, bos
+        self.pad = eos if pad is None else pad
+        self.size = int(rules.get_vocab_size(with_added_tokens=True))
+        for name, token in (("eos", self.eos), ("bos", self.bos), ("pad", self.pad)):
+            if token is not None and not 0 <= token < self.size:
+                raise InputError(f"the tokenizer's {name} token = {token}; allowed: 0 to {self.size - 1}")
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of this text, with nothing added; a special token that is written in it becomes that token."""
+        ids: list[int] = self.rules.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of these ids; special tokens stay visible.
+
+        Raises:
+            InputError: for an id outside the vocabulary.
+        """
+        for token in ids:
+            if not 0 <= token < self.size:
+                raise InputError(f"token id {token} is outside the vocabulary; allowed: 0 to {self.size - 1}")
+        text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
+        return text
+
+
+def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
+    """The tokenizer of a checkpoint's folder: ``tokenizer.json``, and ``tokenizer_config.json`` for its special tokens.
+
+    Raises:
+        InputError: for a file that is missing or broken, and for a tokenizer that lacks a token that ends a text.
+    """
+    folder = Path(folder)
+    path = folder / "tokenizer.json"
+    read_json(path)
+    try:
+        rules = package("tokenizers").Tokenizer.from_file(str(path))
+    except Exception as error:  # the package raises nothing narrower
+        raise InputError(f"{path} cannot be read: {error}") from None
+    special = read_json(folder / "tokenizer_config.json")
+    eos, bos, pad = (_special(rules, special.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
+    if eos is None:
+        raise InputError(f"{folder / 'tokenizer_config.json'} has no eos_token, which ends a completion")
+    return Tokenizer(rules, eos, bos, pad)
+
+
+def _special(rules: Any, entry: Any, name: str) -> int | None:
+    text = entry.get("content") if isinstance(entry, dict) else entry
+    if text is None:
+        return None
+    token: int | None = rules.token_to_id(text)
+    if token is None:
+        raise InputError(f"the tokenizer has no token {text!r}, its {name}_token")
+    return token
+
+
+def byte_pairs(
+    tokens: Sequence[str],
+    merges: Iterable[str],
+    special: Iterable[str],
+    cut: str,
+    *,
+    eos: int,
+    bos: int | None = None,
+    pad: int | None = None,
+) -> Tokenizer:
+    """A byte-level byte-pair encoding.
+
+    Args:
+        tokens: the text of every id.
+        merges: the pairs that are merged, ``left right``, the first first.
+        special: the tokens that are never made of pieces.
+        cut: how a text is cut before that: a name of ``CUTS``.
+        eos: id that ends a completion.
+        bos: id that begins a text.
+        pad: id that fills up shorter sequences.
+
+    Raises:
+        InputError: for a ``cut`` that is not known, and for merges of what is no token.
+    """
+    check_choice("the tokenizer's pre-tokenizer", cut, CUTS)
+    tokenizers = package("tokenizers")
+    ids = {token: place for place, token in enumerate(tokens)}
+    pairs = [_pair(merge, ids) for merge in merges]
+    rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
+    rules.pre_tokenizer = CUTS[cut](tokenizers.pre_tokenizers)
+    if cut == "qwen2":
+        rules.normalizer = tokenizers.normalizers.NFC()
+    rules.decoder = tokenizers.decoders.ByteLevel()
+    rules.add_special_tokens([tokenizers.AddedToken(token, special=True, normalized=False) for token in special])
+    return Tokenizer(rules, eos, bos, pad)
+
+
+def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:
+    """The two tokens of a merge; the package ends in a panic where one of the three tokens is none."""
+    left, _, right = merge.partition(" ")
+    if not {left, right, left + right} <= ids.keys():
+        raise InputError(f"the tokenizer merges {merge!r}; allowed: two tokens, separated by a space, into a third")
+    return left, right
+
+
+def _by_pattern(pattern: str) -> Callable[[Any], Any]:
+    """Cut by a regular expression, and write each piece as bytes."""
+
+    def cut(pre_tokenizers: Any) -> Any:
+        pieces = pre_tokenizers.Split(package("tokenizers").Regex(pattern), behavior="isolated")
+        return pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+    return cut
+
+
+def _gpt2(pre_tokenizers: Any) -> Any:
+    return pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def _smollm(pre_tokenizers: Any) -> Any:
+    """Each digit is a piece; for the rest GPT-2's pieces."""
+    return pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), _gpt2(pre_tokenizers)])
+
+
+CUTS = {
+    "gpt-2": _gpt2,
+    "smollm": _smollm,
+    "qwen2": _by_pattern(QWEN2_PIECES),
+    "llama-bpe": _by_pattern(LLAMA3_PIECES),
+}

@@ -1,0 +1,415 @@
+"""The decoder against transformers, its options, its checkpoints, and what it refuses to load."""
+
+import dataclasses
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sweep_cases import refusal
+
+from simlab.llm import checkpoint
+from simlab.llm.checkpoint import Model, read_checkpoint, write_checkpoint
+from simlab.llm.config import Llama3Scaling, ModelConfig, from_hugging_face, to_hugging_face
+from simlab.llm.model import forward, frequencies, hidden_states, init, logits, named, shapes
+
+safetensors = pytest.importorskip("safetensors.numpy")
+
+GOLDEN = Path(__file__).parent / "golden" / "llm"
+NAMES = sorted(folder.name for folder in GOLDEN.iterdir())
+SMALL = ModelConfig(vocab_size=11, hidden_size=8, intermediate_size=12, num_layers=2, num_heads=2)
+run = jax.jit(forward, static_argnums=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    """What runs for milliseconds need not be optimised for as many seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def golden(name):
+    with np.load(GOLDEN / name / "golden.npz") as file:
+        return file["tokens"], file["logits"]
+
+
+def entries_of(name):
+    return json.loads((GOLDEN / name / "config.json").read_text())
+
+
+# The same logits as transformers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_transformers(name):
+    """Forty tokens, of logits with a standard deviation of one; the tiny models have every family and option."""
+    model = read_checkpoint(GOLDEN / name)
+    tokens, expected = golden(name)
+    assert np.std(expected) > 0.5
+    np.testing.assert_allclose(run(model.parameters, model.config, tokens), expected, atol=3e-5)
+
+
+def test_every_option_is_among_the_golden_models():
+    configs = [read_checkpoint(GOLDEN / name).config for name in NAMES]
+    assert {config.architecture for config in configs} == {"llama", "qwen2", "qwen3"}
+    for architecture in ("llama", "qwen2", "qwen3"):
+        tied = {config.tie_embeddings for config in configs if config.architecture == architecture}
+        assert tied == {True, False}
+    assert {config.num_heads // config.num_kv_heads for config in configs} == {1, 2, 4}
+    assert any(config.rope_scaling for config in configs)
+    assert any(config.head_dim * config.num_heads != config.hidden_size for config in configs)
+    assert any((GOLDEN / name / checkpoint.INDEX).exists() for name in NAMES)
+    assert any(len(config.eos_ids) == 2 for config in configs)
+
+
+@pytest.mark.transformers
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_still_gives_the_golden_logits(name):
+    """The committed checkpoint, opened by the installed transformers."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / name).float().eval()
+    tokens, expected = golden(name)
+    with torch.no_grad():
+        found = model(torch.from_numpy(tokens)).logits.numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.transformers
+@pytest.mark.parametrize("name", NAMES)
+def test_transformers_opens_what_is_written_here(name, tmp_path):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    write_checkpoint(tmp_path, read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32"))
+    model, said = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(said.values()), said
+    tokens, expected = golden(name)
+    with torch.no_grad():
+        found = model.float().eval()(torch.from_numpy(tokens)).logits.numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.transformers
+def test_the_golden_script_makes_the_golden_files(tmp_path):
+    script = GOLDEN.parent / "make_llm_golden.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True)
+    for name in NAMES:
+        with np.load(tmp_path / name / "golden.npz") as made:
+            np.testing.assert_allclose(made["logits"], golden(name)[1], atol=1e-5)
+
+
+# What the decoder is
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])
+def test_in_float64_the_decoder_is_a_loop_over_tokens_and_heads(architecture):
+    """To 1e-12, of a naive reference that goes through the formulas one number at a time."""
+    config = dataclasses.replace(SMALL, architecture=architecture, num_heads=4, num_kv_heads=2, head_dim=6)
+    with jax.enable_x64(True):
+        random = np.random.default_rng(0)
+        parameters = jax.tree.map(
+            lambda shape: jnp.asarray(random.normal(size=shape)), shapes(config), is_leaf=lambda s: isinstance(s, tuple)
+        )
+        tokens = random.integers(11, size=5)
+        found = np.asarray(run(parameters, config, tokens[None]))[0]
+    np.testing.assert_allclose(found, naive_logits(jax.tree.map(np.asarray, parameters), config, tokens), atol=1e-5)
+
+
+def naive_logits(parameters, config, tokens):
+    """Logits (T, V). The angles are float32 in the library, which is what limits the agreement."""
+
+    def norm(x, weight):
+        return weight * x / math.sqrt((x @ x) / len(x) + config.rms_norm_eps)
+
+    def turned(x, position):
+        half, out = len(x) // 2, np.empty_like(x)
+        for i in range(half):
+            angle = position * config.rope_theta ** (-2 * i / len(x))
+            out[i] = x[i] * math.cos(angle) - x[half + i] * math.sin(angle)
+            out[half + i] = x[half + i] * math.cos(angle) + x[i] * math.sin(angle)
+        return out
+
+    E, share = config.head_dim, config.num_heads // config.num_kv_heads
+    stream = [parameters["embed_tokens"][token].copy() for token in tokens]
+    for layer in range(config.num_layers):
+        w = {name: values[layer] for name, values in parameters["layers"].items()}
+        queries, keys, values = [], [], []
+        for position, before in enumerate(stream):
+            x = norm(before, w["input_layernorm"])
+            q, k, v = (x @ w[f"{n}_proj"] + w.get(f"{n}_bias", 0) for n in "qkv")
+            q, k, v = (part.reshape(-1, E) for part in (q, k, v))
+            if config.qk_norm:
+                q, k = [norm(h, w["q_norm"]) for h in q], [norm(h, w["k_norm"]) for h in k]
+            queries.append([turned(h, position) for h in q])
+            keys.append([turned(h, position) for h in k])
+            values.append(v)
+        for t in range(len(stream)):
+            seen = []
+            for head in range(config.num_heads):
+                scores = [queries[t][head] @ keys[s][head // share] / math.sqrt(E) for s in range(t + 1)]
+                weights = np.exp(scores - np.max(scores))
+                seen.append(sum(a * values[s][head // share] for s, a in enumerate(weights / weights.sum())))
+            x = stream[t] + np.concatenate(seen) @ w["o_proj"]
+            inner = norm(x, w["post_attention_layernorm"])
+            gate = inner @ w["gate_proj"]
+            stream[t] = x + (gate / (1 + np.exp(-gate)) * (inner @ w["up_proj"])) @ w["down_proj"]
+    head = parameters.get("lm_head", parameters["embed_tokens"])
+    return np.array([head @ norm(x, parameters["norm"]) for x in stream])
+
+
+def test_what_stands_to_the_right_of_a_token_does_not_change_its_logits():
+    model = read_checkpoint(GOLDEN / "qwen3")
+    tokens, _ = golden("qwen3")
+    changed = np.concatenate([tokens[:, :10], 39 - tokens[:, 10:]], axis=1)
+    before, after = (np.asarray(run(model.parameters, model.config, t)) for t in (tokens, changed))
+    np.testing.assert_array_equal(before[:, :10], after[:, :10])
+    assert (before[:, 10:] != after[:, 10:]).any(axis=-1).all()
+
+
+def test_only_the_distance_of_tokens_counts():
+    """The logits are the same from position 7 as from 0, which is what a rotation is for."""
+    model = read_checkpoint(GOLDEN / "llama3_scaled")
+    tokens, expected = golden("llama3_scaled")
+    moved = run(model.parameters, model.config, tokens, np.tile(np.arange(40) + 7, (2, 1)))
+    np.testing.assert_allclose(moved, expected, atol=1e-4)
+
+
+def test_bfloat16_is_float32_with_fewer_digits():
+    """Of logits with a standard deviation of one, to the 2^-8 that a bfloat16 has, over some ten roundings."""
+    tokens, expected = golden("qwen2_bfloat16")
+    model = read_checkpoint(GOLDEN / "qwen2_bfloat16", "bfloat16")
+    assert {str(values.dtype) for _, values in named(model.parameters)} == {"bfloat16"}
+    found = run(model.parameters, model.config, tokens)
+    assert found.dtype == jnp.float32
+    assert np.sqrt(np.mean((found - expected) ** 2)) < 0.04
+
+
+def test_the_logits_of_some_tokens_can_be_had_alone():
+    model = read_checkpoint(GOLDEN / "qwen2_tied")
+    tokens, expected = golden("qwen2_tied")
+    hidden = jax.jit(hidden_states, static_argnums=1)(model.parameters, model.config, tokens)
+    np.testing.assert_allclose(logits(model.parameters, hidden[:, -3:]), expected[:, -3:], atol=3e-5)
+
+
+def test_llama_3_scales_slow_frequencies_alone():
+    """Of 8 frequencies those of more than 4 turns in 64 positions stay, those of less than one are divided by 8."""
+    config = dataclasses.replace(SMALL, head_dim=16, rope_theta=100.0, rope_scaling=Llama3Scaling(8.0, 1.0, 4.0, 64))
+    for i, found in enumerate(frequencies(config)):
+        plain = 100.0 ** (-2 * i / 16)
+        turns = 64 * plain / (2 * math.pi)
+        mixed = (4 - turns) / 3 * plain / 8 + (turns - 1) / 3 * plain
+        assert found == pytest.approx(plain if turns > 4 else plain / 8 if turns < 1 else mixed, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_new_parameters_are_random_where_they_have_to_be(dtype):
+    config = dataclasses.replace(SMALL, architecture="qwen2", hidden_size=64, intermediate_size=96)
+    new, again, other = (
+        {name: np.asarray(values) for name, values in named(init(config, jax.random.key(seed), dtype))}
+        for seed in (0, 0, 1)
+    )
+    assert {name: values.shape for name, values in new.items()} == dict(named(shapes(config)))
+    for name, values in new.items():
+        spread = 0 if "norm" in name or "bias" in name else 0.02
+        assert str(values.dtype) == dtype
+        assert np.std(values.astype("float32")) == pytest.approx(spread, rel=0.1)
+        np.testing.assert_array_equal(values, again[name])
+    assert (new["layers.up_proj"] != other["layers.up_proj"]).mean() > 0.9
+    assert (new["layers.up_proj"] != new["layers.gate_proj"]).mean() > 0.9
+
+
+def test_importing_simlab_does_not_import_the_language_models():
+    code = "import sys, simlab; assert not [name for name in sys.modules if name.startswith('simlab.llm')]"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("name", ["llama3_scaled", "qwen2_tied", "qwen3_sharded", "qwen2_bfloat16"])
+def test_what_is_written_is_read_again_bit_for_bit(name, tmp_path):
+    dtype = "bfloat16" if name.endswith("bfloat16") else "float32"
+    model = read_checkpoint(GOLDEN / name, dtype)
+    write_checkpoint(tmp_path, model)
+    again = read_checkpoint(tmp_path, dtype)
+    assert again.config == model.config
+    for (_, before), (_, after) in zip(named(model.parameters), named(again.parameters), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_the_names_and_tensors_written_are_those_of_transformers(tmp_path):
+    """Tensor by tensor, bit by bit."""
+    for name in ("llama", "qwen2", "qwen3_tied"):
+        write_checkpoint(tmp_path, read_checkpoint(GOLDEN / name))
+        written, expected = (
+            safetensors.load_file(folder / "model.safetensors") for folder in (tmp_path, GOLDEN / name)
+        )
+        assert written.keys() == expected.keys()
+        for tensor, values in expected.items():
+            np.testing.assert_array_equal(written[tensor], values)
+
+
+def test_a_head_stored_twice_is_read_once(tmp_path):
+    """Tied models are sometimes stored with their head; one that differs from the embedding is refused."""
+    tensors = safetensors.load_file(GOLDEN / "qwen2_tied" / "model.safetensors")
+    for factor in (1, 2):
+        broken = tensors | {"lm_head.weight": factor * tensors["model.embed_tokens.weight"]}
+        folder = changed(tmp_path / str(factor), "qwen2_tied", broken)
+        if factor == 1:
+            assert "lm_head" not in read_checkpoint(folder).parameters
+        else:
+            assert "tie_word_embeddings is true" in refusal(read_checkpoint, folder)
+
+
+def changed(folder, name, tensors=None, **entries):
+    """A copy of a golden checkpoint with other tensors or entries of its config."""
+    shutil.copytree(GOLDEN / name, folder)
+    if tensors is not None:
+        safetensors.save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(entries_of(name) | entries))
+    return folder
+
+
+def test_transformers_4_said_the_same_in_other_words():
+    entries = entries_of("llama3_scaled")
+    numbers = entries.pop("rope_parameters")
+    entries["torch_dtype"] = entries.pop("dtype")
+    theta = numbers.pop("rope_theta")
+    old = entries | {"rope_theta": theta, "rope_scaling": numbers}
+    assert from_hugging_face(old) == from_hugging_face(entries_of("llama3_scaled"))
+    assert from_hugging_face(to_hugging_face(from_hugging_face(old), "float32")) == from_hugging_face(old)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"model_type": "mistral"}, "model_type = 'mistral' is unknown; allowed: llama, qwen2, qwen3"),
+        ({"hidden_act": "gelu"}, "the config's hidden_act = 'gelu' is not supported; allowed: 'silu'"),
+        ({"mlp_bias": True}, "mlp_bias = True"),
+        ({"attention_bias": True}, "attention_bias = True"),
+        ({"attention_dropout": 0.1}, "attention_dropout = 0.1"),
+        ({"use_sliding_window": True}, "use_sliding_window = True"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types = "),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4}}, "rope_type = yarn"),
+        ({"rope_scaling": {"type": "linear", "factor": 2}}, "rope_type = linear"),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 4}}, "the config's rope scaling has no low_freq_factor"),
+        ({"rope_parameters": {"rope_theta": 1e4, "beta_fast": 3}}, "rope entry beta_fast = 3 is not known"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config = "),
+        ({"logit_scale": 2.0}, "the config's entry logit_scale = 2.0 is not known"),
+        ({"hidden_size": None}, "the config has no entry hidden_size"),
+        ({"num_key_value_heads": 3}, "num_kv_heads = 3; allowed: divisors of num_heads = 4"),
+        ({"head_dim": 5}, "head_dim = 5; allowed: even numbers"),
+        ({"vocab_size": 0}, "vocab_size = 0 is outside its range"),
+        ({"num_hidden_layers": 2.5}, "num_layers = 2.5 is no int"),
+        ({"hidden_size": "16"}, "hidden_size = '16' is not a number"),
+        ({"eos_token_id": 40}, "eos_ids = 40 is outside its range [0, 39]"),
+        ({"rms_norm_eps": -1.0}, "rms_norm_eps = -1.0"),
+        ({"tie_word_embeddings": "yes"}, "tie_embeddings = 'yes'"),
+    ],
+    ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
+)
+def test_a_config_that_is_not_supported_is_refused_by_the_name_of_its_entry(entries, message):
+    assert message in refusal(from_hugging_face, entries_of("llama") | entries)
+
+
+def tensors_of(name):
+    return safetensors.load_file(GOLDEN / name / "model.safetensors")
+
+
+NORM = "model.layers.1.input_layernorm.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tensors: tensors.pop(NORM), f"tensor {NORM} is missing"),
+        (lambda tensors: tensors.pop("lm_head.weight"), "tensor lm_head.weight is missing"),
+        (
+            lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": np.ones(16, "f4")}),
+            "tensor model.layers.0.self_attn.q_proj.bias is none of this model",
+        ),
+        (
+            lambda tensors: tensors.update({"model.layers.2.input_layernorm.weight": np.ones(16, "f4")}),
+            "tensor model.layers.2.input_layernorm.weight is none of this model",
+        ),
+        (lambda tensors: tensors.update({NORM: np.ones(15, "f4")}), f"tensor {NORM} has shape (15,); allowed: (16,)"),
+        (
+            lambda tensors: tensors.update({"model.layers.0.mlp.up_proj.weight": np.ones((16, 24), "f4")}),
+            "up_proj.weight has shape (16, 24); allowed: (24, 16)",
+        ),
+    ],
+)
+def test_tensors_that_do_not_fit_the_config_are_refused_by_name(change, message, tmp_path):
+    tensors = tensors_of("llama")
+    change(tensors)
+    assert message in refusal(read_checkpoint, changed(tmp_path / "model", "llama", tensors))
+
+
+def test_a_checkpoint_that_is_broken_or_of_another_format_is_refused(tmp_path):
+    folder = changed(tmp_path / "model", "llama")
+    assert "config.json cannot be read: No such file" in refusal(read_checkpoint, tmp_path / "nowhere")
+    (folder / "model.safetensors").write_bytes((GOLDEN / "llama" / "model.safetensors").read_bytes()[:5000])
+    assert "model.safetensors cannot be read" in refusal(read_checkpoint, folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "has no model.safetensors and no model.safetensors.index.json" in refusal(read_checkpoint, folder)
+    (folder / "config.json").write_text("{")
+    assert "config.json is no JSON" in refusal(read_checkpoint, folder)
+    (folder / "config.json").write_text("[]")
+    assert "config.json holds no JSON object" in refusal(read_checkpoint, folder)
+    assert "dtype = 'float16' is unknown" in refusal(read_checkpoint, GOLDEN / "llama", "float16")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda places: places.update(extra="model-00001-of-00004.safetensors"), "tensor extra is missing from"),
+        (lambda places: places.pop("model.norm.weight"), "tensor model.norm.weight is in"),
+        (lambda places: places.update({"model.norm.weight": "../a.safetensors"}), "allowed: files of its own folder"),
+        (lambda places: places.update({"model.norm.weight": "gone.safetensors"}), "gone.safetensors cannot be read"),
+    ],
+)
+def test_an_index_that_does_not_tell_the_truth_is_refused(change, message, tmp_path):
+    folder = changed(tmp_path / "model", "qwen3_sharded")
+    index = json.loads((folder / checkpoint.INDEX).read_text())
+    change(index["weight_map"])
+    (folder / checkpoint.INDEX).write_text(json.dumps(index))
+    assert message in refusal(read_checkpoint, folder)
+
+
+def test_parameters_that_are_not_the_configs_are_not_written(tmp_path):
+    model = read_checkpoint(GOLDEN / "llama")
+    fewer = {name: values for name, values in model.parameters.items() if name != "norm"}
+    assert "parameter norm is missing" in refusal(write_checkpoint, tmp_path / "a", Model(model.config, fewer))
+    other = model.parameters | {"norm": jnp.ones(3)}
+    assert "parameter norm has shape (3,); allowed: (16,)" in refusal(
+        write_checkpoint, tmp_path / "a", Model(model.config, other)
+    )
+    more = model.parameters | {"extra": jnp.ones(3)}
+    assert "parameter extra is none of this model" in refusal(
+        write_checkpoint, tmp_path / "a", Model(model.config, more)
+    )
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    model = read_checkpoint(GOLDEN / "llama")
+    write_checkpoint(tmp_path, model)
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    new = Model(model.config, jax.tree.map(lambda values: 2 * values, model.parameters))
+    assert "cannot be written: No space left on device" in refusal(write_checkpoint, tmp_path, new)
+    np.testing.assert_array_equal(read_checkpoint(tmp_path).parameters["norm"], model.parameters["norm"])
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]

@@ -1,0 +1,328 @@
+"""Sampling of groups: against full forward passes, exact enumeration, and itself beside others."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sweep_cases import refusal
+
+from simlab.llm import sampling
+from simlab.llm.config import ModelConfig
+from simlab.llm.model import forward, shapes
+from simlab.llm.sampling import (
+    _Rows,
+    _should_move,
+    draw_token,
+    entropy,
+    log_distribution,
+    nucleus,
+    rounded_up,
+    sample,
+)
+
+KEY = jax.random.key(3)
+CONFIG = ModelConfig(
+    vocab_size=7,
+    hidden_size=8,
+    intermediate_size=12,
+    num_layers=2,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=4,
+    max_positions=64,
+    architecture="qwen3",
+    eos_ids=(2, 5),
+)
+PROMPTS = [[1, 3, 4], [6], [1, 1, 2, 3, 4, 5, 0]]
+
+
+def random_parameters(config, scale=0.6):
+    random = np.random.default_rng(1)
+    return jax.tree.map(
+        lambda shape: scale * random.normal(size=shape).astype("float32"),
+        shapes(config),
+        is_leaf=lambda shape: isinstance(shape, tuple),
+    )
+
+
+PARAMETERS = random_parameters(CONFIG)
+run = jax.jit(forward, static_argnums=1)
+
+
+def naive_log_distribution(logits, temperature=1.0, top_p=1.0):
+    """Of one token, in float64."""
+    logits = np.asarray(logits, float) / temperature
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    count = np.searchsorted(np.cumsum(p[order]), top_p) + 1
+    kept = p >= p[order[min(count, len(p)) - 1]]
+    with np.errstate(divide="ignore"):
+        return np.log(np.where(kept, p, 0) / p[kept].sum())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    """What runs for milliseconds need not be optimised for as many seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """Three prompts of different lengths, groups of five; two of seven tokens end a completion; some places move."""
+    moves, move = [], sampling._move
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "_move", lambda *arguments: moves.append(1) or move(*arguments))
+        found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
+    assert moves
+    return found
+
+
+# What is recorded
+
+
+def test_what_is_recorded_is_what_a_full_forward_pass_says(sampled):
+    """Log-probabilities, entropies and candidates at the temperature, to 1e-5 (float32)."""
+    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(5)):
+        completion = sampled.tokens[p, g][sampled.mask[p, g]].tolist()
+        whole = np.zeros((1, 18), int)
+        whole[0, : len(prompt) + len(completion)] = prompt + completion
+        logits = np.asarray(run(PARAMETERS, CONFIG, whole))[0, len(prompt) - 1 :]
+        for t, token in enumerate(completion):
+            logp = naive_log_distribution(logits[t], 1.3)
+            assert sampled.logp[p, g, t] == pytest.approx(logp[token], abs=1e-5)
+            assert sampled.entropy[p, g, t] == pytest.approx(-np.sum(np.exp(logp) * logp), abs=1e-5)
+            best = np.argsort(-logp)[:3]
+            assert sampled.topn_ids[p, g, t].tolist() == best.tolist()
+            np.testing.assert_allclose(sampled.topn_logp[p, g, t], logp[best], atol=1e-5)
+
+
+def test_a_completion_ends_with_its_first_stop_token(sampled):
+    lengths = sampled.mask.sum(axis=-1)
+    assert lengths.min() < 3
+    assert lengths.max() == 11
+    for p, g in np.ndindex(3, 5):
+        length = lengths[p, g]
+        assert sampled.mask[p, g, :length].all()
+        assert not np.isin(sampled.tokens[p, g, : length - 1], CONFIG.eos_ids).any()
+        assert length == 11 or sampled.tokens[p, g, length - 1] in CONFIG.eos_ids
+    for field in sampled:
+        assert not field[~sampled.mask].any()
+
+
+def test_shapes_and_types(sampled):
+    assert {field.shape for field in sampled[:4]} == {(3, 5, 11)}
+    assert {field.shape for field in sampled[4:]} == {(3, 5, 11, 3)}
+    assert [str(field.dtype) for field in sampled] == ["int32", "bool", "float32", "float32", "float32", "int32"]
+
+
+# How it is drawn
+
+
+@pytest.mark.parametrize("tokens", [7, 300])
+def test_tokens_are_drawn_with_their_probabilities(tokens):
+    """Frequencies of 20,000 draws within 4.5 standard errors; a token of probability 0 is never drawn."""
+    logp = naive_log_distribution(np.random.default_rng(0).normal(size=tokens, scale=1.5))
+    logp[3] = -np.inf
+    p = np.exp(logp) / np.exp(logp).sum()
+    drawn = jax.jit(jax.vmap(draw_token, (0, None)))(jax.random.split(KEY, 20_000), jnp.log(p))
+    counts = np.bincount(np.asarray(drawn), minlength=tokens)
+    assert counts[3] == 0
+    assert np.all(np.abs(counts / 20_000 - p) <= 4.5 * np.sqrt(p * (1 - p) / 20_000))
+
+
+@pytest.mark.slow
+def test_completions_have_the_probabilities_of_the_model():
+    """All completions of up to two tokens, enumerated; their frequencies among 6144 lie within 4 standard errors."""
+    many = sample(PARAMETERS, CONFIG, [PROMPTS[0]], 6144, 2, key=KEY)
+    counts = np.zeros((7, 7))
+    np.add.at(counts, (many.tokens[0, :, 0], many.tokens[0, :, 1]), 1)
+    logits = np.asarray(run(PARAMETERS, CONFIG, np.array([[*PROMPTS[0], token] for token in range(7)])))
+    first = np.exp(naive_log_distribution(logits[0, -2]))
+    second = np.exp([naive_log_distribution(after) for after in logits[:, -1]])
+    second[list(CONFIG.eos_ids)] = np.eye(7)[0]  # there is no second token, which is written as 0
+    p = first[:, None] * second
+    assert np.all(np.abs(counts / 6144 - p) <= 4 * np.sqrt(p * (1 - p) / 6144))
+
+
+def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(sampled):
+    """The same tokens in a larger group, beside other prompts, up to another limit, and unstopped.
+
+    Unstopped completions stay at their places, those of the fixture moved.
+    """
+    asked = {"key": KEY, "temperature": 1.3, "stop_ids": (), "top_n": 3}
+    unstopped = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, **asked)
+    larger = sample(PARAMETERS, CONFIG, PROMPTS, 6, 9, **asked)
+    others = sample(PARAMETERS, CONFIG, [PROMPTS[0], [4] * 7, [0]], 5, 11, **asked)
+    np.testing.assert_array_equal(np.where(sampled.mask, unstopped.tokens, 0), sampled.tokens)
+    np.testing.assert_array_equal(others.tokens[0], unstopped.tokens[0])
+    np.testing.assert_array_equal(larger.tokens[:, :5], unstopped.tokens[:, :, :9])
+    np.testing.assert_allclose(larger.logp[:, :5], unstopped.logp[:, :, :9], atol=1e-6)
+    assert len(np.unique(unstopped.tokens[0], axis=0)) == 5
+    other_key = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, **asked | {"key": jax.random.key(4)})
+    assert (other_key.tokens != unstopped.tokens).any(axis=-1).mean() > 0.5
+
+
+@pytest.mark.slow
+def test_a_completion_is_the_same_alone(sampled):
+    for prompts, group_size in (([PROMPTS[0]], 3), (PROMPTS[:2], 1)):
+        alone = sample(PARAMETERS, CONFIG, prompts, group_size, 11, key=KEY, temperature=1.3)
+        assert alone.topn_ids is None
+        np.testing.assert_array_equal(alone.tokens, sampled.tokens[: len(prompts), :group_size])
+        np.testing.assert_allclose(alone.logp, sampled.logp[: len(prompts), :group_size], atol=1e-6)
+
+
+def test_at_temperature_0_the_likeliest_token_is_taken():
+    greedy = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=0.0, top_n=3)
+    assert (greedy.tokens == greedy.tokens[:, :1]).all()
+    for p, prompt in enumerate(PROMPTS):
+        whole = np.zeros((1, 18), int)
+        whole[0, : len(prompt) + 11] = [*prompt, *greedy.tokens[p, 0]]
+        best = np.argmax(run(PARAMETERS, CONFIG, whole)[0, len(prompt) - 1 : len(prompt) + 10], axis=-1)
+        np.testing.assert_array_equal(np.where(greedy.mask[p, 0], best, 0), greedy.tokens[p, 0])
+    assert not greedy.logp.any()
+    assert not greedy.entropy.any()
+    assert (greedy.topn_logp[greedy.mask] == [0, -np.inf, -np.inf]).all()
+
+
+def test_with_top_p_only_the_nucleus_is_drawn_and_its_own_probabilities_are_recorded(sampled):
+    top = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_p=0.6, top_n=3)
+    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(5)):
+        completion = top.tokens[p, g][top.mask[p, g]].tolist()
+        whole = np.zeros((1, 18), int)
+        whole[0, : len(prompt) + len(completion)] = prompt + completion
+        logits = np.asarray(run(PARAMETERS, CONFIG, whole))[0, len(prompt) - 1 :]
+        for t, token in enumerate(completion):
+            logp = naive_log_distribution(logits[t], 1.3, 0.6)
+            assert top.logp[p, g, t] == pytest.approx(logp[token], abs=1e-5)
+            assert top.topn_logp[p, g, t].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_nucleus_is_the_smallest_set_of_likeliest_tokens_that_reaches_top_p(dtype):
+    with jax.enable_x64(dtype == "float64"):
+        random = np.random.default_rng(0)
+        p = random.dirichlet(np.full(9, 0.3), size=200).astype(dtype)
+        p[0] = [0.4, 0.2, 0.2, 0.2, *[0] * 5]  # a tie at the border stays whole
+        p[1] = np.eye(9)[4]
+        kept = np.asarray(nucleus(jnp.asarray(p), jnp.asarray(0.55, dtype)))
+    assert kept[0].tolist() == [True] * 4 + [False] * 5
+    assert kept[1].tolist() == np.eye(9, dtype=bool)[4].tolist()
+    for row, chosen in zip(p[2:].astype(float), kept[2:], strict=True):
+        assert chosen.sum() == np.searchsorted(np.cumsum(np.sort(row)[::-1]), 0.55) + 1
+        assert row[chosen].min() > row[~chosen].max()
+
+
+def test_a_tiny_temperature_is_no_overflow():
+    logits = jnp.array([[1e3, -1e38, 999.0, 1e3]])
+    found = log_distribution(logits, jnp.float32(1e-30), jnp.float32(1))[0]
+    np.testing.assert_allclose(found, [np.log(0.5), -np.inf, -1e30, np.log(0.5)], rtol=1e-6)
+    np.testing.assert_allclose(entropy(jnp.log(jnp.array([0.5, 0.0, 0.5]))), np.log(2), rtol=1e-6)
+
+
+# What it costs
+
+
+def test_sizes_are_rounded_up_by_less_than_half():
+    assert [rounded_up(n) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 17, 310)] == [
+        1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 16, 24, 384
+    ]  # fmt: skip
+    assert all(n <= rounded_up(n) < 1.5 * n for n in range(2, 3000))
+
+
+def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sampled):
+    before = sampling._start._cache_size(), sampling._go_on._cache_size()
+    for group_size, limit, temperature, top_p in ((6, 9, 0.7, 1.0), (5, 12, 0.0, 0.5)):
+        choices = {"temperature": temperature, "top_p": top_p, "stop_ids": ()}
+        sample(PARAMETERS, CONFIG, PROMPTS, group_size, limit, key=KEY, top_n=3, **choices)
+    assert (sampling._start._cache_size(), sampling._go_on._cache_size()) == before
+
+
+def test_a_batch_ends_with_its_last_completion(monkeypatch):
+    """With a stop token that comes at once, no further token is computed."""
+    steps = []
+    go_on = sampling._go_on
+
+    def counted(*arguments):
+        state = go_on(*arguments)
+        steps.append(int(state.step))
+        return state
+
+    monkeypatch.setattr(sampling, "_go_on", counted)
+    some = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3, stop_ids=range(7))
+    assert steps == [1]
+    assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
+
+
+def test_those_alive_move_together_and_lose_nothing():
+    """In 600 random batches each one alive has one place after the move, in its group; half of the room at most."""
+    random = np.random.default_rng(0)
+    rows = _Rows.of(5, 11, 6, 12)
+    moves = 0
+    for _ in range(600):
+        alive = rows.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
+        groups, width = int(alive.any(axis=1).sum()), int(alive.sum(axis=1).max())
+        fits = rounded_up(groups) * rounded_up(width)
+        assert bool(_should_move(jnp.asarray(alive))) == (alive.any() and 2 * fits <= 72)
+        if not alive.any():
+            continue
+        moved, prompts, members = rows.moved(alive)
+        moves += 1
+        assert moved.filled.size == fits
+        found = sorted(zip(moved.prompt[moved.filled], moved.member[moved.filled], strict=True))
+        assert found == sorted(zip(*np.nonzero(alive), strict=True))
+        assert (moved.prompt == prompts[:, None]).all()
+        assert (moved.member == members).all()
+    assert moves > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("tie_embeddings", [True, False])
+def test_every_architecture_samples_what_it_says(architecture, tie_embeddings):
+    config = dataclasses.replace(CONFIG, architecture=architecture, tie_embeddings=tie_embeddings)
+    parameters = random_parameters(config)
+    some = sample(parameters, config, PROMPTS, 4, 8, key=KEY, stop_ids=())
+    for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(4)):
+        logits = run(parameters, config, np.array([[*prompt, *some.tokens[p, g]]]))[0, len(prompt) - 1 : -1]
+        logp = jax.nn.log_softmax(logits)[np.arange(8), some.tokens[p, g]]
+        np.testing.assert_allclose(some.logp[p, g], logp, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_bfloat16_samples_with_float32_probabilities():
+    parameters = jax.tree.map(lambda values: jnp.asarray(values, "bfloat16"), PARAMETERS)
+    some = sample(parameters, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3)
+    assert str(some.logp.dtype) == "float32"
+    np.testing.assert_array_less(some.logp[some.mask], 0)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prompts": []}, "there is no prompt"),
+        ({"prompts": [[1], []]}, "prompt 1 is empty"),
+        ({"prompts": [[1, 7]]}, "prompt 0 has token 7; allowed: 0 to 6"),
+        ({"prompts": [[1, -1]]}, "prompt 0 has token -1; allowed: 0 to 6"),
+        ({"prompts": [[1], [1] * 54]}, "prompt 1 has 54 tokens, and 11 new ones are asked for; allowed: 64 in all"),
+        ({"group_size": 0}, "group_size = 0 is outside its range"),
+        ({"max_new_tokens": 0}, "max_new_tokens = 0 is outside its range"),
+        ({"temperature": -1.0}, "temperature = -1.0 is outside its range"),
+        ({"temperature": float("nan")}, "temperature = nan"),
+        ({"top_p": 0.0}, "top_p = 0.0 is outside its range (0.0, 1.0]"),
+        ({"top_n": 8}, "top_n = 8 is outside its range [0, 7]"),
+        ({"stop_ids": [7]}, "stop token = 7 is outside its range [0, 6]"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_sampled_is_refused(arguments, message):
+    asked = {"prompts": PROMPTS, "group_size": 5, "max_new_tokens": 11, "key": KEY} | arguments
+    assert message in refusal(sample, PARAMETERS, CONFIG, **asked)
