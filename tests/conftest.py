@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 
 from beartype import BeartypeConf, beartype
@@ -26,7 +27,11 @@ def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
     return checkers[key]
 
 
-os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # several processes would write and read it at once
+# Compiled once for the tests of a process and the commands that they start; JAX does not write whole or not at all, so
+# that processes side by side must not share the folder.
+compiled = tempfile.TemporaryDirectory()
+os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 install_import_hook("simlab", "conftest.typechecker")
 

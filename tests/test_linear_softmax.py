@@ -510,7 +510,7 @@ def test_singular_values_are_labelled_from_the_largest_on():
     rows = {name: np.zeros((2, 3)) for name in LINEAR_DESCRIPTIONS} | {"singular_values": np.zeros((2, 3, 8))}
     rows |= {name: np.zeros((2, 3, 10)) for name in BINNED}
     rows |= {"pass_at_k": np.zeros((2, 3, 1)), "top_logp": np.zeros((2, 3, 2))}
-    dataset = labelled(rows, {"seed": [0, 1]}, np.array([4, 8]), (1,))
+    dataset = labelled(rows, {"seed": [0, 1]}, np.array([4, 8]), {"k": (1,)})
     assert dataset.singular_values.dims == ("seed", "step", "singular")
     assert dataset.singular.values.tolist() == list(range(1, 9))
     assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == LINEAR_DESCRIPTIONS
