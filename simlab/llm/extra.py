@@ -1,4 +1,4 @@
-"""Packages of the extra ``llm``, imported when they are needed."""
+"""Packages of extras, imported when they are needed."""
 
 import importlib
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from simlab.errors import InputError
 
 
-def package(name: str) -> Any:
-    """A package of the extra ``llm``.
+def package(name: str, extra: str = "llm") -> Any:
+    """A package of an extra of simlab's, imported.
 
     Raises:
-        InputError: if it is not installed.
+        InputError: if it cannot be imported; the line says which extra brings it.
     """
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise InputError(
-            f"the package {error.name} is not installed; allowed after: pip install 'simlab[llm]'"
+            f"{name} cannot be imported ({error}); install it with: pip install 'simlab[{extra}]'"
         ) from None

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from simlab.errors import InputError, check_whole
-from simlab.llm.tasks.optional import optional
+from simlab.llm.extra import package
 from simlab.llm.tasks.own import CallableTask, from_callable, shown
 
 LONGEST_ANSWER = 200  # characters
@@ -37,16 +37,16 @@ def boxed_answers(
             ``from_callable`` refuses. The task's rewards refuse to be computed outside the main thread, where
             math-verify cannot stop.
     """
-    package = optional("math_verify", "math-verify")
+    math_verify = package("math_verify", "math-verify")
     check_whole("timeout", timeout, 1)
-    extraction = [package.LatexExtractionConfig()]
+    extraction = [math_verify.LatexExtractionConfig()]
     answers: dict[str, str] = {}
     for prompt, answer in (*training, *evaluation):
         if answers.setdefault(prompt, answer) != answer:
             raise InputError(f"the prompt {shown(prompt)} has two answers; allowed: one")
 
     def read(answer: str) -> list[object]:
-        parsed: list[object] = package.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
+        parsed: list[object] = math_verify.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
         return parsed
 
     for prompt, answer in answers.items():
@@ -59,7 +59,7 @@ def boxed_answers(
         answer = boxed(completion)
         if answer is None or answer == answers[prompt]:
             return answer is not None
-        return bool(package.verify(read(answers[prompt]), read(answer), timeout_seconds=timeout))
+        return bool(math_verify.verify(read(answers[prompt]), read(answer), timeout_seconds=timeout))
 
     return from_callable(
         reward,

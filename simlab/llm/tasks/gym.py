@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 from simlab.errors import InputError, check_choice, check_whole
+from simlab.llm.extra import package
 from simlab.llm.tasks.base import Problem
 from simlab.llm.tasks.drawn import DrawnTask
-from simlab.llm.tasks.optional import optional
 from simlab.llm.tasks.own import checked_reward
 
 CORRECT_FROM = 0.99
@@ -88,9 +88,9 @@ class ReasoningGym(DrawnTask[GymProblem]):
             if self.dataset in names:
                 raise InputError(f"dataset = {self.dataset!r} is left out ({reason}); allowed: {', '.join(ALLOWED)}")
         check_choice("dataset", self.dataset, ALLOWED)
-        package = optional("reasoning_gym", "reasoning-gym")
+        reasoning_gym = package("reasoning_gym", "reasoning-gym")
         try:
-            source = package.create_dataset(self.dataset, **{**self.options, "seed": 0, "size": INDICES})
+            source = reasoning_gym.create_dataset(self.dataset, **{**self.options, "seed": 0, "size": INDICES})
         except (AssertionError, TypeError, ValueError) as error:
             raise InputError(f"options = {dict(self.options)!r} are refused by {self.dataset}: {error}") from None
         object.__setattr__(self, "source", source)
