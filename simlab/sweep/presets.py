@@ -77,8 +77,8 @@ FADE: dict[str, Settings] = {
 }
 
 # FADE's rank-1 funnel on prompts that share a head: failures of one mode or of eight, successes likewise, so that each
-# diversity has its control. Also with Adam in place of plain steps, with all prompts in each batch, and with features that
-# overlap less or more. 96 actions hold the answers of sixteen modes of their own.
+# diversity has its control. Also with Adam in place of plain steps, with all prompts in each batch, and with features
+# that overlap less or more. 96 actions hold the answers of sixteen modes of their own.
 _FADE_RANK: Settings = {
     "estimators": ("asym_grpo",),
     "group_sizes": (8,),
