@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 FIGURES = Path(__file__).parent.parent / "figures"
-NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "fade", "f_grpo_regime_map", "league"]
-LONG = {"f_grpo_regime_map", "a_grae_controls", "fade"}
+NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "fade", "fade_rank"]
+NAMES += ["f_grpo_regime_map", "league"]
+LONG = {"f_grpo_regime_map", "a_grae_controls", "fade", "fade_rank"}
 
 
 @pytest.fixture(autouse=True)

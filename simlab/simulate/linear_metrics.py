@@ -5,8 +5,9 @@ the correlation of successes where there is none, is NaN.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.lax import Precision
@@ -52,9 +53,19 @@ class Split(NamedTuple):
     right: Float[Array, "n d"]
 
 
+def _svd(matrix: Float[Array, "A d"]) -> tuple[Float[Array, "A R"], Float[Array, " R"], Float[Array, "R d"]]:
+    left, values, right = jnp.linalg.svd(matrix, full_matrices=False)
+    return left, values, right
+
+
 def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> Split:
-    """The singular values and leading vectors of each matrix."""
-    left, values, right = jnp.linalg.svd(jnp.stack(matrices), full_matrices=False)
+    """The singular values and leading vectors of each matrix, one after the other, in a batch too.
+
+    JAX on a CPU hands a batch of decompositions out to the threads that its programs run on, and waits for them there:
+    two programs at once, as a sweep has them on two cores, wait for one another for ever.
+    """
+    in_turn: Any = jax.custom_batching.sequential_vmap
+    left, values, right = jax.lax.map(in_turn(_svd), jnp.stack(matrices))
     there = values[:, :1] > 0
     return Split(values, jnp.where(there, left[:, :, 0], 0), jnp.where(there, right[:, 0], 0))
 

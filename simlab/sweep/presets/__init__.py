@@ -2,7 +2,7 @@
 
 from simlab.sweep.presets.a_grae import A_GRAE
 from simlab.sweep.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
-from simlab.sweep.presets.fade import FADE
+from simlab.sweep.presets.fade import FADE, FADE_RANK
 from simlab.sweep.presets.league import LEAGUE
 from simlab.sweep.presets.settings import Settings
 
@@ -12,6 +12,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "f-grpo": F_GRPO,
     "f-grpo-fig2": {"": F_GRPO_FIG2},
     "fade": FADE,
+    "fade-rank": FADE_RANK,
     "league": LEAGUE,
     "three-regimes": {"": THREE_REGIMES},
 }

@@ -50,3 +50,47 @@ FADE: dict[str, Settings] = {
         },
     ),
 }
+
+# FADE's rank-1 funnel on prompts that share a head: failures of one mode or of eight, successes likewise, so that each
+# diversity has its control. Also with Adam in place of plain steps, with all prompts in each batch, and with features
+# that overlap less or more. 96 actions hold the answers of sixteen modes of their own.
+_FADE_RANK: Settings = {
+    "estimators": ("asym_grpo",),
+    "group_sizes": (8,),
+    "seeds": 16,
+    "steps": 300,
+    "record_every": 10,
+    "problem": "linear_softmax",
+    "surrogates": ("reinforce",),
+    "optimizer": "sgd",
+    "pass_at_k": (1,),
+    "top_n": 0,
+}
+_FADE_RANK_PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "estimator.delta": (0.3, 0.5, 1.0, 2.0, 3.0),
+    "problem.actions": (96,),
+    "problem.failure_modes": (1, 8),
+    "problem.success_modes": (1, 8),
+    "run.prompts_per_step": (8,),
+    "optimizer.learning_rate": (1.0,),
+}
+
+
+def _fade_rank(parameters: dict[str, tuple[Any, ...]], optimizer: str = "sgd") -> Settings:
+    """The setting of the rank-1 funnel with some other parameters."""
+    return _FADE_RANK | {"optimizer": optimizer, "parameters": _FADE_RANK_PARAMETERS | parameters}
+
+
+def _overlaps(failure_modes: int, success_modes: int) -> Settings:
+    """Features of other overlaps, at one diversity."""
+    modes = {"problem.failure_modes": (failure_modes,), "problem.success_modes": (success_modes,)}
+    return _fade_rank(modes | {"problem.shared": (0.3, 3.0)})
+
+
+FADE_RANK: dict[str, Settings] = {
+    "sgd": _fade_rank({"problem.answers": ("shared", "own")}),
+    "adam": _fade_rank({"optimizer.learning_rate": (0.01,)}, "adam"),
+    "batch": _fade_rank({"run.prompts_per_step": (32,)}),
+    "overlap-failures": _overlaps(8, 1),
+    "overlap-successes": _overlaps(1, 8),
+}

@@ -1,0 +1,261 @@
+"""FADE's rank-1 funnel, and its control ``[fade:prop-15.1]``, ``[fade:app-15-clt]``: diverse failures or successes.
+
+    simlab sweep --preset fade-rank --out rank.nc
+    python figures/fade_rank.py rank.nc      (condenses rank-sgd.nc and its four siblings, then draws)
+    python figures/fade_rank.py              (draws from the condensed numbers kept here)
+
+Runs are compared where they have learnt as much, and as they end. Bars and bands are 95 % of the mean over seeds; what
+is compared is compared seed by seed.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from condensed import at_equal_mass, mean_and_error, provenance, results
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from simlab.plotting import DASHES, STYLE, save_everywhere
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "fade_rank.json"
+LEVELS = np.array([0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
+WAY = (0.8, 0.95)  # the Q_pos between which single steps are averaged
+LATE = slice(-10, None)  # the records of the last 100 steps
+SINGLE_STEPS = (
+    "update_leading_share",
+    "gradient_alignment",
+    "gradient_direction_alignment",
+    "update_alignment",
+    "residual_correlation_correct",
+    "residual_correlation_failed",
+    "own_effect",
+    "cross_effect",
+)
+BALANCED = 1.0
+DIVERSITIES = {
+    (8, 1): ("diverse failures", "C1", "o"),
+    (1, 8): ("diverse successes", "C0", "^"),
+    (8, 8): ("both diverse", "C2", "s"),
+    (1, 1): ("neither diverse", "C6", "v"),
+}
+
+Seeds = dict[str, np.ndarray]
+Deltas = dict[float, Seeds]
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """What every delta did in every setting, and what it did beyond delta 1."""
+    sweeps = results("fade-rank", path)
+    cells = [cell for name, dataset in sweeps.items() for cell in _cells(name, dataset)]
+    return {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "levels": LEVELS.tolist(),
+        "cells": [where | _compared(deltas) for where, deltas in cells],
+    }
+
+
+def _cells(sweep: str, dataset: xr.Dataset) -> Iterator[tuple[dict[str, Any], Deltas]]:
+    """Every setting of a sweep, and its runs by delta."""
+    parameters = json.loads(dataset.attrs["configuration"])["parameters"]
+    names = [name for name in dataset["q_pos"].dims if name not in ("seed", "step", "delta", "estimator", "group_size")]
+    alone = dataset.isel(estimator=0, group_size=0)
+    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
+        runs = alone.isel(dict(zip(names, index, strict=True)))
+        fixed = {name: parameters[f"problem.{name}"][0] for name in ("failure_modes", "success_modes")}
+        where = {"sweep": sweep} | fixed | {name: runs[name].item() for name in names}
+        yield where, {float(delta): _by_seed(runs.sel(delta=delta)) for delta in runs["delta"].values}
+
+
+def _by_seed(runs: xr.Dataset) -> Seeds:
+    """The quantities of one delta, seeds first."""
+    runs = runs.transpose("seed", "step", ...)
+    q_pos, share = runs["q_pos"].values, runs["leading_share"].values
+    own: Seeds = {f"final_{name}": runs[name].values[:, -1] for name in ("q_pos", "leading_share", "singular_gap")}
+    own |= {"leading_share_at": at_equal_mass(q_pos, share, LEVELS).T}
+    gap = at_equal_mass(q_pos, runs["singular_gap"].values, LEVELS)[-1]
+    own |= {"singular_gap_at": gap, "steps": at_equal_mass(q_pos, _steps(runs), LEVELS)[-1]}
+    underway = (q_pos >= WAY[0]) & (q_pos < WAY[1])
+    for name in SINGLE_STEPS:
+        own[name] = _mean(np.where(underway, runs[name].values, np.nan))
+        own[f"late_{name}"] = _mean(runs[name].values[:, LATE])
+    ratio = _ratio(runs["residual_norm_failed"].values, runs["residual_norm_correct"].values)
+    over = _ratio(ratio, runs["residual_norm_ratio_predicted"].values)
+    for name, values in (("residual_ratio", ratio), ("residual_ratio_over_predicted", over)):
+        own[name] = _median(np.where(underway, values, np.nan))
+    return own | {"cross_over_own": own["cross_effect"] / own["own_effect"]}
+
+
+def _steps(runs: xr.Dataset) -> np.ndarray:
+    return np.broadcast_to(runs["step"].values, runs["q_pos"].shape).astype(float)
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Infinite where only ``below`` is 0, as the residual is of a batch whose gradient has rank 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return above / below
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Over the records, the last axis, that have a number, infinity among them; NaN without one."""
+    return np.array([np.median(own[~np.isnan(own)]) if not np.isnan(own).all() else np.nan for own in values])
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Over the records, the last axis, that have a number; NaN without one."""
+    there = np.isfinite(values)
+    count = there.sum(axis=-1)
+    return np.where(count, np.where(there, values, 0).sum(axis=-1) / np.maximum(count, 1), np.nan)
+
+
+def _compared(deltas: Deltas) -> dict[str, Any]:
+    """Means over seeds, and differences from delta 1 seed by seed."""
+    balanced = deltas[BALANCED]
+    return {
+        "delta": list(deltas),
+        "means": {name: [_condensed(own[name]) for own in deltas.values()] for name in balanced},
+        "over_balanced": {
+            name: [_condensed(own[name] - balanced[name]) for own in deltas.values()] for name in balanced
+        },
+        "failure_over_success_bias": {
+            name: _condensed(deltas[min(deltas)][name] - deltas[max(deltas)][name]) for name in balanced
+        },
+    }
+
+
+def _condensed(values: np.ndarray) -> dict[str, Any]:
+    return mean_and_error(np.moveaxis(values, 0, -1))
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """The six panels of the figure."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+        panels = figure.subplots(2, 3)
+        for axes, modes, letter in ((panels[0, 0], (8, 1), "a"), (panels[0, 1], (1, 8), "b")):
+            _draw_paths(axes, _cell(data, "sgd", modes, "shared"))
+            _title(axes, letter, f"{DIVERSITIES[modes][0]}, SGD")
+        panels[0, 1].sharey(panels[0, 0])
+        _draw_settings(panels[0, 2], data)
+        _title(panels[0, 2], "c", r"$r_1$ less that of $\delta$ = 1")
+        for axes, letter, quantity, title, label in (
+            (panels[1, 0], "d", "leading_share_at", "accumulated", f"$r_1$ at $Q_{{pos}}$ = {LEVELS[-1]:g}"),
+            (panels[1, 1], "e", "update_leading_share", "single steps", "$r_1$ of an update"),
+            (panels[1, 2], "f", "gradient_alignment", "successive gradients", "|cos|"),
+        ):
+            _draw_deltas(axes, data, quantity)
+            axes.set(ylabel=label)
+            _title(axes, letter, title)
+        marks = [
+            Line2D([], [], color=colour, marker=marker, ms=4, label=label)
+            for label, colour, marker in DIVERSITIES.values()
+        ]
+        title = (
+            r"(c): filled, $\delta$ = .3; open, $\delta$ = 3. "
+            "(d) to (f), SGD: solid, answers shared by all modes; dashed, of their own"
+        )
+        figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), title=title)
+    return figure
+
+
+def _title(axes: Axes, letter: str, text: str) -> None:
+    axes.set_title(f"({letter}) {text}", loc="left")
+
+
+def _cell(data: dict[str, Any], sweep: str, modes: tuple[int, int], answers: str | None = None) -> dict[str, Any]:
+    """The one setting of these."""
+    (found,) = (
+        cell
+        for cell in data["cells"]
+        if cell["sweep"] == sweep
+        and (cell["failure_modes"], cell["success_modes"]) == modes
+        and cell.get("answers") == answers
+    )
+    return found
+
+
+def _draw_paths(axes: Axes, cell: dict[str, Any]) -> None:
+    """r1 against Q_pos along training."""
+    shown = (0.3, 1.0, 3.0)
+    for delta, colour, dashes in zip(shown, ("C3", "C6", "C4"), DASHES, strict=False):
+        share = cell["means"]["leading_share_at"][cell["delta"].index(delta)]
+        mean, half = np.array(share["mean"], dtype=float), 1.96 * np.array(share["error"], dtype=float)
+        axes.plot(LEVELS, mean, dashes, color=colour, label=f"$\\delta = {delta:g}$")
+        axes.fill_between(LEVELS, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+    axes.set(xlabel="$Q_{pos}$", ylabel="$r_1$ of $W - W_0$", ylim=(0.5, 1.0))
+    axes.legend()
+
+
+def _draw_deltas(axes: Axes, data: dict[str, Any], quantity: str) -> None:
+    """A quantity against delta, by what is diverse; of several levels the last."""
+    for (modes, (_, colour, marker)), (answers, dashes) in itertools.product(
+        DIVERSITIES.items(), (("shared", "-"), ("own", "--"))
+    ):
+        cell = _cell(data, "sgd", modes, answers)
+        mean, error = (
+            np.array([_last(value[part]) for value in cell["means"][quantity]]) for part in ("mean", "error")
+        )
+        style = {"marker": marker, "ms": 3.5, "markerfacecolor": colour if answers == "shared" else "white"}
+        axes.errorbar(cell["delta"], mean, 1.96 * error, color=colour, ls=dashes, lw=1, **style)
+    axes.set_xscale("log")
+    axes.set_xticks([0.3, 1, 3], ["0.3", "1", "3"])
+    axes.minorticks_off()
+    axes.set(xlabel=r"$\delta$, below 1 failure bias")
+
+
+def _last(value: Any) -> float:
+    """A number, or the last of a list; NaN for none."""
+    value = value[-1] if isinstance(value, list) else value
+    return np.nan if value is None else value
+
+
+_ROWS = {
+    "SGD": ("sgd", {"answers": "shared"}),
+    "own answers": ("sgd", {"answers": "own"}),
+    "Adam": ("adam", {}),
+    "full batch": ("batch", {}),
+    "overlap .3": ("overlap", {"shared": 0.3}),
+    "overlap 3": ("overlap", {"shared": 3.0}),
+}
+
+
+def _draw_settings(axes: Axes, data: dict[str, Any]) -> None:
+    """r1 of either bias less that of balance at equal Q_pos, in every setting; open: success bias."""
+    for cell in data["cells"]:
+        row = next(
+            place
+            for place, (sweep, where) in enumerate(_ROWS.values())
+            if cell["sweep"].startswith(sweep) and where.items() <= cell.items()
+        )
+        modes = cell["failure_modes"], cell["success_modes"]
+        _, colour, marker = DIVERSITIES[modes]
+        offset = 0.18 * (list(DIVERSITIES).index(modes) - 1.5)
+        for delta, face in ((0.3, colour), (3.0, "white")):
+            less = cell["over_balanced"]["leading_share_at"][cell["delta"].index(delta)]
+            style = {"color": colour, "marker": marker, "markerfacecolor": face, "ls": "", "ms": 3.5, "lw": 1}
+            axes.errorbar(_last(less["mean"]), row + offset, xerr=1.96 * _last(less["error"]), **style)
+    axes.axvline(0, color="0.6", lw=0.6, zorder=0)
+    axes.set_yticks(range(len(_ROWS)), list(_ROWS), fontsize=7)
+    axes.set_ylim(len(_ROWS) - 0.5, -0.5)
+    axes.set(xlabel=f"difference at $Q_{{pos}}$ = {LEVELS[-1]:g}")
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results if they are given, then draw."""
+    if arguments:
+        DATA.parent.mkdir(exist_ok=True)
+        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
+    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "fade_rank")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
