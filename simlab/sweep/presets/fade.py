@@ -1,33 +1,8 @@
-"""Sweeps by name: the settings of ``Sweep`` that differ from its defaults."""
+"""FADE's two axes and its scheduler, on a bank of prompts."""
 
 from typing import Any
 
-Settings = dict[str, Any]
-
-# The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
-# focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.
-F_GRPO_FIG2: Settings = {
-    "estimators": ("f_grpo",),
-    "group_sizes": tuple(2**power for power in range(1, 18)),
-    "seeds": 4,
-    "steps": 1000,
-    "record_every": 50,
-    "problem": "anchored",
-    "surrogates": ("reinforce",),
-    "optimizer": "adam",
-    "parameters": {
-        "estimator.gamma": (0.0, 1.0),
-        "estimator.base": ("dr_grpo",),
-        "problem.reward_incorrect": (-1.0,),
-        "optimizer.learning_rate": (0.01,),
-    },
-}
-
-THREE_REGIMES: Settings = F_GRPO_FIG2 | {
-    "group_sizes": (2, 8, 32, 128, 512, 2048, 8192),
-    "seeds": 8,
-    "parameters": F_GRPO_FIG2["parameters"] | {"problem.actions": (12_800,), "problem.correct": (1_000,)},
-}
+from simlab.sweep.presets.settings import Settings
 
 # FADE on a bank of prompts whose solve rates are bimodal, as its Figure 10 has them, with a tail of prompts that no run
 # solves. Plain gradient steps, once of the size that a weight gives them and once all of one Euclidean norm: that of
@@ -74,11 +49,4 @@ FADE: dict[str, Settings] = {
             "estimator.beta": (0.02, 0.98),
         },
     ),
-}
-
-# A preset is one sweep or several, each with a name of its own; one alone has none.
-PRESETS: dict[str, dict[str, Settings]] = {
-    "f-grpo-fig2": {"": F_GRPO_FIG2},
-    "three-regimes": {"": THREE_REGIMES},
-    "fade": FADE,
 }
