@@ -47,7 +47,25 @@ def condense(path: Path) -> dict[str, Any]:
                 sweeps["adam"].sel(entropy_bonus=0.0), sweeps["adam"].sel(entropy_bonus=[0.5, 1.0]), sweeps["adam-casp"]
             ),
         },
+        "over": {
+            "CaSP over bonus .5": _less(sweeps["casp"], sweeps["entropy"].sel(entropy_bonus=0.5, drop=True)),
+            "penalty 1.1 over 1": _less(
+                sweeps["halves"].sel(top_penalty=1.1, drop=True), sweeps["halves"].sel(top_penalty=1.0, drop=True)
+            ),
+        },
     }
+
+
+def _less(more: xr.Dataset, other: xr.Dataset) -> list[Cell]:
+    """What the runs of every cell ended with, less those of the other kind in the same setting, seed by seed."""
+    other = other.isel(step=-1)
+    rows = []
+    for runs in each_cell(more):
+        same = other.sel({name: runs[name] for name in other.indexes if name in runs.coords and name != "seed"})
+        rows.append(
+            _point(runs) | {name: mean_and_error((runs[name].isel(step=-1) - same[name]).values) for name in METRICS}
+        )
+    return rows
 
 
 def _cell(runs: xr.Dataset) -> Cell:
@@ -112,16 +130,16 @@ MAPS = {
     "GRPO": ("grpo", {}),
     "+ bonus .5": ("entropy", {"entropy_bonus": 0.5}),
     "+ bonus 1": ("entropy", {"entropy_bonus": 1.0}),
-    r"CaSP $\alpha$ .5, N 3": ("casp", {"alpha": 0.5, "candidates": 3}),
-    r"CaSP $\alpha$ .5, N 4": ("casp", {"alpha": 0.5, "candidates": 4}),
+    r"CaSP $\alpha$ .5, N 3": ("casp", {"candidates": 3}),
+    r"CaSP $\alpha$ .5, N 4": ("casp", {"candidates": 4}),
 }
 ABLATIONS = {
     "GRPO": ("halves", {"alpha": 0.0, "top_penalty": 1.0}),
-    "only penalty": ("halves", {"alpha": 0.0, "top_penalty": 1.1}),
+    "penalty alone": ("halves", {"alpha": 0.0, "top_penalty": 1.1}),
     r"both, $\alpha$ .05": ("halves", {"alpha": 0.05, "top_penalty": 1.1}),
-    r"only smoothing, $\alpha$ .5": ("halves", {"alpha": 0.5, "top_penalty": 1.0}),
+    "smoothing alone": ("halves", {"alpha": 0.5, "top_penalty": 1.0}),
     r"both, $\alpha$ .5": ("halves", {"alpha": 0.5, "top_penalty": 1.1}),
-    r"both, $\alpha$ .5, gated": ("gate", {"quantile": 0.5}),
+    "both, gated": ("gate", {"quantile": 0.5}),
 }
 LONG = {
     "GRPO": ("long", {"entropy_bonus": 0.0}),
@@ -146,7 +164,7 @@ def chosen(data: dict[str, Any], sweep: str, point: dict[str, float]) -> list[Ce
 def draw(data: dict[str, Any]) -> Figure:
     """Maps of the modes held and of accuracy, and below them the ablations, long runs, and Adam."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 6.4), layout="constrained")
+        figure = Figure(figsize=(7.2, 6.0), layout="constrained")
         above, below = figure.subfigures(2, 1, height_ratios=(1.15, 1))
         maps = above.subplots(2, len(MAPS), sharex=True, sharey=True)
         for column, (name, (sweep, point)) in enumerate(MAPS.items()):
@@ -192,9 +210,12 @@ def _draw_rates(axes: Axes, data: dict[str, Any], lines: dict[str, Any], title: 
         cells = chosen(data, sweep, point)
         ends = [(cell["modes_held"]["mean"][-1], cell["modes_held"]["error"][-1]) for cell in cells]
         _draw_line(axes, [cell["learning_rate"] for cell in cells], ends, linestyle=dashes, marker="o", label=name)
+    rates = sorted({cell["learning_rate"] for sweep, point in lines.values() for cell in chosen(data, sweep, point)})
     axes.set_xscale("log")
+    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.minorticks_off()
     axes.set(xlabel="learning rate", ylabel="modes held")
-    _finish(axes, title, 2 if len(lines) < 5 else 1)
+    _finish(axes, title)
 
 
 def _draw_long(axes: Axes, data: dict[str, Any]) -> None:
@@ -204,13 +225,15 @@ def _draw_long(axes: Axes, data: dict[str, Any]) -> None:
         along = list(zip(cell["modes_held"]["mean"], cell["modes_held"]["error"], strict=True))
         _draw_line(axes, cell["step"][1:], along[1:], linestyle=dashes, label=name)
     axes.set(xlabel="step", ylabel="modes held")
-    _finish(axes, "(b) learning rate 1, G = 16", 2)
+    _finish(axes, "(b) learning rate 1, G = 16")
 
 
-def _finish(axes: Axes, title: str, columns: int) -> None:
+def _finish(axes: Axes, title: str) -> None:
     axes.set(ylim=(0.8, MODES + 0.2), yticks=range(1, MODES + 1))
     axes.set_title(title, loc="left")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=columns, fontsize=7, columnspacing=0.8)
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.24), ncols=2, fontsize=7, columnspacing=0.6, handlelength=2.2
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -12,8 +12,8 @@ NODES = (BRANCHING**DEPTH - 1) // (BRANCHING - 1)
 REWARDED = tuple(float(leaf) for leaf in range(7, BRANCHING**DEPTH, 30))
 LOGITS = tuple(np.random.default_rng(0).standard_normal(NODES * BRANCHING).round(2).tolist())
 
-# 96 tokens a group. Four gradient steps a group: at a ratio of 1 KL-Cov and every clip do nothing. Recorded often, since
-# runs are compared where they reach an accuracy, which GRPO may do within ten steps.
+# 96 tokens a group. Four gradient steps a group: at a ratio of 1 KL-Cov and every clip do nothing. Recorded often,
+# since runs are compared where they reach an accuracy, which GRPO may do within ten steps.
 _TREE: Settings = {
     "group_sizes": (16,),
     "seeds": 32,
