@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 FIGURES = Path(__file__).parent.parent / "figures"
-NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "fade", "casp", "f_grpo_regime_map"]
-LONG = {"f_grpo_regime_map", "fade", "casp"}
+NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "fade", "casp", "cw_grpo", "f_grpo_regime_map"]
+LONG = {"f_grpo_regime_map", "fade", "casp", "cw_grpo"}
 
 
 @pytest.fixture(autouse=True)
