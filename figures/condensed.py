@@ -1,6 +1,8 @@
 """What figure scripts need to condense results: provenance, short numbers, and runs compared at equal Q_pos."""
 
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,13 @@ from simlab.sweep.result import read
 def results(preset: str, path: Path) -> dict[str, xr.Dataset]:
     """The results of a preset's sweeps by their names, where ``simlab sweep --out`` ``path`` has put them."""
     return {name: read(path.with_stem(f"{path.stem}-{name}")) for name in PRESETS[preset]}
+
+
+def each_cell(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
+    """The runs of every cell of a sweep, with the dimensions ``seed`` and ``step`` first."""
+    names = [name for name in dataset["q_pos"].dims if name not in ("seed", "step")]
+    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
+        yield dataset.isel(dict(zip(names, index, strict=True))).transpose("seed", "step", ...)
 
 
 def decoded(value: str) -> Any:

@@ -8,7 +8,6 @@ What the paper plots against one another for whole models is here of 64 tabular 
 mean over seeds; what is compared is compared seed by seed.
 """
 
-import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import at_equal_mass, mean_and_error, provenance, results, rounded
+from condensed import at_equal_mass, each_cell, mean_and_error, provenance, results, rounded
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -88,10 +87,8 @@ def _start(dataset: xr.Dataset) -> dict[str, Any]:
 
 def _weights(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     """Every weight of a sweep by its name, its runs with the dimensions ``seed`` and ``step`` first."""
-    names = [name for name in dataset["q_pos"].dims if name not in ("seed", "step")]
-    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
-        runs = dataset.isel(dict(zip(names, index, strict=True)))
-        yield _name(runs), runs.transpose("seed", "step", ...)
+    for runs in each_cell(dataset):
+        yield _name(runs), runs
 
 
 def _name(runs: xr.Dataset) -> str:

@@ -1,6 +1,8 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a paper."""
 
 from simlab.sweep.presets.a_grae import A_GRAE
+from simlab.sweep.presets.casp import CASP
+from simlab.sweep.presets.cw_grpo import CW_GRPO
 from simlab.sweep.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
 from simlab.sweep.presets.fade import FADE, FADE_RANK
 from simlab.sweep.presets.league import LEAGUE
@@ -9,6 +11,8 @@ from simlab.sweep.presets.settings import Settings
 # A preset is one sweep or several, each with a name of its own; one alone has none.
 PRESETS: dict[str, dict[str, Settings]] = {
     "a-grae": A_GRAE,
+    "casp": CASP,
+    "cw-grpo": CW_GRPO,
     "f-grpo": F_GRPO,
     "f-grpo-fig2": {"": F_GRPO_FIG2},
     "fade": FADE,
