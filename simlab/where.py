@@ -26,6 +26,9 @@ CHECKOUT_FOLDERS = {
 
 _BARE = re.compile(r"[a-z][a-z0-9-]*:[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _BRACKETED = re.compile(rf"(?<![\w)\]])\[({_BARE.pattern})\]")  # after a name or a bracket it is a slice, x[low:high]
+# What a file must hold to carry a tag at all, or one in a comment; looking for it spares most files the search.
+_WRITTEN = re.compile(rf"""[\["']{_BARE.pattern}[\]"']""")
+_COMMENTED = re.compile(rf"#.*{_BRACKETED.pattern}")
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ def _places_in(path: Path, kind: str, folder: Path) -> Iterator[Place]:
         tree = ast.parse(source, path)
     except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
         raise InputError(f"{path} cannot be read as Python: {error}") from None
+    if not _WRITTEN.search(source):
+        return
     definitions = list(_definitions(tree))
     shown = path.relative_to(folder.parent).as_posix()
     for line, tag in sorted(set(_tags(source, tree))):
@@ -146,6 +151,8 @@ def _tags(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield from ((number, tag) for tag in _BRACKETED.findall(lines[number - 1]))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from _argument_tags(node.decorator_list)
+    if not _COMMENTED.search(source):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from ((token.start[0], tag) for tag in _BRACKETED.findall(token.string))

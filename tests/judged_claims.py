@@ -10,13 +10,20 @@ CLAIMS = load()
 RECORDED = recorded()
 
 
-# Two seconds and more each, most of them for compiling or for the sums of large groups: run by hand; `simlab check`,
+# A second and more each, most of them for compiling or for the sums of large groups: run by hand; `simlab check`,
 # which CI runs, judges these too.
 LONG = {
     "simlab:expected-entropy-change", "simlab:unsampled-mass-noise", "simlab:expected-update",
     "simlab:unsampled-mass-each-estimator", "f-grpo:eq-5", "f-grpo:eq-27", "a-grae:eq-36", "cw-grpo:unsampled-logits",
     "fade:app-9-large-batch", "fade:sec-4-1-drift", "fade:masses", "fade:pass-at-k-tang", "fade:app-12-laplace",
     "fade:asym-power",
+    "simlab:unsampled-drift", "fade:sec-4-1-asym-update", "a-grae:app-b5-exploration", "cw-grpo:entropy-covariance",
+    "f-grpo:eq-11", "f-grpo:eq-4", "casp:entropy-loss", "a-grae:eq-9", "fade:softmax", "a-grae:thm-2", "a-grae:thm-1",
+    "a-grae:against-f-grpo", "casp:eq-5-expected", "f-grpo:sec-5.1-direct-drift", "fade:mix", "fade:app-12-saddle",
+    "fade:app-12-pass-at-k", "fade:rs-grpo", "f-grpo:lemma-3.1", "fade:power-alpha", "fade:eq-2",
+    "fade:pass-at-k-chen", "fade:ha-dw", "fade:power-norm", "cw-grpo:abstract-covariance", "casp:eq-4-expected",
+    "cw-grpo:entropy-stability", "casp:figure-5-casp", "fade:pkpo", "a-grae:eq-13", "fade:asym-rl",
+    "a-grae:against-fade", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
 }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
         CHECKS[check](own)
 
 
-@pytest.mark.parametrize("name", ["ppo_clip", "casp"])
+@pytest.mark.parametrize("name", ["ppo_clip", pytest.param("casp", marks=pytest.mark.slow)])
 def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
     program = Program(group_size=8, estimator=NAME, surrogate=name, gradient_steps=2)
     result = simulate(anchored(60, 6), program, steps=50, seeds=2)

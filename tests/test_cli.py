@@ -140,6 +140,7 @@ def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
 ONE_CELL = (*TINY, "--group-size", 2)
 
 
+@pytest.mark.slow
 def test_a_log_holds_no_progress_bar(tmp_path):
     code, output, complaints = command("sweep", "--out", tmp_path / "sweep.nc", *ONE_CELL)
     assert (code, complaints) == (0, "")

@@ -9,7 +9,16 @@ import pytest
 FIGURES = Path(__file__).parent.parent / "figures"
 NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "fade", "fade_rank"]
 NAMES += ["casp", "cw_grpo", "f_grpo_regime_map", "league"]
-LONG = {"f_grpo_regime_map", "a_grae_controls", "fade", "fade_rank", "casp", "cw_grpo"}
+LONG = {
+    "f_grpo_fig2_readings",
+    "f_grpo_bank",
+    "f_grpo_regime_map",
+    "a_grae_controls",
+    "fade",
+    "fade_rank",
+    "casp",
+    "cw_grpo",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -220,7 +220,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", some_by_hand(RUNS, {"psr"}))
+@pytest.mark.parametrize("name", some_by_hand(RUNS, ()))
 def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
     """Means over 24 seeds of each engine differ by at most 4.5 standard errors in every record (about 150 a case)."""
     program, seeds = RUNS[name], 24

@@ -418,7 +418,7 @@ MOVING = {"estimator": "cw_grpo", "surrogate": "casp"}
 ALONE = [{"estimator": name} for name in REGISTRY] + [{"surrogate": name, "gradient_steps": 2} for name in SURROGATES]
 
 
-@pytest.mark.parametrize("choices", some_slow([DRAWING, MOVING, *ALONE], [DRAWING]), ids=str)
+@pytest.mark.parametrize("choices", some_slow([DRAWING, MOVING, *ALONE], []), ids=str)
 def test_everything_runs_on_a_bank(choices):
     result = simulate(HERE, Program(4, prompts_per_step=3, **choices), seeds=2, steps=10, record_every=5)
     assert all(np.isfinite(values[:, 1:]).all() for values in result.data_vars.values())

@@ -83,11 +83,12 @@ def engine_records(setting, seeds, recorded, dtype="float64"):
     return run_lanes(engine.program(setting, dtype), engine.problem(setting), np.array(recorded), lanes)
 
 
-# A temperature besides is compiled anew, and run by hand.
-COLD_OR_HOT = [pytest.param(name, marks=pytest.mark.slow) if ", " in name else name for name in SETTINGS]
+# Each is compiled anew: a temperature besides, and what other tests run too, are run by hand.
+BY_HAND = {name for name in SETTINGS if ", " in name} | {"casp", "cispo"}
+COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else name for name in SETTINGS]
 
 
-@pytest.mark.parametrize("name", COLD_OR_HOT)
+@pytest.mark.parametrize("name", COMPILED)
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])
     rows = engine_records(setting, [3], RECORDED)
