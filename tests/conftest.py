@@ -9,7 +9,10 @@ from beartype import BeartypeConf, beartype
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-collect_ignore = ["own_estimator.py"]  # importing it registers an estimator, which one test alone does
+collect_ignore = [
+    "own_estimator.py",  # importing it registers an estimator, which one test alone does
+    "golden/make_llm_golden.py",  # needs torch and transformers
+]
 
 CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
 checkers: dict[tuple[object, ...], Callable[..., object]] = {}

@@ -46,6 +46,7 @@ def test_one_claim_is_judged_here_and_printed(two_claims, capsys, asked):
     assert PEAK not in printed.out
 
 
+@pytest.mark.slow
 def test_all_are_judged_in_processes_and_written(two_claims, tmp_path, capsys):
     written = tmp_path / "new" / "verdicts.json", tmp_path / "new" / "report.html"
     assert main(["check", "--jobs", "2", "--json", str(written[0]), "--html", str(written[1])]) == 0

@@ -114,6 +114,7 @@ def test_a_folder_that_is_not_there_is_made(tmp_path):
     assert read(out).sizes["group_size"] == 1
 
 
+@pytest.mark.slow
 def test_a_diverged_run_is_shown_as_such(tmp_path, capsys):
     diverging = ("--optimizer", "sgd", "--learning-rate", "10", "--param", "entropy_bonus=1e38", "--group-size", "2")
     out = tmp_path / "sweep.nc"

@@ -42,8 +42,8 @@ def assert_naive(rows, setting, seed=0):
         engine.assert_records(rows, seed, place, expected)
 
 
-# One of each kind: with memory, reading log-probabilities, ranks, entropies.
-KINDS = ["fade", "unlikeliness", "entropy_advantage"]
+# With memory and reading log-probabilities, and ranks.
+KINDS = ["fade", "unlikeliness"]
 OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in REGISTRY if name not in KINDS]
 
 
@@ -75,6 +75,7 @@ def test_registered_surrogates_run(name):
     assert rows["q_pos"][0, -1] != rows["q_pos"][1, -1]
 
 
+@pytest.mark.slow
 def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
     """Clip-Cov dropping a quarter of the tokens, others each step: it is reproducible, and not PPO's clip."""
     cov = surrogate("clip_cov", share=0.25, low=-9.0, high=9.0)

@@ -259,6 +259,7 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
     np.testing.assert_array_equal(np.asarray(state.logits)[untouched], fixed.shared.place.logits[np.array(untouched)])
 
 
+@pytest.mark.slow
 def test_a_lane_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monkeypatch):
     """All records are the same bit for bit: a neighbour that needs more places makes no difference."""
     program = Program(20, "psr", engine="lumped", uses_entropy_bonus=True, top_n=2)

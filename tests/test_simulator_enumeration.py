@@ -109,7 +109,14 @@ def engine_means(chosen, steps, dtype):
     return {name: np.asarray(row, np.float64).mean(axis=0) for name, row in rows.items()}
 
 
-BY_HAND = ("two actions", "theorem, not zero-sum", "clipped, one rollout", "literal, focal", "regularised")
+BY_HAND = (
+    "two actions",
+    "theorem, not zero-sum",
+    "clipped, one rollout",
+    "literal, focal",
+    "regularised",
+    "five actions",
+)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in BY_HAND else n for n in CASES])

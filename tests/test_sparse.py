@@ -48,7 +48,7 @@ def refreshed(numbers, state):
     return lane_of(SparseLane, numbers).refreshed(state)
 
 
-@pytest.mark.parametrize("learning_rate", [0.7, 300.0])
+@pytest.mark.parametrize("learning_rate", [0.7, pytest.param(300.0, marks=pytest.mark.slow)])
 def test_a_sparse_step_is_the_ordinary_one(learning_rate):
     """Repeats in a group, classes that lose all members, and weights that are computed again, or not."""
     stale = []

@@ -110,6 +110,7 @@ def test_what_is_returned_is_what_the_file_holds_for_any_reader_of_netcdf(resume
         assert opened.identical(returned)
 
 
+@pytest.mark.slow
 def test_a_float64_sweep_says_so_and_agrees_with_float32_to_rounding(tmp_path):
     half, full = (
         run(asked(*TINY, "--group-size", 2, "--gamma", 1, "--dtype", dtype), tmp_path / f"{dtype}.nc")
@@ -334,7 +335,7 @@ def test_the_result_of_another_sweep_is_replaced_only_on_request(unbroken, resum
 # Shards
 
 
-@pytest.mark.parametrize("count", [2, 3, 20])
+@pytest.mark.parametrize("count", [2, 3, pytest.param(20, marks=pytest.mark.slow)])
 def test_shards_of_one_folder_join_to_the_unbroken_result(unbroken, tmp_path, count):
     out = tmp_path / "sweep.nc"
     for number in range(1, count + 1):

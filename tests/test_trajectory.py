@@ -84,7 +84,7 @@ def engine_records(setting, seeds, recorded, dtype="float64"):
 
 
 # Each is compiled anew: a temperature besides, and what other tests run too, are run by hand.
-BY_HAND = {name for name in SETTINGS if ", " in name} | {"casp", "cispo"}
+BY_HAND = {name for name in SETTINGS if ", " in name} | {"casp", "cispo", "fade", "theorem"}
 COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else name for name in SETTINGS]
 
 
