@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simlab.errors import InputError
-from simlab.theory import focal_scale
+from simlab.theory.update_scale import focal_scale
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0, 3.7])

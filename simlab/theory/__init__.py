@@ -11,7 +11,6 @@ from simlab.theory.redistribution import (
     unsampled_correct_mass_change,
 )
 from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
-from simlab.theory.update_scale import focal_scale
 
 __all__ = [
     "CLOSED_FORMS",
@@ -23,7 +22,6 @@ __all__ = [
     "conditional_tail_miss",
     "correct_mass_change",
     "first_order_change",
-    "focal_scale",
     "logit_update",
     "masses",
     "subset_change",

@@ -1,4 +1,7 @@
-"""By how much a focal weight shortens GRPO's advantages on average: the learning rate that a fair control needs."""
+"""By how much a focal weight shortens GRPO's advantages on average: the learning rate that a fair control needs.
+
+It is imported by its own name, ``simlab.theory.update_scale``, since it loads SciPy.
+"""
 
 from scipy.special import beta
 
