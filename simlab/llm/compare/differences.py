@@ -8,7 +8,7 @@ from simlab.errors import InputError
 from simlab.llm.compare.arms import Shown
 from simlab.llm.compare.cells import aligned, cells, errors_in_words, interval
 from simlab.llm.compare.measures import values
-from simlab.llm.instruments import significance
+from simlab.llm.instruments.significance import subsampling_test
 
 SEED = 0  # of the subsamples: the same table every time
 TEST = "m-out-of-n test of F-GRPO App. Q; random to it are the samples of these models, not seeds and not problems"
@@ -60,7 +60,7 @@ def _tests(baseline: Shown, arm: Shown, ks: Sequence[int]) -> Iterator[dict[str,
     counts = {evaluation.samples for each in (baseline, arm) for evaluation in each.evaluations.values()}
     for k in ks:
         if len(counts) == 1 and k < min(counts):
-            found = significance.test(_correct(baseline), _correct(arm), min(counts), k, SEED)
+            found = subsampling_test(_correct(baseline), _correct(arm), min(counts), k, SEED)
             yield {
                 "arm": arm.name,
                 "k": str(k),
