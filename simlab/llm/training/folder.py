@@ -9,17 +9,28 @@ from typing import Any
 import numpy as np
 
 from simlab.llm.checkpoint import Model, write_checkpoint, write_whole
+from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.state import State, load_state, save_state
 
 METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
 
 
 class ArmFolder:
-    """Lines are appended as they come; a checkpoint says which of them count when the run goes on."""
+    """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
 
-    def __init__(self, path: Path):
-        self.path = path
+    A context manager, which closes ``scalars``: what also gets the numbers, for TensorBoard.
+    """
+
+    def __init__(self, path: Path, scalars: Scalars | None = None):
+        self.path, self.scalars = path, scalars
         path.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "ArmFolder":
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if self.scalars is not None:
+            self.scalars.__exit__(*raised)
 
     def begin(self, fresh: State) -> State:
         """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped."""
@@ -45,6 +56,8 @@ class ArmFolder:
         """Write a line; numbers that are not finite become null."""
         with (self.path / name).open("a") as file:
             file.write(_as_line(line))
+        if self.scalars is not None:
+            self.scalars.write(line["step"], {name: value for name, value in line.items() if _is_scalar(value)})
 
     def save(self, state: State) -> None:
         """Write a checkpoint in place of the former one."""
@@ -53,6 +66,10 @@ class ArmFolder:
     def save_model(self, model: Model) -> None:
         """Write a checkpoint that ``transformers`` opens."""
         write_checkpoint(self.path / MODEL, model)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number))
 
 
 def _as_line(line: Mapping[str, Any]) -> str:

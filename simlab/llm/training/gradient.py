@@ -1,7 +1,7 @@
 """From the coefficients of grad log pi to the gradient of the parameters, and log-probabilities of a batch."""
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +32,9 @@ class Policy:
         found = np.zeros(batch.tokens.shape, np.float32)
         for piece in pieces(batch, self.microbatch):
             targets = piece.batch.tokens[..., None]
-            values = _logp(parameters, self.config, piece.batch, targets, self.temperature, self.compute)
-            piece.put(np.where(piece.batch.mask, np.asarray(values[..., 0]), 0), found)
+            of = Weighed(piece.batch, targets, piece.batch.mask[..., None].astype(np.float32), self.temperature)
+            values = np.asarray(_logp(parameters, self.config, of, self.compute))[..., 0]
+            piece.put(np.where(piece.batch.mask, values, 0), found)
         return found
 
     def gradient(
@@ -53,14 +54,12 @@ class Policy:
         targets = np.asarray(batch.tokens)[..., None]
         if candidates is not None:
             targets = np.concatenate([targets, candidates], axis=-1)[..., : coefficients.shape[-1]]
-        total: Any = jax.tree.map(jnp.zeros_like, parameters)
-        objective = jnp.zeros((), jnp.float32)
+        total: Any = jax.tree.map(jnp.zeros_like, parameters), jnp.zeros((), jnp.float32)
         for piece in pieces(batch, self.microbatch):
             weights, tokens = piece.cut(coefficients), piece.cut(targets.astype(np.int32))
-            total, objective = _add_gradient(
-                total, objective, parameters, self.config, piece.batch, tokens, weights, self.temperature, self.compute
-            )
-        return total, float(objective)
+            of = Weighed(piece.batch, tokens, weights, self.temperature)
+            total = _add_gradient(total, parameters, self.config, of, self.compute)
+        return total[0], float(total[1])
 
 
 def _cast(parameters: Parameters, compute: str) -> Parameters:
@@ -68,34 +67,30 @@ def _cast(parameters: Parameters, compute: str) -> Parameters:
     return cast
 
 
+class Weighed(NamedTuple):
+    """What one program gets: a piece of a batch, N tokens at each place of it, and their coefficients."""
+
+    batch: Batch
+    targets: Int[Any, "P G T N"]
+    coefficients: Float[Any, "P G T N"]
+    temperature: Float[Array, ""] | float
+
+
 @functools.partial(jax.jit, static_argnames=("config", "compute"))
-def _logp(
-    parameters: Parameters,
-    config: ModelConfig,
-    batch: Batch,
-    targets: Int[Array, "P G T N"],
-    temperature: Float[Array, ""] | float,
-    compute: str,
-) -> Float[Array, "P G T N"]:
-    return target_logp(_cast(parameters, compute), config, batch, targets, temperature)
+def _logp(parameters: Parameters, config: ModelConfig, of: Weighed, compute: str) -> Float[Array, "P G T N"]:
+    return target_logp(_cast(parameters, compute), config, of.batch, of.targets, of.temperature)
 
 
-@functools.partial(jax.jit, static_argnames=("config", "compute"), donate_argnums=(0, 1))
+@functools.partial(jax.jit, static_argnames=("config", "compute"), donate_argnums=0)
 def _add_gradient(
-    total: Parameters,
-    objective: Float[Array, ""],
-    parameters: Parameters,
-    config: ModelConfig,
-    batch: Batch,
-    targets: Int[Array, "P G T N"],
-    coefficients: Float[Array, "P G T N"],
-    temperature: Float[Array, ""] | float,
-    compute: str,
+    total: tuple[Parameters, Float[Array, ""]], parameters: Parameters, config: ModelConfig, of: Weighed, compute: str
 ) -> tuple[Parameters, Float[Array, ""]]:
-    def weighed(parameters: Parameters) -> Float[Array, ""]:
-        logp = target_logp(_cast(parameters, compute), config, batch, targets, temperature)
+    def objective(parameters: Parameters) -> Float[Array, ""]:
+        logp = target_logp(_cast(parameters, compute), config, of.batch, of.targets, of.temperature)
         # Where nothing is weighed, a token of probability 0 must not make NaN of 0 times infinity.
-        return jnp.sum(jnp.where(coefficients == 0, 0, coefficients * jnp.where(coefficients == 0, 0, logp)))
+        idle = of.coefficients == 0
+        return jnp.sum(jnp.where(idle, 0, of.coefficients * jnp.where(idle, 0, logp)))
 
-    value, gradient = jax.value_and_grad(weighed)(parameters)
-    return jax.tree.map(jnp.add, total, gradient), objective + value
+    value, gradient = jax.value_and_grad(objective)(parameters)
+    summed: tuple[Parameters, Float[Array, ""]] = jax.tree.map(jnp.add, total, (gradient, value))
+    return summed

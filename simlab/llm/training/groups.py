@@ -36,14 +36,19 @@ class Groups(NamedTuple):
     @property
     def mixed(self) -> np.ndarray:
         """(P,) which groups hold unequal rewards."""
-        return self.rewards.min(axis=1) < self.rewards.max(axis=1)
+        mixed: np.ndarray = self.rewards.min(axis=1) < self.rewards.max(axis=1)
+        return mixed
 
     def chosen(self, places: np.ndarray) -> "Groups":
         """Some of the groups."""
+
+        def of_places(field: Any) -> Any:
+            return None if field is None else field[places]
+
         return Groups(
             tuple(self.problems[place] for place in places),
             Batch(*(field[places] for field in self.batch)),
-            Sampled(*(None if field is None else field[places] for field in self.sampled)),
+            Sampled(*map(of_places, self.sampled)),
             self.rewards[places],
             tuple(self.solutions[place] for place in places),
         )

@@ -7,6 +7,7 @@ had: everything is a function of the settings, the seed and the step.
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +24,13 @@ from simlab.llm.instruments.weight_change import weight_change_metrics, weight_c
 from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
+from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
+from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
 from simlab.llm.training.state import State
@@ -56,7 +59,15 @@ class Start(NamedTuple):
     rare: Trajectories
 
 
-def train(settings: Settings, out: Path, *, overwrite: bool = False, own_task: Task | None = None) -> None:
+def train(
+    settings: Settings,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    own_task: Task | None = None,
+    tensorboard: bool = False,
+    say: Callable[[str], Any] | None = None,
+) -> None:
     """Run all arms of all seeds, or go on where they were.
 
     Args:
@@ -64,13 +75,19 @@ def train(settings: Settings, out: Path, *, overwrite: bool = False, own_task: T
         out: the folder of the run.
         overwrite: whether a run of other settings at ``out`` is begun anew.
         own_task: a task that is not in the registry, in place of the settings'.
+        tensorboard: whether to write files for TensorBoard too.
+        say: takes what is to be known before the work begins, line by line.
 
     Raises:
         InputError: for settings that cannot be met, another run at ``out``, and what goes wrong in a step.
         OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
     """
     keep_on_disk()
-    run = Run(settings, out, task(**settings.task) if own_task is None else own_task)
+    run = Run(settings, out, task(**settings.task) if own_task is None else own_task, tensorboard)
+    needed = run.needed_memory()
+    if say is not None:
+        say(in_words(needed))
+    check_memory(needed, free_memory())
     run.begin(overwrite)
     for seed in range(settings.seeds):
         start = run.start(seed)
@@ -85,12 +102,17 @@ class Run:
         InputError: if the task cannot be put to the model.
     """
 
-    def __init__(self, settings: Settings, out: Path, own_task: Task):
-        self.settings, self.out = settings, out
+    def __init__(self, settings: Settings, out: Path, own_task: Task, tensorboard: bool = False):
+        self.settings, self.out, self.tensorboard = settings, out, tensorboard
         self.loaded, vocabulary = _model(settings.model, own_task)
         self.reader = Reader(own_task, self.loaded.config, vocabulary)
         rl = settings.rl
         self.policy = Policy(self.loaded.config, settings.model.dtype, rl.temperature, rl.microbatch)
+
+    def needed_memory(self) -> dict[str, int]:
+        """Bytes of the large arrays; the longest prompt is that of the evaluation problems."""
+        longest = max(len(self.reader.prompt(problem)) for problem in self.reader.task.evaluation)
+        return needed_memory(self.settings, self.loaded.config, longest, self.reader.task.max_new_tokens)
 
     def begin(self, overwrite: bool) -> None:
         """Write ``run.json``, unless it is there.
@@ -121,7 +143,7 @@ class Run:
         write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
     def start(self, seed: int) -> Start:
-        """The model that the arms of a seed begin from, evaluated; trained on demonstrations where that is asked for."""
+        """The model that the arms of a seed begin from, evaluated; after a warm start where that is asked for."""
         folder, settings = ArmFolder(self.out / "start" / f"seed-{seed}"), self.settings.warm_start
         parameters = self.loaded.parameters or init(self.loaded.config, jax.random.key(seed))
         if settings.steps:
@@ -161,10 +183,11 @@ class Run:
         method = arm(name).method
         first = seed * PROBLEMS_OF_A_SEED + PROBLEMS_OF_A_SEED // 2
         trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n)
-        folder = ArmFolder(self.out / "arms" / name / f"seed-{seed}")
+        path = self.out / "arms" / name / f"seed-{seed}"
+        folder = ArmFolder(path, Scalars(path / "tensorboard") if self.tensorboard else None)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         state = folder.begin(State(start.parameters, rl.init(start.parameters), remembered))
-        with _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
+        with folder, _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
             while state.step < rl.steps:
                 began = time.perf_counter()
                 state, line = self._step(trainer, state, seed, folder)

@@ -206,6 +206,6 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in layer.items():
             old = result.get(name)
             other_task = name == "task" and old is not None and value.get("name", old["name"]) != old["name"]
-            mergeable = isinstance(old, dict) and isinstance(value, Mapping) and not other_task
-            result[name] = {**old, **value} if mergeable else value
+            kept = old if isinstance(old, dict) and isinstance(value, Mapping) and not other_task else {}
+            result[name] = {**kept, **value} if isinstance(value, Mapping) else value
     return result

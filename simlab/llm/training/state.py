@@ -62,8 +62,9 @@ def load_state(path: Path, like: State) -> State:
         with safetensors.safe_open(path, framework="np") as file:
             counts = json.loads(file.metadata()["counts"])
             found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
-        parts = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
-        return State(**parts, **{name: int(counts[name]) for name in COUNTS})
+        parts: dict[str, Any] = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
+        parts |= {name: int(counts[name]) for name in COUNTS}
+        return State(**parts)
     except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(f"checkpoint {path} is damaged ({reason}); delete it to begin this arm anew") from None
