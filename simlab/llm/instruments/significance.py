@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 def subsampling_test(
     first_correct: Int[np.ndarray, " P"],
-    second_correct: Int[np.ndarray, " P"],
+    second_correct: Int[np.ndarray, " Q"],
     samples: int,
     k: int,
     seed: int,
