@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
+    _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
     return parser
 
 
@@ -261,6 +262,61 @@ def _check(options: argparse.Namespace) -> int:
     if changed:
         print("not as recorded in paper_checks/verdicts.json:", *changed, sep="\n  ")
     return 1 if changed else 0
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.description = "A table and a figure of the arms of training runs; runs may still be going."
+    parser.set_defaults(run=_compare)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder that simlab train wrote")
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        default=Path("compare.png"),
+        metavar="FILE",
+        help="figure: .png, .svg or .pdf (default compare.png)",
+    )
+    parser.add_argument(
+        "--at",
+        type=_moment,
+        default="last",
+        metavar="last|best|STEP",
+        help="which evaluation: the last one (default), that of the highest pass@1, or that of a step",
+    )
+    parser.add_argument(
+        "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
+    )
+    parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
+
+
+def _moment(text: str) -> str | int:
+    try:
+        return text if text in ("last", "best") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: last, best, or a step") from None
+
+
+def _whole_list(text: str) -> tuple[int, ...]:
+    from simlab.sweep.options import expand
+
+    try:
+        return tuple(_whole(item) for item in expand(text))
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.plotting import check_figure
+    from simlab.sweep.parts import check_replaceable, make_folder
+
+    check_figure(options.figure)
+    check_replaceable(options.figure)
+    runs = [read_run(folder) for folder in options.runs]
+    print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
+    make_folder(options.figure.parent)
+    draw_comparison(runs, options.figure, at=options.at)
+    print(f"\nfigure  {options.figure}")
+    return 0
 
 
 if __name__ == "__main__":

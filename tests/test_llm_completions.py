@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm.completions import Batch, completion_logits, log_probabilities
+from simlab.llm.completions import Batch, completion_logits, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import forward, init
 
@@ -83,9 +83,11 @@ def test_filling_changes_nothing():
     np.testing.assert_allclose(run(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
 
 
-def test_temperature_divides_the_logits():
+def test_log_probabilities_of_tokens_at_a_temperature():
     config, parameters = model("llama")
     given = batch(2)
-    expected = jax.nn.log_softmax(jax.jit(completion_logits, static_argnums=1)(parameters, config, given) / 0.5)
-    cooled = jax.jit(log_probabilities, static_argnums=1)(parameters, config, given, 0.5)
-    np.testing.assert_allclose(cooled, expected, atol=1e-5)
+    targets = np.random.default_rng(2).integers(0, 19, (3, 2, 2, 4))
+    logits = jax.jit(completion_logits, static_argnums=1)(parameters, config, given)
+    expected = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits / 0.5)), targets, axis=-1)
+    found = jax.jit(target_logp, static_argnums=1)(parameters, config, given, targets, 0.5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -87,3 +87,16 @@ def log_probabilities(
     """log softmax(logits / temperature) before each token of the completions."""
     found: Array = jax.nn.log_softmax(completion_logits(parameters, config, batch) / temperature, axis=-1)
     return found
+
+
+def target_logp(
+    parameters: Parameters,
+    config: ModelConfig,
+    batch: Batch,
+    targets: Int[Any, "P G T N"],
+    temperature: Float[Array, ""] | float = 1.0,
+) -> Float[Array, "P G T N"]:
+    """log softmax(logits / temperature) of N tokens at each place, without a second array of all tokens."""
+    scores = completion_logits(parameters, config, batch) / temperature
+    chosen = jnp.take_along_axis(scores, jnp.asarray(targets), axis=-1)
+    return chosen - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
