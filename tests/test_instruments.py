@@ -166,7 +166,7 @@ def rejections(k, m, rescale, tests, seed):
 
 
 def test_the_size_of_the_test_under_the_null():
-    """Pass@1: .05 at m = n / 2 within 3.5 standard errors (.0154); unscaled, m = 3 n / 4 finds too many."""
+    """Pass@1: .05 at m = n / 2 within 3.5 standard errors (.0154); unscaled, m = 3 n / 4 finds too many (.25)."""
     assert abs(rejections(1, 12, True, 200, 0) - 0.05) < 3.5 * 0.0154
     assert rejections(1, 18, False, 100, 1) > 0.15
 
@@ -175,9 +175,9 @@ def test_the_size_of_the_test_under_the_null():
 @pytest.mark.parametrize(
     ("k", "m", "rescale", "lowest", "highest"),
     [
-        (1, 12, True, 0.037, 0.075),
-        (1, 6, True, 0.037, 0.075),
-        (1, 18, True, 0.037, 0.075),
+        (1, 12, True, 0.03, 0.07),
+        (1, 6, True, 0.03, 0.07),
+        (1, 18, True, 0.03, 0.07),
         (4, 12, True, 0.0, 0.05),
         (12, 12, True, 0.0, 0.01),
         (1, 6, False, 0.0, 0.005),
@@ -185,7 +185,10 @@ def test_the_size_of_the_test_under_the_null():
     ],
 )
 def test_the_size_of_the_test_for_other_subsamples(k, m, rescale, lowest, highest):
-    """1500 tests; the standard error of a rate of .05 is .0056, of .26 (|z| > 1.96 / sqrt 3) .011."""
+    """1500 tests: .05 within 3.5 standard errors (.0056) for pass@1; .26 would be the chance of |z| > 1.96 / sqrt 3.
+
+    4000 tests with another seed gave .0515, .042 and .0535 for m = 6, 12 and 18 (standard error .0034).
+    """
     assert lowest <= rejections(k, m, rescale, 1500, 2) <= highest
 
 
