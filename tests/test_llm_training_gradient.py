@@ -92,6 +92,7 @@ def test_what_has_coefficient_0_contributes_exactly_0(case):
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(nothing))
 
 
+@pytest.mark.slow
 def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
     """(P, G, T, 1 + C): the sampled token's first; more candidates may be at hand than are moved."""
     config, parameters, batch, coefficients = case
@@ -125,13 +126,6 @@ def test_log_probabilities_of_a_batch_are_those_of_whole_sequences_and_0_where_n
     logp = Policy(config, "float32", TEMPERATURE, 8).logp(parameters, batch)
     np.testing.assert_allclose(logp, naive_logp(parameters, config, batch, TEMPERATURE), atol=1e-5)
     assert not logp[~batch.mask].any()
-
-
-def test_log_probabilities_of_what_was_sampled_are_those_that_the_sampler_said():
-    trainer, state = trainer_and_state("grpo", {"temperature": TEMPERATURE})
-    groups, _, _ = trainer.collect(state, jax.random.key(0))
-    assert groups.batch.tokens.shape == (4, 4, 3)
-    np.testing.assert_allclose(trainer.policy.logp(state.parameters, groups.batch), groups.sampled.logp, atol=1e-4)
 
 
 @pytest.mark.slow

@@ -16,6 +16,10 @@ from simlab.llm.model import Parameters
 DECAYS = ("constant", "cosine")
 
 
+class Diverged(InputError):
+    """The model no longer gives finite numbers: its present state is not worth keeping."""
+
+
 @dataclass(frozen=True)
 class Descent:
     """The optimiser of a phase of training.
@@ -70,14 +74,14 @@ def ascend(
     ``state`` and ``gradient`` are used up.
 
     Raises:
-        InputError: for a gradient, or parameters after the step, that are not finite.
+        Diverged: for a gradient, or parameters after the step, that are not finite.
     """
     # One program serves all learning rates, and both phases of training.
     parameters, state, norm, finite = _ascend(_rule(descent), parameters, state, gradient, rate)
     if not math.isfinite(norm):
-        raise InputError(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
+        raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
     if not finite:
-        raise InputError(f"the update with learning rate {rate} leaves parameters that are not finite")
+        raise Diverged(f"the update with learning rate {rate} leaves parameters that are not finite")
     return parameters, state, float(norm)
 
 

@@ -13,6 +13,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.training.descent import Diverged
 from simlab.llm.vocabulary import Vocabulary
 
 
@@ -122,6 +123,7 @@ class Reader:
 
         Raises:
             InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
+            Diverged: for a model whose probabilities are no numbers.
         """
         prompts = [self.prompt(problem) for problem in problems]
         sampled = sample(
@@ -135,6 +137,8 @@ class Reader:
             top_n=top_n,
             stop_ids=self.stop_ids,
         )
+        if not np.isfinite(sampled.logp).all():
+            raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judged(problems, sampled)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
 

@@ -26,6 +26,7 @@ from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
+from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.gradient import Policy
@@ -235,7 +236,8 @@ class Run:
         if start.rare.prompts:
             followed["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
         if step:
-            followed |= weight_change_metrics(weight_changes(start.parameters, parameters))
+            before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
+            followed |= weight_change_metrics(weight_changes(before, after))
         return {"step": step, **found.line, **followed}
 
 
@@ -277,8 +279,10 @@ def _progress(name: str, steps: int, done: int) -> Any:
 
 def _stopped(folder: ArmFolder, state: State, where: str, error: InputError) -> InputError:
     """The complaint about a step; what was done before it is kept."""
-    # A task or the sampler fails before anything is changed; an update that fails has used up the optimiser's state.
-    if not any(leaf.is_deleted() for leaf in jax.tree.leaves((state.parameters, state.optimizer))):
+    # A task fails before anything is changed; an update that fails has used up the optimiser's state.
+    if not isinstance(error, Diverged) and not any(
+        leaf.is_deleted() for leaf in jax.tree.leaves((state.parameters, state.optimizer))
+    ):
         folder.save(state)
     return InputError(f"{where}: {error}; {_kept(folder)}")
 

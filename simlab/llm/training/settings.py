@@ -3,10 +3,10 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
-from simlab.errors import InputError, check_choice, check_range, check_whole, is_concrete_number
+from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.llm.training.arms import arm
 from simlab.llm.training.descent import Descent
 
@@ -189,8 +189,10 @@ class Settings:
             check_choice("section", name, ["task", "arms", "seeds", *SECTIONS])
         for name, section in SECTIONS.items():
             fields[name] = _built(name, section, fields.get(name, {}))
-        if "task" in fields and not (isinstance(fields["task"], Mapping) and "name" in fields["task"]):
-            raise InputError(f"task = {fields['task']!r}; allowed: its name, as name, and its parameters")
+        _check_kind("seeds", int, fields.get("seeds", 1))
+        task = fields.get("task", {"name": ""})
+        if not (isinstance(task, Mapping) and isinstance(task.get("name"), str)):
+            raise InputError(f"task = {task!r}; allowed: its name, as name, and its parameters")
         if "arms" in fields:
             if not isinstance(fields["arms"], (list, tuple)) or not all(isinstance(own, str) for own in fields["arms"]):
                 raise InputError(f"arms = {fields['arms']!r}; allowed: a list of texts")
@@ -205,21 +207,16 @@ def _built(name: str, section: type, values: Any) -> Any:
     for entry, value in values.items():
         if entry not in known:
             raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
-        is_one, kind = _kind(type(known[entry].default), value)
-        if not is_one:
-            raise InputError(f"{name}.{entry} = {value!r}; allowed: {kind}")
+        _check_kind(f"{name}.{entry}", type(known[entry].default), value)
     return section(**values)
 
 
-def _kind(wanted: type, value: Any) -> tuple[bool, str]:
-    """Whether a value is of the kind of a setting, and what that is called."""
-    if wanted is str:
-        return isinstance(value, str), "a text"
-    if wanted is bool:
-        return isinstance(value, bool), "true or false"
-    if wanted is int:
-        return isinstance(value, Integral) and not isinstance(value, bool), "a whole number"
-    return is_concrete_number(value), "a number"
+def _check_kind(name: str, wanted: type, value: Any) -> None:
+    """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
+    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+    allowed = {str: str, bool: bool, int: Integral, float: Real}[wanted]
+    if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
+        raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
