@@ -1,8 +1,8 @@
 """Arms: the methods that a run compares, written as text.
 
 ``maxrl`` is an estimator with the PPO clip and the mean over each sequence; ``dapo`` a whole method of
-``simlab.methods``. ``+`` puts another surrogate in place of its own or adds a penalty or bonus, ``@`` another
-aggregation, and brackets give parameters::
+``simlab.methods``. ``+`` puts another surrogate in place of its own and then adds penalties or a bonus, ``@`` puts
+another aggregation, and brackets give parameters::
 
     f_grpo(gamma=0.5)    grpo+casp(alpha=0.05,candidates=4)    maxrl+clip_higher@token_mean    grpo+kl_penalty
 """
@@ -56,8 +56,11 @@ def arm(name: str) -> Arm:
             f"arm {name!r} cannot be read; allowed: such as grpo, f_grpo(gamma=0.5)+clip_higher@token_mean"
         )
     whole = _whole(*_part(match[1]))
-    for text in filter(None, match[2].split("+")):
-        whole = _with_surrogate(whole, *_part(text))
+    for place, text in enumerate(re.findall(PART, match[2])):
+        part, parameters = _part(text)
+        if place and part in SURROGATES:
+            raise InputError(f"arm {name!r} would lose what stands before {part}; allowed: one surrogate, put first")
+        whole = _with_surrogate(whole, part, parameters)
     if match[3]:
         check_choice("aggregation", match[3], AGGREGATIONS)
         whole = dataclasses.replace(whole, aggregation=match[3])
@@ -87,6 +90,8 @@ def _part(text: str) -> tuple[str, dict[str, Any]]:
         parameter, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"{pair!r} in {text!r} cannot be read; allowed: NAME=VALUE")
+        if parameter.strip() in parameters:
+            raise InputError(f"{parameter.strip()!r} stands twice in {text!r}; allowed: once")
         parameters[parameter.strip()] = read_value(value.strip())
     return name, parameters
 

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from simlab.errors import check_choice, check_range, check_whole
+from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.llm.model import Parameters
 
 DECAYS = ("constant", "cosine")
+
+
+class Diverged(InputError):
+    """The model no longer gives finite numbers: its present state is not worth keeping."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Descent:
     Attributes:
         learning_rate: after the warm-up.
         warmup: steps over which it rises linearly to that.
-        decay: ``"constant"``, or ``"cosine"`` to 0 at the last step.
+        decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
         weight_decay: decoupled, of matrices; norms and biases have none.
         b1, b2, eps: Adam's.
         max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it.
@@ -64,20 +69,31 @@ class Descent:
 def ascend(
     descent: Descent, parameters: Parameters, state: Any, gradient: Parameters, rate: float
 ) -> tuple[Parameters, Any, float]:
-    """One step up a gradient: new parameters and state, and the gradient's norm before it was clipped."""
+    """One step up a gradient: new parameters and state, and the gradient's norm before it was clipped.
+
+    ``state`` and ``gradient`` are used up.
+
+    Raises:
+        Diverged: for a gradient, or parameters after the step, that are not finite.
+    """
     # One program serves all learning rates, and both phases of training.
-    parameters, state, norm = _ascend(_rule(descent), parameters, state, gradient, rate)
+    parameters, state, norm, finite = _ascend(_rule(descent), parameters, state, gradient, rate)
+    if not math.isfinite(norm):
+        raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
+    if not finite:
+        raise Diverged(f"the update with learning rate {rate} leaves parameters that are not finite")
     return parameters, state, float(norm)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
 def _ascend(
     rule: "Rule", parameters: Parameters, state: Any, gradient: Parameters, rate: Float[Array, ""] | float
-) -> tuple[Parameters, Any, Float[Array, ""]]:
+) -> tuple[Parameters, Any, Float[Array, ""], Bool[Array, ""]]:
     downhill = jax.tree.map(lambda leaf: -leaf, gradient)
     updates, state = rule.transformation().update(downhill, state, parameters)
     moved = jax.tree.map(lambda old, update: (old - rate * update).astype(old.dtype), parameters, updates)
-    return moved, state, optax.global_norm(gradient)
+    finite = jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(moved)]).all()
+    return moved, state, optax.global_norm(gradient), finite
 
 
 class Rule(NamedTuple):

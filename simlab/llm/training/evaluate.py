@@ -50,14 +50,16 @@ def evaluate(
         for first in range(0, len(problems), together)
     ]
     solutions = [forms for part in parts for forms in part.solutions]
+    mask = np.concatenate([part.sampled.mask for part in parts])
+    entropy = np.concatenate([part.sampled.entropy for part in parts])
     correct = np.array([sum(form is not None for form in forms) for forms in solutions])
     line = {
         "samples": samples,
         "correct": correct,
         "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
         "pass_at_k": {k: interval(unbiased_pass_at_k(correct, samples, k), seed=0)._asdict() for k in powers(samples)},
-        "length": np.mean([part.sampled.mask.sum(axis=2).mean() for part in parts]),
-        "entropy": np.mean([part.sampled.entropy[part.sampled.mask].mean() for part in parts]),
+        "length": mask.sum(axis=2).mean(),
+        "entropy": entropy[mask].mean(),
     }
     return Evaluated(line, parts)
 

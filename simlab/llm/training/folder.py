@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,12 @@ class ArmFolder:
         for name in (METRICS, EVALUATIONS):
             kept = [line for line in self.lines(name) if line["step"] <= state.step]
             if (self.path / name).exists():
-                write_whole(self.path / name, "".join(map(_as_line, kept)).encode())
+                self.rewrite(name, kept)
         return state
+
+    def rewrite(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Put these lines in place of all that there are."""
+        write_whole(self.path / name, "".join(map(_as_line, lines)).encode())
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The whole lines of a file; the last one may have been cut off by a kill."""

@@ -13,6 +13,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.training.descent import Diverged
 from simlab.llm.vocabulary import Vocabulary
 
 
@@ -88,7 +89,7 @@ class Reader:
             )
         return tokens
 
-    def text(self, tokens: Sequence[int]) -> str:
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of a completion, without the token that ended it if that has no text of its own."""
         own = list(map(int, tokens))
         return self.vocabulary.decode(own[:-1] if own and own[-1] in self.ends else own)
@@ -97,10 +98,16 @@ class Reader:
         """The tokens of a demonstration and the end token; a text that stops by itself has none.
 
         Raises:
-            InputError: if the task has no demonstrations.
+            InputError: if the task has no demonstrations, or one that is longer than a completion may be.
         """
         tokens = self.vocabulary.encode(self.task.demonstration(problem))
-        return tokens if tokens and tokens[-1] in self.stop_ids else [*tokens, self.vocabulary.eos]
+        tokens = tokens if tokens and tokens[-1] in self.stop_ids else [*tokens, self.vocabulary.eos]
+        if len(tokens) > self.task.max_new_tokens:
+            raise InputError(
+                f"a demonstration of {self.task.name} has {len(tokens)} tokens, its end included; "
+                f"allowed: {self.task.max_new_tokens}, as completions have"
+            )
+        return tokens
 
     def sample(
         self,
@@ -116,6 +123,7 @@ class Reader:
 
         Raises:
             InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
+            Diverged: for a model whose probabilities are no numbers.
         """
         prompts = [self.prompt(problem) for problem in problems]
         sampled = sample(
@@ -129,6 +137,8 @@ class Reader:
             top_n=top_n,
             stop_ids=self.stop_ids,
         )
+        if not np.isfinite(sampled.logp).all():
+            raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judged(problems, sampled)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from simlab.errors import InputError
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
@@ -50,7 +49,7 @@ class Trainer(NamedTuple):
         """The state after one batch, and what was seen of it.
 
         Raises:
-            InputError: for a gradient that is not finite, and what the task does wrong.
+            InputError: for an update that is not finite, and what the task does wrong.
         """
         groups, cursor, seen = self.collect(state, key)
         rollouts = self.rollouts(groups, jax.random.fold_in(key, NOISE))
@@ -70,7 +69,9 @@ class Trainer(NamedTuple):
         cursor, parts, rewards = state.cursor, list[Groups](), list[np.ndarray]()
         for round_ in range(max(1, self.settings.rounds)):
             groups = self._sample(
-                state.parameters, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), round_)
+                self.policy.cast(state.parameters),
+                cursor,
+                jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), round_),
             )
             cursor += self.settings.prompts
             rewards.append(groups.rewards)
@@ -116,8 +117,6 @@ class Trainer(NamedTuple):
                 state.parameters, groups.batch, np.asarray(coefficients, np.float32), groups.sampled.topn_ids
             )
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
-            if not np.isfinite(norm):
-                raise InputError(f"the norm of the gradient is {norm} at step {state.step + 1}")
             state = state._replace(parameters=parameters, optimizer=optimizer)
             norms.append(norm)
         return state, norms[0]

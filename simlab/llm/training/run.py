@@ -26,6 +26,7 @@ from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
+from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.gradient import Policy
@@ -115,20 +116,21 @@ class Run:
         return needed_memory(self.settings, self.loaded.config, longest, self.reader.task.max_new_tokens)
 
     def begin(self, overwrite: bool) -> None:
-        """Write ``run.json``, unless it is there.
+        """Write ``run.json``, unless it is there with the same settings.
 
         Raises:
-            InputError: if the folder holds a run of other settings.
+            InputError: if the folder holds something else, unless that may be overwritten.
         """
         path, data = self.out / RUN, self.settings.as_data()
-        if path.exists() and not overwrite:
-            found = _read(path).get("settings")
-            if found != json.loads(json.dumps(data)):
-                raise InputError(
-                    f"{self.out} holds a run of other settings ({_first_difference(found, data)}); "
-                    "allowed: the same settings, --overwrite, or another --out"
-                )
+        if path.exists() and _is_of(path, data, overwrite):
             return
+        folders = [folder for folder in (self.out / "start", self.out / "arms") if folder.exists()]
+        if folders and not overwrite:
+            raise InputError(f"{folders[0]} is there without {RUN}; allowed: --overwrite, or another --out")
+        # Without run.json, what a kill leaves of the old run is not taken for a run.
+        path.unlink(missing_ok=True)
+        for folder in folders:
+            shutil.rmtree(folder)
         self.out.mkdir(parents=True, exist_ok=True)
         content = {
             "settings": data,
@@ -138,8 +140,6 @@ class Run:
             "versions": versions(("simlab", "jax", "jaxlib", "optax", "numpy", "safetensors")),
             "platform": jax.default_backend(),
         }
-        for folder in ("start", "arms"):
-            _remove(self.out / folder)
         write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
     def start(self, seed: int) -> Start:
@@ -152,7 +152,7 @@ class Run:
             found = self._evaluate(parameters, seed, 0)
             followed = choose(found.solutions), _rare(found)
             write_whole(folder.path / FOLLOWED, json.dumps([part._asdict() for part in followed]).encode())
-            folder.append(EVALUATIONS, self._line(found, 0, parameters, Start(parameters, *followed)))
+            folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, Start(parameters, *followed))])
         tracked, rare = json.loads((folder.path / FOLLOWED).read_text())
         return Start(parameters, Tracked(**tracked), Trajectories(**rare))
 
@@ -163,11 +163,10 @@ class Run:
         state = folder.begin(State(parameters, settings.init(parameters)))
         with _progress(f"warm start, seed {seed}", settings.steps, state.step) as bar:
             while state.step < settings.steps:
-                state, line = supervised_step(self.policy, self.reader, settings, state, seed * PROBLEMS_OF_A_SEED)
-                if not np.isfinite(line["loss"]):
-                    raise InputError(
-                        f"the loss is {line['loss']} at step {state.step} of the warm start; {_kept(folder)}"
-                    )
+                try:
+                    state, line = supervised_step(self.policy, self.reader, settings, state, seed * PROBLEMS_OF_A_SEED)
+                except InputError as error:
+                    raise _stopped(folder, state, f"step {state.step + 1} of the warm start", error) from None
                 folder.append(METRICS, {"step": state.step, **line})
                 if state.step % self.settings.record.checkpoint_every == 0:
                     folder.save(state)
@@ -188,13 +187,12 @@ class Run:
         remembered = jax.tree.map(np.float32, method.estimator.init())
         state = folder.begin(State(start.parameters, rl.init(start.parameters), remembered))
         with folder, _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
+            self._evaluate_arm(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
                 state, line = self._step(trainer, state, seed, folder)
                 folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
-                if state.step % self.settings.evaluation.every == 0 or state.step == rl.steps:
-                    found = self._evaluate(state.parameters, seed, state.step)
-                    folder.append(EVALUATIONS, self._line(found, state.step, state.parameters, start))
+                self._evaluate_arm(folder, state, seed, start)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
                     folder.save(state)
                 bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
@@ -206,16 +204,25 @@ class Run:
         try:
             return trainer.step(state, key_of(seed, state.step + 1), instruments)
         except InputError as error:
-            # What was asked of a task or of the sampler failed before anything was changed.
-            if all(not leaf.is_deleted() for leaf in jax.tree.leaves((state.parameters, state.optimizer))):
-                folder.save(state)
-            raise InputError(f"step {state.step + 1}: {error}; {_kept(folder)}") from None
+            raise _stopped(folder, state, f"step {state.step + 1}", error) from None
+
+    def _evaluate_arm(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
+        """Evaluate an arm after a step where that is due, unless it is done."""
+        due = state.step % self.settings.evaluation.every == 0 or state.step == self.settings.rl.steps
+        if state.step == 0 or not due or any(line["step"] == state.step for line in folder.lines(EVALUATIONS)):
+            return
+        try:
+            found = self._evaluate(state.parameters, seed, state.step)
+            line = self._line(found, state.step, state.parameters, start)
+        except InputError as error:
+            raise _stopped(folder, state, f"the evaluation after step {state.step}", error) from None
+        folder.append(EVALUATIONS, line)
 
     def _evaluate(self, parameters: Parameters, seed: int, step: int) -> Evaluated:
         evaluation, key = self.settings.evaluation, jax.random.fold_in(key_of(seed, EVALUATION_KEY), step)
         return evaluate(
             self.reader,
-            parameters,
+            self.policy.cast(parameters),
             evaluation.samples,
             key=key,
             temperature=self.settings.rl.temperature,
@@ -229,7 +236,8 @@ class Run:
         if start.rare.prompts:
             followed["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
         if step:
-            followed |= weight_change_metrics(weight_changes(start.parameters, parameters))
+            before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
+            followed |= weight_change_metrics(weight_changes(before, after))
         return {"step": step, **found.line, **followed}
 
 
@@ -269,6 +277,16 @@ def _progress(name: str, steps: int, done: int) -> Any:
     return tqdm(desc=name, total=steps, initial=done, unit="step", disable=None)
 
 
+def _stopped(folder: ArmFolder, state: State, where: str, error: InputError) -> InputError:
+    """The complaint about a step; what was done before it is kept."""
+    # A task fails before anything is changed; an update that fails has used up the optimiser's state.
+    if not isinstance(error, Diverged) and not any(
+        leaf.is_deleted() for leaf in jax.tree.leaves((state.parameters, state.optimizer))
+    ):
+        folder.save(state)
+    return InputError(f"{where}: {error}; {_kept(folder)}")
+
+
 def _kept(folder: ArmFolder) -> str:
     checkpoint = folder.path / CHECKPOINT
     return f"the last checkpoint is kept: {checkpoint}" if checkpoint.exists() else "there was no checkpoint yet"
@@ -281,6 +299,23 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged; allowed: --overwrite, or another --out") from None
 
 
+def _is_of(path: Path, settings: dict[str, Any], overwrite: bool) -> bool:
+    """Whether a ``run.json`` is of these settings; raises ``InputError`` for another that must not be overwritten."""
+    try:
+        found = _read(path).get("settings")
+    except InputError:
+        if overwrite:
+            return False
+        raise
+    same: bool = found == json.loads(json.dumps(settings))
+    if same or overwrite:
+        return same
+    raise InputError(
+        f"{path.parent} holds a run of other settings ({_first_difference(found, settings)}); "
+        "allowed: the same settings, --overwrite, or another --out"
+    )
+
+
 def _first_difference(found: Any, wanted: Any, name: str = "settings") -> str:
     """Where two configurations part."""
     if isinstance(found, dict) and isinstance(wanted, dict):
@@ -288,8 +323,3 @@ def _first_difference(found: Any, wanted: Any, name: str = "settings") -> str:
             if found.get(key) != wanted.get(key):
                 return _first_difference(found.get(key), wanted.get(key), key)
     return f"{name}: {found} there, {wanted} here"
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)

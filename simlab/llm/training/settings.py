@@ -3,14 +3,15 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.llm.model import DTYPES
 from simlab.llm.training.arms import arm
 from simlab.llm.training.descent import Descent
 
 SCRATCH = "scratch"
+DTYPES = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,11 @@ class Evaluation:
     def __post_init__(self) -> None:
         for name in ("every", "samples", "rollouts"):
             check_whole(f"evaluation.{name}", getattr(self, name), 1)
+        if self.rollouts < self.samples:
+            raise InputError(
+                f"evaluation.rollouts = {self.rollouts} is less than the {self.samples} samples of one problem; "
+                f"allowed: {self.samples} or more"
+            )
 
 
 @dataclass(frozen=True)
@@ -183,20 +189,34 @@ class Settings:
             check_choice("section", name, ["task", "arms", "seeds", *SECTIONS])
         for name, section in SECTIONS.items():
             fields[name] = _built(name, section, fields.get(name, {}))
+        _check_kind("seeds", int, fields.get("seeds", 1))
+        task = fields.get("task", {"name": ""})
+        if not (isinstance(task, Mapping) and isinstance(task.get("name"), str)):
+            raise InputError(f"task = {task!r}; allowed: its name, as name, and its parameters")
         if "arms" in fields:
+            if not isinstance(fields["arms"], (list, tuple)) or not all(isinstance(own, str) for own in fields["arms"]):
+                raise InputError(f"arms = {fields['arms']!r}; allowed: a list of texts")
             fields["arms"] = tuple(fields["arms"])
         return cls(**fields)
 
 
-def _built(name: str, section: type, values: Mapping[str, Any]) -> Any:
+def _built(name: str, section: type, values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        raise InputError(f"{name} = {values!r}; allowed: its settings by name")
     known = {field.name: field for field in dataclasses.fields(section)}
     for entry, value in values.items():
         if entry not in known:
             raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
-        wanted = type(known[entry].default)
-        if (wanted is str and not isinstance(value, str)) or (wanted is bool and not isinstance(value, bool)):
-            raise InputError(f"{name}.{entry} = {value!r}; allowed: {'a text' if wanted is str else 'true or false'}")
+        _check_kind(f"{name}.{entry}", type(known[entry].default), value)
     return section(**values)
+
+
+def _check_kind(name: str, wanted: type, value: Any) -> None:
+    """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
+    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+    allowed = {str: str, bool: bool, int: Integral, float: Real}[wanted]
+    if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
+        raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +225,8 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         for name, value in layer.items():
             old = result.get(name)
-            other_task = name == "task" and old is not None and value.get("name", old["name"]) != old["name"]
-            kept = old if isinstance(old, dict) and isinstance(value, Mapping) and not other_task else {}
+            kept = old if isinstance(old, dict) and isinstance(value, Mapping) else {}
+            if name == "task" and kept and value.get("name", kept.get("name")) != kept.get("name"):
+                kept = {}
             result[name] = {**kept, **value} if isinstance(value, Mapping) else value
     return result

@@ -63,6 +63,8 @@ def load_state(path: Path, like: State) -> State:
             counts = json.loads(file.metadata()["counts"])
             found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
         parts: dict[str, Any] = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
+        if len(found) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
+            raise ValueError("more arrays than this arm has")
         parts |= {name: int(counts[name]) for name in COUNTS}
         return State(**parts)
     except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError) as error:

@@ -1,0 +1,107 @@
+"""Training as a textbook has it: one sequence at a time, in NumPy, from log-probabilities of whole forward passes."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from simlab.llm.model import forward
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def log_softmax_and_jacobian(parameters, config, tokens, temperature):
+    """log pi(. | tokens before) at each place of one sequence, (T, V), and what the parameters do to them."""
+
+    def table(parameters):
+        return jax.nn.log_softmax(forward(parameters, config, tokens[None])[0] / temperature)
+
+    return table(parameters), jax.jacrev(table)(parameters)
+
+
+def sequence_tables(parameters, config, batch, temperature=1.0):
+    """For each rollout log pi (T, V) before each token of its completion, and the Jacobian, a tree of (T, V, ...)."""
+    size = batch.prompts.shape[1] + batch.tokens.shape[2]
+    for p, g in np.ndindex(batch.tokens.shape[:2]):
+        length, own = batch.lengths[p], int(batch.mask[p, g].sum())
+        whole = np.zeros(size, np.int32)
+        whole[:length] = batch.prompts[p, :length]
+        whole[length : length + own] = batch.tokens[p, g, :own]
+        logp, jacobian = log_softmax_and_jacobian(parameters, config, whole, jnp.float32(temperature))
+        logp, jacobian = jax.tree.map(lambda leaf: np.asarray(leaf, float), (logp, jacobian))
+        first, last = length - 1, length - 1 + own
+        yield (p, g), logp[first:last], jax.tree.map(lambda leaf, a=first, b=last: leaf[a:b], jacobian)
+
+
+def naive_logp(parameters, config, batch, temperature=1.0):
+    """log pi of each token, (P, G, T)."""
+    found = np.zeros(batch.tokens.shape)
+    for (p, g), logp, _ in sequence_tables(parameters, config, batch, temperature):
+        for t, values in enumerate(logp):
+            found[p, g, t] = values[batch.tokens[p, g, t]]
+    return found
+
+
+def naive_gradient(parameters, config, batch, coefficients, *, candidates=None, temperature=1.0):
+    """The gradient of the sum over rollouts and tokens of coefficient log pi; candidates come behind the token."""
+    total, objective = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters), 0.0
+    for (p, g), logp, jacobian in sequence_tables(parameters, config, batch, temperature):
+        for t in range(len(logp)):
+            if candidates is None:
+                terms = [(batch.tokens[p, g, t], coefficients[p, g, t])]
+            else:
+                targets = [batch.tokens[p, g, t], *candidates[p, g, t]]
+                terms = list(zip(targets, coefficients[p, g, t], strict=True))
+            for token, coefficient in terms:
+                objective += float(coefficient * logp[t, token])
+                total = jax.tree.map(lambda sum_, d, t=t, token=token, c=coefficient: sum_ + c * d[t, token],
+                                     total, jacobian)  # fmt: skip
+    return total, objective
+
+
+def textbook_loss(logp, old_logp, mask, advantages, clip=0.2):
+    """-mean over rollouts of mean over tokens of min(ratio A, clip(ratio) A)."""
+    ratio = jnp.exp(logp - old_logp)
+    bounded = jnp.minimum(ratio * advantages[..., None], jnp.clip(ratio, 1 - clip, 1 + clip) * advantages[..., None])
+    return -jnp.mean(jnp.sum(bounded * mask, axis=2) / jnp.sum(mask, axis=2))
+
+
+class NaiveAdamW:
+    """AdamW on a gradient clipped by its global norm; norms and biases do not decay."""
+
+    def __init__(self, parameters, *, b1, b2, eps, weight_decay, max_norm):
+        self.b1, self.b2, self.eps, self.weight_decay, self.max_norm = b1, b2, eps, weight_decay, max_norm
+        self.m = {name: 0.0 for name, _ in leaves(parameters)}
+        self.v, self.count = dict(self.m), 0
+
+    def descend(self, parameters, loss_gradient, rate):
+        """The parameters after a step against the gradient of a loss, and that gradient's norm."""
+        self.count += 1
+        slopes = dict(leaves(loss_gradient))
+        norm = np.sqrt(sum(np.sum(slope**2) for slope in slopes.values()))
+        moved = {}
+        for name, value in leaves(parameters):
+            slope = slopes[name] * min(1.0, self.max_norm / norm) if norm else slopes[name]
+            self.m[name] = self.b1 * self.m[name] + (1 - self.b1) * slope
+            self.v[name] = self.b2 * self.v[name] + (1 - self.b2) * slope**2
+            m = self.m[name] / (1 - self.b1**self.count)
+            v = self.v[name] / (1 - self.b2**self.count)
+            decay = 0.0 if name.endswith(("norm", "bias")) else self.weight_decay
+            moved[name] = value - rate * (m / (np.sqrt(v) + self.eps) + decay * value)
+        tree = {name: value for name, value in moved.items() if "." not in name}
+        inner = {name.split(".")[1]: value for name, value in moved.items() if "." in name}
+        return tree | {"layers": inner}, norm
+
+
+def leaves(parameters):
+    """Each array with its name, in float64."""
+    for name, value in parameters.items():
+        inner = value.items() if name == "layers" else [(None, value)]
+        yield from ((name if own is None else f"layers.{own}", np.asarray(leaf, float)) for own, leaf in inner)
+
+
+def assert_trees_agree(found, wanted, rtol):
+    """Each array within ``rtol`` of its largest number."""
+    for (name, one), (other, two) in zip(sorted(leaves(found)), sorted(leaves(wanted)), strict=True):
+        assert name == other
+        np.testing.assert_allclose(one, two, rtol=0, atol=rtol * np.abs(two).max() + 1e-12, err_msg=name)

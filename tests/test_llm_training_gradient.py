@@ -1,0 +1,139 @@
+"""The gradient of a batch: against sequences taken one by one, however it is cut, and what it ignores."""
+
+import jax
+import numpy as np
+import pytest
+from naive_training import assert_trees_agree, naive_gradient, naive_logp
+from training_cases import parameters_of, quick_compilation, trainer_and_state
+
+from simlab.llm.completions import Batch
+from simlab.llm.training.gradient import Policy
+from simlab.llm.training.pieces import pieces
+
+TEMPERATURE = 0.7
+LENGTHS = [[3, 2, 3, 1], [1, 3, 2, 2], [3, 3, 3, 3], [2, 1, 0, 3]]  # one rollout has no token
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compilation():
+        yield
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Four prompts of two lengths, groups of four, up to three tokens, and random coefficients."""
+    trainer, _ = trainer_and_state("grpo")
+    random, config = np.random.default_rng(5), trainer.policy.config
+    mask = np.arange(3) < np.array(LENGTHS)[..., None]
+    tokens = random.integers(3, config.vocab_size, size=mask.shape).astype(np.int32)
+    prompts = random.integers(3, config.vocab_size, size=(4, 4)).astype(np.int32)
+    batch = Batch(prompts, np.array([4, 3, 4, 4], np.int32), tokens, mask)
+    coefficients = np.where(mask, random.normal(size=mask.shape), 0).astype(np.float32)
+    return config, parameters_of(config), batch, coefficients
+
+
+@pytest.fixture(scope="module")
+def naive(case):
+    config, parameters, batch, coefficients = case
+    return naive_gradient(parameters, config, batch, coefficients, temperature=TEMPERATURE)
+
+
+def gradient_at(microbatch, case, compute="float32"):
+    config, parameters, batch, coefficients = case
+    return Policy(config, compute, TEMPERATURE, microbatch).gradient(parameters, batch, coefficients)
+
+
+def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
+    """Of coefficient log pi(token | prompt, tokens before), at the temperature; to 1e-5 of the largest (float32)."""
+    gradient, objective = gradient_at(8, case)
+    assert_trees_agree(gradient, naive[0], rtol=1e-5)
+    assert objective == pytest.approx(naive[1], rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("microbatch", [1, 3, 5, 1000])
+def test_the_gradient_is_the_same_however_the_batch_is_cut(microbatch, case, naive):
+    """A group of four is cut by 1 and 3, and two groups do not fit into 5."""
+    gradient, objective = gradient_at(microbatch, case)
+    assert_trees_agree(gradient, naive[0], rtol=1e-5)
+    assert objective == pytest.approx(naive[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("microbatch", [1, 2, 3, 4, 5, 8, 11, 16, 1000])
+def test_pieces_hold_every_token_once_and_no_more_rollouts_than_allowed(microbatch, case):
+    _, _, batch, coefficients = case
+    seen, values = np.zeros(batch.mask.shape, int), np.zeros(batch.mask.shape, np.float32)
+    for piece in pieces(batch, microbatch):
+        rows, members = len(piece.prompts), piece.rollouts.shape[1]
+        assert rows * members <= microbatch
+        seen[piece.prompts, piece.rollouts, : piece.tokens] += piece.batch.mask[:rows, :members, : piece.tokens]
+        assert piece.batch.mask.sum() == piece.batch.mask[:rows, :members, : piece.tokens].sum()
+        assert (piece.batch.lengths >= 1).all()
+        piece.put(piece.cut(coefficients), values)
+    np.testing.assert_array_equal(seen, batch.mask)
+    np.testing.assert_array_equal(values, coefficients)
+
+
+def test_what_has_coefficient_0_contributes_exactly_0(case):
+    """Whatever its tokens are, also ones of probability 0 in float32; nothing at all gives nothing at all."""
+    config, parameters, batch, coefficients = case
+    policy = Policy(config, "float32", TEMPERATURE, 8)
+    silent = coefficients.copy()
+    silent[:, 2:] = 0
+    other = batch._replace(tokens=batch.tokens.copy())
+    other.tokens[:, 2:] = 7
+    huge = parameters | {"norm": parameters["norm"] * 1e30}
+    for weights in (parameters, huge):
+        first, second = (policy.gradient(weights, each, silent)[0] for each in (batch, other))
+        jax.tree.map(np.testing.assert_array_equal, first, second)
+    nothing, objective = policy.gradient(huge, batch, np.zeros_like(coefficients))
+    assert objective == 0
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(nothing))
+
+
+@pytest.mark.slow
+def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
+    """(P, G, T, 1 + C): the sampled token's first; more candidates may be at hand than are moved."""
+    config, parameters, batch, coefficients = case
+    random = np.random.default_rng(6)
+    candidates = random.integers(0, config.vocab_size, size=(*batch.mask.shape, 5)).astype(np.int32)
+    spread = (coefficients[..., None] * random.random(size=(*batch.mask.shape, 4))).astype(np.float32)
+    gradient, objective = Policy(config, "float32", TEMPERATURE, 8).gradient(parameters, batch, spread, candidates)
+    wanted = naive_gradient(parameters, config, batch, spread, candidates=candidates[..., :3], temperature=TEMPERATURE)
+    assert_trees_agree(gradient, wanted[0], rtol=1e-5)
+    assert objective == pytest.approx(wanted[1], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_without_coefficients_for_them_candidates_do_nothing(case, naive):
+    config, parameters, batch, coefficients = case
+    candidates = np.zeros((*batch.mask.shape, 3), np.int32)
+    gradient, _ = Policy(config, "float32", TEMPERATURE, 8).gradient(parameters, batch, coefficients, candidates)
+    assert_trees_agree(gradient, naive[0], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_bfloat16_computes_roughly_the_same_and_its_gradients_are_float32(case, naive):
+    """Its numbers have 8 bits, so that 16 roundings in a row make some per cent of the largest."""
+    gradient, _ = gradient_at(8, case, "bfloat16")
+    assert {str(leaf.dtype) for leaf in jax.tree.leaves(gradient)} == {"float32"}
+    assert_trees_agree(gradient, naive[0], rtol=0.1)
+
+
+def test_log_probabilities_of_a_batch_are_those_of_whole_sequences_and_0_where_no_token_is(case):
+    config, parameters, batch, _ = case
+    logp = Policy(config, "float32", TEMPERATURE, 8).logp(parameters, batch)
+    np.testing.assert_allclose(logp, naive_logp(parameters, config, batch, TEMPERATURE), atol=1e-5)
+    assert not logp[~batch.mask].any()
+
+
+@pytest.mark.slow
+def test_in_bfloat16_too_as_the_sampler_computes_in_it():
+    """Ratios of a second epoch start at 1, to within the rounding of 8 bits."""
+    trainer, state = trainer_and_state("grpo", model={"dtype": "bfloat16"})
+    groups, _, _ = trainer.collect(state, jax.random.key(0))
+    gap = np.abs(trainer.policy.logp(state.parameters, groups.batch) - groups.sampled.logp)
+    exact = np.abs(naive_logp(state.parameters, trainer.policy.config, groups.batch) - groups.sampled.logp)
+    assert exact.max() > 1e-4, "it does not compute in bfloat16"
+    assert gap.max() < 0.02

@@ -1,0 +1,137 @@
+"""A training run that is killed, at any moment, goes on where it was and ends as if it had never been."""
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import training_cases
+from sweep_cases import start
+from training_cases import LONG, contents, long_run, quick_compilation
+
+FIRST, SECOND = LONG["arms"]
+
+KILLED_IN_A_WRITE = """
+import itertools, os, signal, sys
+from training_cases import long_run, quick_compilation
+
+moment, last, replace, calls = sys.argv[1], int(sys.argv[2]), os.replace, itertools.count(1)
+
+def counted(source, target):
+    die = next(calls) == last
+    if die and moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+    if die:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+os.replace = counted
+with quick_compilation():
+    long_run(sys.argv[3], int(sys.argv[4]))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compilation():
+        yield
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """What a run leaves that nobody disturbed."""
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    long_run(out)
+    return contents(out)
+
+
+@pytest.fixture(scope="module")
+def unbroken_after_warm_start(tmp_path_factory):
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    long_run(out, warm_start=24)
+    return contents(out)
+
+
+def lines_of(out):
+    """How many lines there are by now."""
+    return sum(len(path.read_bytes().splitlines()) for path in out.glob("*/**/metrics.jsonl"))
+
+
+def kill_after(out, lines, delay, warm_start=0):
+    """Run in a process of its own until there are so many lines, and a moment longer; then kill it."""
+    process = start(out, warm_start, program=(training_cases.__file__,))
+    while lines_of(out) < lines:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
+    """Also with lines cut off in the middle: metrics, evaluations, models and states are the same to the last bit."""
+    out = tmp_path / "run"
+    kill_after(out, lines=7, delay=random.Random(1).uniform(0, 0.03))
+    assert 7 <= lines_of(out) < 48
+    assert not (out / "arms" / SECOND / "seed-0" / "model").exists()
+    for name in ("metrics.jsonl", "evaluation.jsonl"):
+        with (out / "arms" / FIRST / "seed-0" / name).open("a") as file:
+            file.write('{"step": 9, "rew')
+    with (out / "start" / "seed-0" / "evaluation.jsonl").open("r+") as file:
+        file.truncate(20)
+    long_run(out)
+    assert contents(out).keys() == unbroken.keys()
+    for name, content in contents(out).items():
+        assert content == unbroken[name], name
+
+
+def test_an_unbroken_run_has_every_line_once(unbroken):
+    for name in (FIRST, SECOND):
+        assert [line["step"] for line in unbroken[f"arms/{name}/seed-0/metrics.jsonl"]] == list(range(1, 25))
+        evaluations = unbroken[f"arms/{name}/seed-0/evaluation.jsonl"].decode().splitlines()
+        assert [line.split(",")[0] for line in evaluations] == [f'{{"step": {step}' for step in (5, 10, 15, 20, 24)]
+    assert unbroken["start/seed-0/evaluation.jsonl"].startswith(b'{"step": 0, ')
+
+
+def test_a_finished_run_is_left_as_it_is(unbroken, tmp_path):
+    out = tmp_path / "run"
+    for name, content in unbroken.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else b"".join(map(as_line, content)))
+    long_run(out)
+    assert contents(out) == unbroken
+
+
+def as_line(line):
+    return training_cases.json.dumps(line).encode() + b"\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_that_is_killed_several_times_ends_as_if_it_had_not_been(seed, unbroken_after_warm_start, tmp_path):
+    """In the warm start and in the arms, at random moments."""
+    out, moments = tmp_path / "run", random.Random(seed)
+    for lines in sorted(moments.sample(range(1, 66), 3)):
+        kill_after(out, lines, delay=moments.uniform(0, 0.05), warm_start=24)
+    long_run(out, warm_start=24)
+    assert contents(out) == unbroken_after_warm_start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("replaced", [1, 2, 8, 10, 11, 12, 13, 14, 16, 22, 23, 24, 25])
+def test_a_run_that_is_killed_as_a_file_appears_ends_as_if_it_had_not_been(
+    moment, replaced, unbroken_after_warm_start, tmp_path
+):
+    """Every file that appears whole, one after the other: run.json, eight states of the warm start, its model, ..."""
+    out = tmp_path / "run"
+    program = ("-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{KILLED_IN_A_WRITE}")
+    process = start(moment, replaced, out, 24, program=program)
+    complaints = process.communicate()[1]
+    assert process.returncode == -signal.SIGKILL, complaints
+    long_run(out, warm_start=24)
+    found = {name: content for name, content in contents(out).items() if not name.endswith(".unfinished")}
+    assert found == unbroken_after_warm_start

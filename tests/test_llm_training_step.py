@@ -1,0 +1,340 @@
+"""One step: against a textbook's script, with several updates by a batch, and what each stage is given."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables, textbook_loss
+from training_cases import parameters_of, quick_compilation, task, trainer_and_state
+
+from simlab.estimators import REGISTRY, chain, estimator
+from simlab.estimators.base import Link
+from simlab.llm.training.groups import Reader
+from simlab.rollouts import check_rollouts
+
+KEY = jax.random.key(7)
+STATEFUL = sorted(name for name in REGISTRY if jax.tree.leaves(estimator(name).init()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compilation():
+        yield
+
+
+def keys(count):
+    return [jax.random.fold_in(KEY, step) for step in range(count)]
+
+
+def stepped(trainer, state, count):
+    """The state after some steps, and their metrics."""
+    lines = []
+    for key in keys(count):
+        state, line = trainer.step(state, key, False)
+        lines.append(line)
+    return state, lines
+
+
+def copied(state):
+    """A step uses up the optimiser's state that it is given."""
+    return state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
+
+
+# Against a textbook
+
+
+def test_what_the_sampler_says_of_its_tokens_the_policy_says_too():
+    """At the temperature; and so the ratio of the first update is 1."""
+    trainer, state = trainer_and_state("grpo", {"temperature": 0.7})
+    groups, _, _ = trainer.collect(state, KEY)
+    assert groups.batch.tokens.shape == (4, 4, 3)
+    np.testing.assert_allclose(trainer.policy.logp(state.parameters, groups.batch), groups.sampled.logp, atol=1e-4)
+    np.testing.assert_allclose(
+        trainer.ratio(state.parameters, groups, 1), trainer.ratio(state.parameters, groups, 0), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_step_of_grpo_is_that_of_a_textbook(epochs):
+    """Advantages, the clipped loss by autodiff and AdamW by hand; parameters to 1e-5 of the largest (float32)."""
+    rl = {"epochs": epochs, "learning_rate": 0.05}
+    trainer, state = trainer_and_state("grpo(ddof=1,eps=1e-6)", rl)
+    config, parameters, rate = trainer.policy.config, state.parameters, trainer.settings.rate(1, 2)
+    groups, _, _ = trainer.collect(state, KEY)
+    after, metrics = trainer.step(copied(state), KEY, False)
+
+    mean, std = groups.rewards.mean(axis=1, keepdims=True), groups.rewards.std(axis=1, keepdims=True, ddof=1)
+    advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
+    rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
+    naive, norms, clipped = NaiveAdamW(parameters, **rule), [], 0
+    for _ in range(epochs):
+        logp, found = np.zeros(mask.shape, np.float32), {}
+        for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
+            found[p, g] = jacobian
+            logp[p, g, : len(table)] = [
+                row[token] for row, token in zip(table, groups.batch.tokens[p, g], strict=False)
+            ]
+        slopes = np.asarray(jax.grad(textbook_loss)(logp, groups.sampled.logp, mask, advantages), float)
+        clipped += np.sum(mask & (slopes == 0) & (advantages != 0)[..., None])
+        total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
+        for p, g, t in zip(*np.nonzero(mask), strict=True):
+            slope, token = slopes[p, g, t], groups.batch.tokens[p, g, t]
+            total = jax.tree.map(lambda sum_, d, at=(t, token), c=slope: sum_ + c * d[at], total, found[p, g])
+        parameters, norm = naive.descend(parameters, total, rate)
+        parameters = jax.tree.map(np.float32, parameters)
+        norms.append(norm)
+    assert_trees_agree(after.parameters, parameters, rtol=1e-5)
+    assert metrics["grad_norm"] == pytest.approx(norms[0], rel=1e-5)
+    assert norms[0] > 0
+    assert (clipped > 0) == (epochs > 1), "the ratio is 1 at first, and far enough from it then"
+    assert (after.step, after.cursor) == (1, 4)
+    assert metrics["reward"] == pytest.approx(groups.rewards.mean())
+
+
+def test_the_temperature_is_that_of_sampling_and_of_the_gradient():
+    """At temperature t the policy is that of a head divided by t; its tied embedding apart, which the norm undoes."""
+    trainer, state = trainer_and_state("grpo", {"temperature": 0.5})
+    groups, _, _ = trainer.collect(state, KEY)
+    colder = state.parameters | {"norm": state.parameters["norm"] / 0.5}
+    plain, other = trainer_and_state("grpo")
+    same, _, _ = plain.collect(other._replace(parameters=colder), KEY)
+    np.testing.assert_array_equal(groups.batch.tokens, same.batch.tokens)
+    np.testing.assert_allclose(groups.sampled.logp, same.sampled.logp, atol=1e-5)
+    weights = groups.batch.mask.astype(np.float32)
+    hot, _ = trainer.policy.gradient(state.parameters, groups.batch, weights)
+    cold, _ = plain.policy.gradient(colder, groups.batch, weights)
+    assert_trees_agree(hot["layers"], cold["layers"], rtol=1e-4)
+    assert_trees_agree({"norm": hot["norm"]}, {"norm": np.asarray(cold["norm"]) / 0.5}, rtol=1e-4)
+
+
+# What the estimator remembers
+
+
+def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
+    seen = []
+
+    def counted(advantages, rollouts, state):
+        seen.append(float(state))
+        return advantages, state + 1
+
+    trainer, state = trainer_and_state("grpo", {"epochs": 3})
+    method = dataclasses.replace(trainer.method, estimator=chain(Link(counted, lambda: np.float32(10))))
+    trainer = trainer._replace(method=method)
+    state, _ = stepped(trainer, state._replace(estimator=method.estimator.init()), 3)
+    assert seen == [10, 11, 12]
+    assert jax.tree.leaves(state.estimator) == [13]
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_estimators_with_a_memory_follow_the_batches(name):
+    """Their memory after two steps is that of two updates by the rollouts of these steps, and it has moved."""
+    trainer, state = trainer_and_state(name, {"epochs": 2})
+    first = remembered = state.estimator
+    for key in keys(2):
+        rollouts = trainer.rollouts(trainer.collect(state, key)[0], KEY)
+        check_rollouts(rollouts, trainer.method.needs)
+        _, remembered = trainer.method.estimator.update(rollouts, remembered)
+        state, _ = trainer.step(state, key, False)
+        np.testing.assert_array_equal(jax.tree.leaves(state.estimator), jax.tree.leaves(remembered))
+    assert jax.tree.leaves(remembered) != jax.tree.leaves(first)
+
+
+def test_ha_dw_remembers_a_running_mean_of_the_rewards():
+    """C <- .9 C + .1 (mean of the batch), from .5."""
+    trainer, state = trainer_and_state("ha_dw")
+    state, lines = stepped(trainer, state, 2)
+    (value,) = jax.tree.leaves(state.estimator)
+    assert value == pytest.approx(0.9 * (0.9 * 0.5 + 0.1 * lines[0]["reward"]) + 0.1 * lines[1]["reward"])
+
+
+# Methods
+
+
+def test_uniform_groups_move_nothing_and_only_the_decay_of_matrices_acts():
+    trainer, state = trainer_and_state("grpo", own_task=task(lambda prompt, completion: 1.0))
+    before = state.parameters
+    after, metrics = trainer.step(state, KEY, False)
+    assert metrics["grad_norm"] == 0
+    assert metrics["reward"] == metrics["all_right"] == 1
+    kept = np.float32(1 - 1e-2 * 0.01)
+    np.testing.assert_allclose(after.parameters["embed_tokens"], before["embed_tokens"] * kept, rtol=1e-6)
+    for name, value in before["layers"].items():
+        decays = not name.endswith(("norm", "bias"))
+        np.testing.assert_allclose(after.parameters["layers"][name], value * kept if decays else value, rtol=1e-6)
+
+
+def test_the_reference_of_a_penalty_is_the_start_and_it_pulls_there():
+    """With equal rewards nothing else acts: the squared gap on a fixed batch falls to less than half in 12 steps."""
+    rl, constant = {"learning_rate": 5e-3}, task(lambda prompt, completion: 0.0)
+    trainer, state = trainer_and_state("grpo+kl_penalty(coefficient=1.0,form=k2)", rl, own_task=constant)
+    config, start = trainer.policy.config, trainer.reference
+    moved = jax.tree.map(lambda leaf, noise: leaf + 0.1 * noise, start, parameters_of(config, scale=1.0, seed=9))
+    state = state._replace(parameters=moved)
+    groups, _, _ = trainer.collect(state, KEY)
+    rollouts = trainer.rollouts(groups, KEY)
+    np.testing.assert_allclose(rollouts.ref_logp, naive_logp(start, config, groups.batch), atol=1e-5)
+
+    def gap(parameters):
+        return np.mean((trainer.policy.logp(parameters, groups.batch) - rollouts.ref_logp)[groups.batch.mask] ** 2)
+
+    far = gap(moved)
+    state, _ = stepped(trainer, state, 12)
+    assert gap(state.parameters) < far / 2
+    _, metrics = trainer.step(state._replace(parameters=start), KEY, False)
+    assert metrics["grad_norm"] < 1e-4, "at the start there is no pull"
+
+
+def test_an_entropy_bonus_alone_raises_the_entropy():
+    constant = task(lambda prompt, completion: 0.0)
+    trainer, state = trainer_and_state("grpo+entropy_bonus(coefficient=1.0)", own_task=constant)
+    _, lines = stepped(trainer, state, 12)
+    assert lines[-1]["entropy"] > lines[0]["entropy"] + 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("kl_cov", "grpo+unclipped@token_mean"),
+        ("grpo+clip_cov(low=1000.0,high=2000.0)@token_mean", "grpo@token_mean"),
+        ("cw_grpo(base=dr_grpo)+reinforce", "cw_grpo(base=dr_grpo)"),
+        ("grpo+kl_penalty(coefficient=0)", "grpo"),
+        ("f_grpo(gamma=0)", "grpo"),
+    ],
+)
+def test_methods_that_agree_on_policy_take_the_same_step(name, other):
+    """KL-Cov's penalty has no slope at a ratio of 1, Clip-Cov drops nothing outside its bounds, and so on."""
+    (one, _), (two, _) = (stepped(*trainer_and_state(each), 1) for each in (name, other))
+    assert_trees_agree(one.parameters, two.parameters, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["cw_grpo", "grpo+clip_cov(low=-9,high=9,share=1)", "grpo+kl_cov(share=0.5)", "dapo", "gspo"]
+)
+def test_methods_of_tokens_and_sequences_take_steps_with_several_epochs(name):
+    trainer, state = trainer_and_state(name, {"epochs": 2})
+    before = state.parameters
+    after, lines = stepped(trainer, state, 2)
+    assert all(np.isfinite(line["grad_norm"]) for line in lines)
+    moved = float(jnp.abs(after.parameters["embed_tokens"] - before["embed_tokens"] * (1 - 1e-4) ** 4).max())
+    assert (moved > 1e-4) == ("share=1" not in name), "clip_cov with all tokens in its bounds drops all of them"
+
+
+@pytest.mark.slow
+def test_casp_moves_candidates_and_without_a_share_for_them_it_is_grpo():
+    (plain, _), (none, _), (some, _) = (
+        stepped(*trainer_and_state(name), 2)
+        for name in ("grpo", "grpo+casp(alpha=0,top_penalty=1)", "grpo+casp(alpha=0.5,candidates=3,quantile=0)")
+    )
+    assert_trees_agree(none.parameters, plain.parameters, rtol=1e-5)
+    assert np.abs(some.parameters["embed_tokens"] - plain.parameters["embed_tokens"]).max() > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [0, 5])
+def test_a_step_of_casp_is_the_gradient_of_its_coefficients(recorded):
+    """More candidates may be recorded than are moved."""
+    trainer, state = trainer_and_state("grpo+casp(alpha=0.5,candidates=2,quantile=0)", record={"top_n": recorded})
+    groups, _, _ = trainer.collect(state, KEY)
+    assert groups.sampled.topn_ids.shape == (4, 4, 3, max(2, recorded))
+    rollouts = trainer.rollouts(groups, KEY)
+    advantages, _ = trainer.method.estimator.update(rollouts, state.estimator)
+    coefficients = trainer.method.from_advantages(np.ones((4, 4, 3), np.float32), advantages, rollouts)
+    lengths = groups.batch.mask.sum(axis=2)
+    total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), state.parameters)
+    for (p, g), table, jacobian in sequence_tables(state.parameters, trainer.policy.config, groups.batch):
+        for t, row in enumerate(table):
+            best = np.argsort(-row)[:2]
+            share = 0.5 if advantages[p, g] > 0 else 0.0
+            penalty = 1.1 if advantages[p, g] < 0 and groups.batch.tokens[p, g, t] == best[0] else 1.0
+            weight = advantages[p, g] * penalty / lengths[p, g] / 16
+            for token, part in ((groups.batch.tokens[p, g, t], 1 - share), *((each, share / 2) for each in best)):
+                total = jax.tree.map(lambda sum_, d, at=(t, token), c=weight * part: sum_ + c * d[at], total, jacobian)
+    gradient, _ = trainer.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
+    assert_trees_agree(gradient, total, rtol=1e-4)
+
+
+# Dynamic filtering
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """All groups that are sampled."""
+    found, sample = [], Reader.sample
+
+    def recorded(*arguments, **named):
+        found.append(sample(*arguments, **named))
+        return found[-1]
+
+    monkeypatch.setattr(Reader, "sample", recorded)
+    return found
+
+
+def of_some_prompts(prompt, completion):
+    """Prompts that begin with 1 or 2 are never answered, the others as it falls."""
+    return float(prompt[0] in "34" and completion[:1] in set("01234"))
+
+
+def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
+    """Batches are drawn until there are enough; reward and cursor are of all groups that were sampled."""
+    trainer, state = trainer_and_state("grpo", {"rounds": 5}, own_task=task(of_some_prompts))
+    groups, cursor, seen = trainer.collect(state, KEY)
+    assert 1 < len(sampled) <= 5
+    mixed = [part.mixed.sum() for part in sampled]
+    assert sum(mixed[:-1]) < 4 <= sum(mixed)
+    assert len(groups.problems) == 4
+    assert (groups.rewards.min(axis=1) < groups.rewards.max(axis=1)).all()
+    every = [problem for part in sampled for problem in part.problems]
+    assert every == [trainer.reader.task.training(place) for place in range(cursor)]
+    assert seen == {"reward": np.mean([part.rewards for part in sampled]), "sampled_groups": len(every)}
+    wanted = [(part, place) for part in sampled for place in np.flatnonzero(part.mixed)][:4]
+    for place, (part, where) in enumerate(wanted):
+        assert groups.problems[place] == part.problems[where]
+        assert groups.solutions[place] == part.solutions[where]
+        np.testing.assert_array_equal(groups.rewards[place], part.rewards[where])
+        np.testing.assert_array_equal(groups.batch.tokens[place], part.batch.tokens[where])
+        np.testing.assert_array_equal(groups.sampled.logp[place], part.sampled.logp[where])
+
+
+def test_rounds_that_are_used_up_leave_fewer_groups(sampled):
+    trainer, state = trainer_and_state("grpo", {"rounds": 2}, own_task=task(of_some_prompts))
+    groups, cursor, _ = trainer.collect(state, KEY)
+    assert len(sampled) == 2
+    assert cursor == 8
+    assert 0 < len(groups.problems) == sum(part.mixed.sum() for part in sampled) < 4
+
+
+def test_where_no_group_is_mixed_the_step_moves_nothing_by_itself(sampled):
+    trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=task(lambda prompt, completion: 0.0))
+    after, metrics = trainer.step(state, KEY, False)
+    assert len(sampled) == 3
+    assert (after.cursor, metrics["sampled_groups"], metrics["reward"], metrics["grad_norm"]) == (12, 12, 0, 0)
+
+
+def test_rounds_draw_other_rollouts_of_a_prompt(sampled):
+    """Here each batch is the whole list of training prompts."""
+    own = task(lambda prompt, completion: 0.0, training=["1+1=", "1+2=", "1+3=", "1+4="])
+    trainer, state = trainer_and_state("grpo", {"rounds": 3}, own_task=own)
+    trainer.collect(state, KEY)
+    first, second, third = (part.batch.tokens for part in sampled)
+    assert (first != second).any()
+    assert (second != third).any()
+
+
+def test_without_rounds_every_group_is_learnt_from(sampled):
+    trainer, state = trainer_and_state("grpo", own_task=task(of_some_prompts))
+    groups, cursor, seen = trainer.collect(state, KEY)
+    assert len(sampled) == 1
+    assert cursor == len(groups.problems) == seen["sampled_groups"] == 4
+    assert not groups.mixed.all()
+
+
+@pytest.mark.slow
+def test_a_single_rollout_of_a_single_prompt_is_a_batch():
+    trainer, state = trainer_and_state("grpo", {"prompts": 1, "group_size": 1})
+    _, lines = stepped(trainer, state, 2)
+    assert [line["grad_norm"] for line in lines] == [0, 0]
+    trainer, state = trainer_and_state("reinforce", {"prompts": 1, "group_size": 1})
+    _, lines = stepped(trainer, state, 6)
+    assert [line["grad_norm"] > 0 for line in lines] == [line["reward"] > 0 for line in lines]

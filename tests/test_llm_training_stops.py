@@ -1,0 +1,292 @@
+"""What stops a training run: one line that says where, and nothing of what was done is lost."""
+
+import errno
+import json
+import os
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from sweep_cases import refusal
+from training_cases import EVALUATION, contents, quick_compilation, reward, settings, task
+from training_cases import trainer_and_state as built
+
+from simlab.estimators import estimator
+from simlab.llm.training.run import train
+from simlab.llm.training.state import State, load_state, save_state
+
+SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compilation():
+        yield
+
+
+def short_run(out, *layers, rewards=reward, **choices):
+    train(settings(SHORT, *layers), out, own_task=task(rewards, **choices))
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """What a short run leaves that nothing stopped."""
+    out = tmp_path_factory.mktemp("unbroken") / "run"
+    short_run(out)
+    return contents(out)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+def arm_of(out):
+    return out / "arms" / "grpo" / "seed-0"
+
+
+def state_of(out):
+    """The checkpoint of the arm."""
+    _, fresh = built("grpo")
+    return load_state(arm_of(out) / "state.safetensors", fresh)
+
+
+# What does not fit
+
+
+def test_prompts_longer_than_the_context_are_refused_before_anything_is_written(out):
+    message = refusal(short_run, out, {"model": {"max_positions": 6}})
+    assert (
+        "a prompt of own has 4 tokens; allowed: 3, as the model's context is 6 and completions have up to 3" in message
+    )
+    assert not out.exists()
+
+
+def test_a_training_prompt_longer_than_the_context_stops_its_step(out):
+    """The third one holds it; the two before are kept."""
+    prompts = [f"{first}+1=" for first in range(1, 10)] + ["1+1+1+1+1+1+1="] * 7
+    message = refusal(short_run, out, training=prompts)
+    assert message.startswith("step 3: a prompt of own has 14 tokens; allowed: 13, ")
+    assert state_of(out).step == 2
+
+
+def test_a_model_from_scratch_needs_a_vocabulary(out):
+    message = refusal(short_run, out, vocabulary=None)
+    assert message == "task own has no vocabulary for a model from scratch; allowed: a pretrained one"
+    assert not out.exists()
+
+
+def test_a_model_that_cannot_be_is_refused(out):
+    for sizes, said in (
+        ({"num_heads": 3, "num_kv_heads": 2}, "num_kv_heads"),
+        ({"architecture": "gpt"}, "architecture"),
+    ):
+        assert said in refusal(short_run, out, {"model": sizes})
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"demonstration": None}, "task own has no demonstrations"),
+        ({"demonstration": lambda prompt: "1234"}, "a demonstration of own has 5 tokens, its end included; allowed: 3"),
+        ({"demonstration": lambda prompt: "?"}, "'?' is no token of the vocabulary"),
+    ],
+)
+def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message, out):
+    found = refusal(short_run, out, {"warm_start": {"steps": 2}}, **choices)
+    assert found.startswith("step 1 of the warm start: ")
+    assert message in found
+
+
+# What a reward function does
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        (lambda: float("nan"), "returned 'nan'; allowed: finite numbers"),
+        (lambda: "right", "returned 'right'; allowed: finite numbers"),
+    ],
+)
+def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_are_kept(wrong, message, unbroken, out):
+    """In the third of four steps; with a mended function the run ends as if nothing had happened."""
+    found = refusal(short_run, out, rewards=lambda prompt, text: wrong() if prompt[2] == "3" else reward(prompt, text))
+    assert found.startswith("step 3: the reward function of the problem '1+3=' ")
+    assert found.endswith(f"{message}; the last checkpoint is kept: {arm_of(out) / 'state.safetensors'}")
+    assert state_of(out).step == 2
+    short_run(out)
+    assert contents(out) == unbroken
+
+
+def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, out):
+    """After the second step; the checkpoint is of that step, and the run goes on with its evaluation."""
+    trained = []
+
+    def rewards(prompt, completion):
+        trained.extend([prompt] if prompt not in EVALUATION else [])
+        return 1 / 0 if trained and prompt in EVALUATION else reward(prompt, completion)
+
+    found = refusal(short_run, out, rewards=rewards)
+    assert found.startswith("the evaluation after step 2: the reward function of the problem '1+9=' raised Zero")
+    assert state_of(out).step == 2
+    short_run(out)
+    assert contents(out) == unbroken
+
+
+# Numbers that are not finite
+
+
+def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_finite(out):
+    found = refusal(short_run, out, {"rl": {"learning_rate": 1e30}, "record": {"checkpoint_every": 1}})
+    assert found.startswith(
+        "step 2: the model's log-probabilities are NaN; allowed: finite numbers; the last checkpoint"
+    )
+    state = state_of(out)
+    assert state.step == 1
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.parameters))
+
+
+def test_a_model_that_is_broken_is_not_kept(out):
+    found = refusal(short_run, out, {"rl": {"learning_rate": 1e30}})
+    assert found.startswith("step 2: ")
+    assert found.endswith("there was no checkpoint yet")
+
+
+def test_one_that_leaves_no_numbers_at_all_never_reaches_a_checkpoint(out):
+    found = refusal(short_run, out, {"rl": {"learning_rate": 1e39}, "record": {"checkpoint_every": 1}})
+    assert found == (
+        "step 1: the update with learning rate 1e+39 leaves parameters that are not finite; there was no checkpoint yet"
+    )
+
+
+@pytest.mark.slow
+def test_so_it_is_in_the_warm_start(out):
+    asked = {"warm_start": {"steps": 9, "learning_rate": 1e30}, "record": {"checkpoint_every": 1}}
+    found = refusal(short_run, out, asked)
+    assert found.startswith("step 2 of the warm start: the norm of the gradient is nan")
+    _, fresh = built("grpo")
+    state = load_state(out / "start" / "seed-0" / "state.safetensors", fresh._replace(estimator=()))
+    assert state.step == 1
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.parameters))
+
+
+# The disk
+
+
+@pytest.mark.parametrize("written", [2, 4, 6])
+def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
+    """It is full when the second, fourth or sixth file is to appear: before the start, at a checkpoint, at the end."""
+    count, fsync = iter(range(1, 100)), os.fsync
+
+    def full(descriptor):
+        if next(count) >= written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises((OSError, ValueError), match="No space left on device") as error:
+        short_run(out, {"record": {"checkpoint_every": 2}})
+    assert "\n" not in str(error.value)
+    monkeypatch.undo()
+    assert not list(out.rglob("*.unfinished"))
+    short_run(out, {"record": {"checkpoint_every": 2}})
+    assert {name: content for name, content in contents(out).items() if name != "run.json"} == {
+        name: content for name, content in unbroken.items() if name != "run.json"
+    }
+
+
+# Checkpoints that are none
+
+
+def test_a_damaged_checkpoint_is_refused_and_left_where_it_is(unbroken, out):
+    short_run(out)
+    path = arm_of(out) / "state.safetensors"
+    for damaged in (path.read_bytes()[:-9], b"", b"no safetensors at all"):
+        path.write_bytes(damaged)
+        before = contents(out)
+        message = refusal(short_run, out)
+        assert f"checkpoint {path} is damaged (" in message
+        assert message.endswith("delete it to begin this arm anew")
+        assert contents(out) == before
+    path.unlink()
+    short_run(out)
+    assert contents(out) == unbroken
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda state: built("grpo", model={"hidden_size": 8})[1], "shape (15, 8), not (15, 16)"),
+        (lambda state: built("grpo", model={"tie_embeddings": False})[1], "ValueError: "),
+        (lambda state: state._replace(estimator=estimator("ha_dw").init()), "more arrays than this arm has"),
+        (lambda state: state._replace(optimizer=()), "KeyError: 'optimizer.0'"),
+    ],
+)
+def test_a_checkpoint_of_another_model_or_arm_is_refused(other, message, tmp_path):
+    _, state = built("grpo")
+    save_state(tmp_path / "state", other(state))
+    found = refusal(load_state, tmp_path / "state", state)
+    assert "is damaged (" in found
+    assert message in found
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    _, state = built("fade")
+    state = State(parameters_of_another(state), state.optimizer, state.estimator, step=3, cursor=17)
+    save_state(tmp_path / "state", state)
+    found = load_state(tmp_path / "state", state)
+    jax.tree.map(np.testing.assert_array_equal, found, state)
+    assert (found.step, found.cursor) == (3, 17)
+    assert jax.tree.structure(found) == jax.tree.structure(state)
+
+
+def parameters_of_another(state):
+    return jax.tree.map(lambda leaf: leaf + 1, state.parameters)
+
+
+# Another run at the same place
+
+
+def test_a_run_of_other_settings_is_refused_and_nothing_is_lost(unbroken, out):
+    short_run(out)
+    assert refusal(short_run, out, {"rl": {"steps": 5}}) == (
+        f"{out} holds a run of other settings (steps: 4 there, 5 here); "
+        "allowed: the same settings, --overwrite, or another --out"
+    )
+    assert contents(out) == unbroken
+    (out / "run.json").write_text('{"settings"')
+    assert "run.json is damaged; allowed: --overwrite, or another --out" in refusal(short_run, out)
+
+
+def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_be_taken_for_one(out, monkeypatch):
+    short_run(out)
+
+    def killed(folder):
+        raise KeyboardInterrupt
+
+    other = settings(SHORT, {"rl": {"steps": 1}})
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(other, out, own_task=task(), overwrite=True)
+    monkeypatch.undo()
+    assert "is there without run.json; allowed: --overwrite, or another --out" in refusal(short_run, out)
+    train(other, out, own_task=task(), overwrite=True)
+    assert json.loads((out / "run.json").read_text())["settings"] == json.loads(json.dumps(other.as_data()))
+    assert [line["step"] for line in contents(out)["arms/grpo/seed-0/metrics.jsonl"]] == [1]
+
+
+def test_overwriting_a_run_of_the_same_settings_goes_on_with_it(out):
+    short_run(out)
+    before = (arm_of(out) / "metrics.jsonl").read_bytes()
+    train(settings(SHORT), out, own_task=task(), overwrite=True)
+    assert (arm_of(out) / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_not_emptied(out):
+    (out / "start").mkdir(parents=True)
+    (out / "start" / "notes.txt").write_text("mine")
+    assert "start is there without run.json" in refusal(short_run, out)
+    assert (out / "start" / "notes.txt").read_text() == "mine"

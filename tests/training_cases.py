@@ -1,0 +1,112 @@
+"""A task and a model so small that a step takes milliseconds, and a run of them as a program of its own.
+
+The prompt is a sum such as ``3+4=``, and a completion is right if it begins with a small digit: an untrained model is
+right about once in three times, so that most groups are mixed.
+"""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from simlab.llm.model import shapes
+from simlab.llm.tasks.own import from_callable
+from simlab.llm.training.arms import arm
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import Run, train
+from simlab.llm.training.settings import Settings, merged
+from simlab.llm.training.state import State
+from simlab.llm.vocabulary import characters
+
+TINY = {
+    "model": {
+        "hidden_size": 16, "intermediate_size": 16, "num_layers": 1, "num_heads": 2, "num_kv_heads": 1,
+        "max_positions": 16,
+    },
+    "warm_start": {"batch": 8, "max_norm": 0.5, "eps": 1e-3},
+    "rl": {
+        "steps": 2, "prompts": 4, "group_size": 4, "learning_rate": 1e-2, "microbatch": 8, "max_norm": 0.5, "eps": 1e-3,
+    },
+    "evaluation": {"every": 100, "samples": 4, "rollouts": 16},
+    "record": {"checkpoint_every": 100, "instruments_every": 1000},
+    "arms": ["grpo"],
+}  # fmt: skip
+# Sixteen, so that the arms of every seed begin with the first of them.
+TRAINING = [f"{first}+{second}=" for second in range(1, 5) for first in range(1, 5)]
+EVALUATION = [f"{first}+9=" for first in range(1, 5)]
+
+
+def reward(prompt, completion):
+    """1 where the first character is a digit below 5."""
+    return float(completion[:1] in set("01234"))
+
+
+def task(rewards=reward, training=TRAINING, evaluation=EVALUATION, **others):
+    """The task, or one with another reward or other prompts."""
+    choices = {"vocabulary": characters("0123456789+="), "demonstration": lambda prompt: "0" + prompt[0]}
+    return from_callable(rewards, training, evaluation, 3, **choices | others)
+
+
+def settings(*layers):
+    """The settings of a tiny run, with others over them."""
+    return Settings.from_data(merged(TINY, *layers))
+
+
+def parameters_of(config, scale=0.4, seed=1):
+    """Parameters whose policy is far from uniform."""
+    random = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda shape: jax.numpy.asarray(scale * random.normal(size=shape), "float32"),
+        shapes(config),
+        is_leaf=lambda shape: isinstance(shape, tuple),
+    )
+
+
+def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, seed=1):
+    """An arm at its first step, from parameters of its own."""
+    asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
+    run = Run(asked, Path("unused"), task() if own_task is None else own_task)
+    start, method = parameters_of(run.loaded.config, seed=seed), arm(name).method
+    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n)
+    remembered = jax.tree.map(np.float32, method.estimator.init())
+    return trainer, State(start, asked.rl.init(start), remembered)
+
+
+@contextlib.contextmanager
+def quick_compilation():
+    """What runs for milliseconds need not be optimised for as many seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def contents(out):
+    """All that a run has left, by file; the seconds that steps took apart."""
+    found = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        if path.name == "metrics.jsonl":
+            content = [{**json.loads(line), "seconds": 0} for line in content.decode().splitlines()]
+        found[str(path.relative_to(out))] = content
+    return found
+
+
+LONG = {
+    "rl": {"steps": 24},
+    "evaluation": {"every": 5},
+    "record": {"checkpoint_every": 3},
+    "arms": ["ha_dw+kl_penalty", "grpo"],
+}
+
+
+def long_run(out, warm_start=0):
+    """A run that is long enough to be killed in the middle."""
+    train(settings(LONG, {"warm_start": {"steps": warm_start}}), Path(out), own_task=task())
+
+
+if __name__ == "__main__":
+    with quick_compilation():
+        long_run(sys.argv[1], int(sys.argv[2]))
