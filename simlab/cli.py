@@ -65,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
+    _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
+    _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
     return parser
 
 
@@ -261,6 +263,123 @@ def _check(options: argparse.Namespace) -> int:
     if changed:
         print("not as recorded in paper_checks/verdicts.json:", *changed, sep="\n  ")
     return 1 if changed else 0
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Train a language model by group-sampled policy gradients, several methods from the same start.\n"
+        "Without arguments: addition from scratch, a supervised warm start and then GRPO against F-GRPO.\n\n"
+        "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
+        "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
+        "The same command, run again after a kill, goes on from the last checkpoints in OUT."
+    )
+    parser.set_defaults(run=_train)
+    what = parser.add_argument_group("what")
+    what.add_argument("--preset", metavar="NAME", help="addition (default), countdown, fewshot or maze")
+    what.add_argument("--config", type=Path, metavar="FILE", help="settings of another run (its run.json)")
+    what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
+    what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
+    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot or reasoning_gym")
+    what.add_argument("--model", metavar="SOURCE", help="scratch, smollm2, glassllm, a .gguf file, or a folder")
+    what.add_argument("--steps", type=_whole, metavar="N", help="steps of the policy gradient")
+    what.add_argument("--prompts", type=_whole, metavar="N", help="prompts of a step, P")
+    what.add_argument("--group-size", type=_whole, metavar="N", help="rollouts of each, G")
+    what.add_argument("--learning-rate", type=_number, metavar="X", help="of the policy gradient")
+    what.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="SECTION.NAME=VALUE",
+        help="any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong "
+        "name lists all",
+    )
+    work = parser.add_argument_group("work")
+    work.add_argument("--out", type=Path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
+    work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT/comparison.png)")
+    work.add_argument("--tensorboard", action="store_true", help="write files for TensorBoard too")
+    work.add_argument("--overwrite", action="store_true", help="replace a run of other settings at OUT")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
+
+
+def _train(options: argparse.Namespace) -> int:
+    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.training.options import build_settings
+    from simlab.llm.training.run import train
+    from simlab.plotting import check_figure
+    from simlab.sweep.parts import check_replaceable, make_folder
+
+    settings = build_settings(options)
+    figure = options.figure or options.out / "comparison.png"
+    check_figure(figure)
+    check_replaceable(figure)
+    for folder in (options.out, figure.parent):
+        make_folder(folder)
+    train(settings, options.out, overwrite=options.overwrite, tensorboard=options.tensorboard, say=print)
+    found = [read_run(options.out)]
+    draw_comparison(found, figure)
+    print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
+    return 0
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.description = "A table and a figure of the arms of training runs; runs may still be going."
+    parser.set_defaults(run=_compare)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder that simlab train wrote")
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        default=Path("compare.png"),
+        metavar="FILE",
+        help="figure: .png, .svg or .pdf (default compare.png)",
+    )
+    parser.add_argument(
+        "--at",
+        type=_moment,
+        default="last",
+        metavar="last|best|STEP",
+        help="which evaluation: the last one (default), that of the highest pass@1, or that of a step",
+    )
+    parser.add_argument(
+        "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
+    )
+    parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
+
+
+def _moment(text: str) -> str | int:
+    try:
+        return text if text in ("last", "best") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: last, best, or a step") from None
+
+
+def _whole_list(text: str) -> tuple[int, ...]:
+    from simlab.sweep.options import expand
+
+    try:
+        return tuple(_whole(item) for item in expand(text))
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.plotting import check_figure
+    from simlab.sweep.parts import check_replaceable, make_folder
+
+    check_figure(options.figure)
+    check_replaceable(options.figure)
+    runs = [read_run(folder) for folder in options.runs]
+    print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
+    make_folder(options.figure.parent)
+    draw_comparison(runs, options.figure, at=options.at)
+    print(f"\nfigure  {options.figure}")
+    return 0
 
 
 if __name__ == "__main__":

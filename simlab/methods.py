@@ -51,17 +51,34 @@ class Method:
         Raises:
             InputError: for fields that are missing or do not fit together. Their values are for ``check_rollouts``.
         """
-        xp = array_namespace(ratio)
         check_shapes(rollouts, self.needs)
-        _check_ratio(ratio, rollouts)
         advantages, state = self.estimator.update(rollouts, state)
+        return self.from_advantages(ratio, advantages, rollouts), state
+
+    def from_advantages(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        """What multiplies grad log pi, from advantages that are there: for several updates by one batch.
+
+        Args:
+            ratio: (P, G, T) as for ``coefficients``.
+            advantages: (P, G) or (P, G, T), as the estimator gave them.
+            rollouts: the batch.
+
+        Returns:
+            As ``coefficients``.
+
+        Raises:
+            InputError: as ``coefficients``.
+        """
+        xp = array_namespace(ratio)
+        check_shapes(rollouts, self.surrogate.needs)
+        _check_ratio(ratio, rollouts)
         values = self.surrogate.coefficient(ratio, of_tokens(advantages), rollouts)
         present = token_weights(ratio, rollouts) > 0
         longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
         weights = aggregation_weights(present, self.aggregation, longest, ratio.dtype)
         if self.surrogate.candidates:
             weights, present = weights[..., None], present[..., None]
-        return xp.where(present, values * weights, xp.zeros_like(values)), state
+        return xp.where(present, values * weights, xp.zeros_like(values))
 
 
 def _check_ratio(ratio: Array, rollouts: Rollouts) -> None:

@@ -163,8 +163,8 @@ def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
     weights = numpy_format.save(dict(_as_tensors(model)), metadata={"format": "pt"})
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_whole(folder / WEIGHTS, weights)
-        _write_whole(folder / "config.json", config.encode())
+        write_whole(folder / WEIGHTS, weights)
+        write_whole(folder / "config.json", config.encode())
         (folder / INDEX).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
@@ -177,7 +177,8 @@ def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:
             yield tensor, np.ascontiguousarray(part.T if is_transposed(name) else part)
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all, also where the machine stops in between."""
     unfinished = path.with_name(path.name + ".unfinished")
     try:
         with unfinished.open("wb") as file:

@@ -34,7 +34,7 @@ _locks: collections.defaultdict[Hashable, threading.Lock] = collections.defaultd
 
 def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
     """The program of a key, compiled at the first call by ``compile_it``."""
-    _keep_on_disk()
+    keep_on_disk()
     with _locks[key]:
         code = _kept.pop(key, None) or _measured(compile_it())
         _kept[key] = code  # the latest used comes last
@@ -49,7 +49,7 @@ def _measured(call: Any) -> Compiled:
 
 
 @functools.cache
-def _keep_on_disk() -> None:
+def keep_on_disk() -> None:
     """Turn JAX's persistent compilation cache on, unless its user has said where it is."""
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None:

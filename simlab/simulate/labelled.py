@@ -12,7 +12,8 @@ from simlab.simulate.lanes import run_lanes
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.simulate.program import Numbers, Program
-from simlab.simulate.tree_metrics import TOP_PERCENT, TREE_DESCRIPTIONS
+from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
+from simlab.theory.covariance import TOP_PERCENT
 
 DIMENSIONS = dict.fromkeys(BINNED, "bin") | {
     SINGULAR: "singular",

@@ -5,16 +5,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.estimators.tokens import covariance_terms
-from simlab.order import lower_quantile
 from simlab.problems.categorical import pass_at_k
 from simlab.problems.tree_paths import first_node
 from simlab.simulate.metrics import DESCRIPTIONS, Row
 from simlab.simulate.policy import Policy
 from simlab.simulate.tree_policy import leaf_policy, visits
+from simlab.theory.covariance import covariance_thresholds
 
 RESPONSES = 1000  # in which CaSP's Figure 5(e) looks for modes
 HELD = 0.01  # the probability from which on a mode counts as held
-TOP_PERCENT = (0.01, 1.0, 20.0, 40.0, 100.0)  # the rows of CW-GRPO's Table 1
 
 _EXACT = "; exact expectation over rollouts of the policy"
 _OF_GROUP = "; mean over the tokens of the last group, under the policy that drew it"
@@ -94,12 +93,5 @@ def covariance_metrics(advantages: Float[Array, "1 G T"], logp: Float[Array, "1 
     c = (log pi - its mean)(A - its mean) over the tokens of the group; NaN where no token has the sign.
     """
     c = covariance_terms(advantages, logp, jnp.ones_like(logp), "group").reshape(-1)
-    below = jnp.stack([-c, c])  # both signs as values below 0, the most extreme first
-
-    def thresholds(share: Float[Array, ""]) -> Float[Array, " 2"]:
-        found: Float[Array, "2 1"] = lower_quantile(below, share, below < 0)
-        return found[:, 0]
-
-    found = jax.vmap(thresholds)(jnp.array(TOP_PERCENT, c.dtype) / 100)
-    positive, negative = jnp.where(jnp.any(below < 0, axis=1), found, jnp.nan).T
-    return {"positive_covariance": -positive, "negative_covariance": negative}
+    positive, negative = covariance_thresholds(c)
+    return {"positive_covariance": positive, "negative_covariance": negative}

@@ -15,9 +15,10 @@ from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
-from simlab.simulate.tree_metrics import TOP_PERCENT, TREE_DESCRIPTIONS
+from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
 from simlab.sweep.grid import Sweep
 from simlab.sweep.parts import Unit, write_atomically
+from simlab.theory.covariance import TOP_PERCENT
 
 
 def assemble(

@@ -1,0 +1,116 @@
+"""The arms of several runs together: their names, which evaluation of each is shown, and whether they compare."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from simlab.errors import InputError
+from simlab.llm.compare.runs import Evaluation, Run, Training
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm by the name it has beside the others.
+
+    Attributes:
+        name: unlike that of any other arm.
+        seeds: its trainings by seed.
+        starts: by seed, an evaluation of the model that the training goes on from, where there is one.
+    """
+
+    name: str
+    seeds: Mapping[int, Training]
+    starts: Mapping[int, Evaluation]
+
+
+class Shown(NamedTuple):
+    """An arm with one evaluation of each seed that has any, and what those seeds were trained like."""
+
+    name: str
+    evaluations: Mapping[int, Evaluation]
+    trainings: Mapping[int, Training]
+
+
+def check_comparable(runs: Sequence[Run]) -> None:
+    """Raise ``InputError`` for no run or one given twice, for one without evaluation, and for different problems."""
+    if not runs:
+        raise InputError("there is no run to compare; allowed: one or more")
+    folders = [run.folder.resolve() for run in runs]
+    for run, folder in zip(runs, folders, strict=True):
+        if folders.count(folder) > 1:
+            raise InputError(f"{run.folder} is given twice; allowed: each run once")
+        if not any(training.evaluations for seeds in run.arms.values() for training in seeds.values()):
+            raise InputError(f"{run.folder} has no evaluation yet; allowed: runs of which an arm has been evaluated")
+    sizes = {
+        len(evaluation.correct): run.folder
+        for run in runs
+        for seeds in (run.starts, *run.arms.values())
+        for training in seeds.values()
+        for evaluation in training.evaluations
+    }
+    if len(sizes) > 1:
+        found = ", ".join(f"{size} in {folder}" for size, folder in sorted(sizes.items()))
+        raise InputError(f"evaluation problems differ: {found}; allowed: evaluations of the same problems")
+
+
+def arms_of(runs: Sequence[Run]) -> list[Arm]:
+    """The arms of all runs, in order; names that several runs have get the folder's name before them."""
+    found = [(run, name) for run in runs for name in run.arms]
+    names = _unlike(found)
+    return [Arm(shown, run.arms[name], _starts(run)) for shown, (run, name) in zip(names, found, strict=True)]
+
+
+def starts_of(runs: Sequence[Run]) -> list[Shown]:
+    """The models that the arms of each run go on from, not trained yet; none of a run that has not evaluated them."""
+    found = [(run, starts) for run in runs if (starts := _starts(run))]
+    names = _unlike([(run, "start") for run, _ in found])
+    return [
+        Shown(name, starts, dict.fromkeys(starts, Training({}, ())))
+        for name, (_, starts) in zip(names, found, strict=True)
+    ]
+
+
+def _starts(run: Run) -> dict[int, Evaluation]:
+    """By seed, the evaluation of the warm start, or else that at step 0 of an arm: all arms have the same."""
+    found = {}
+    for seeds in (*run.arms.values(), run.starts):
+        for seed, training in seeds.items():
+            if training.evaluations and training.evaluations[0].step == 0:
+                found[seed] = training.evaluations[0]
+    return found
+
+
+def _unlike(found: Sequence[tuple[Run, str]]) -> list[str]:
+    """The names, those that several runs have after their folders."""
+    names = [name for _, name in found]
+    last_parts = [folder.name for folder in {run.folder.resolve() for run, _ in found}]
+
+    def folder_of(run: Run) -> str:
+        last = run.folder.resolve().name
+        return last if last_parts.count(last) == 1 else str(run.folder)
+
+    return [f"{folder_of(run)}/{name}" if names.count(name) > 1 else name for run, name in found]
+
+
+def shown_at(arm: Arm, at: str | int) -> Shown:
+    """Of each seed the ``last`` evaluation, the ``best``, or that at a step.
+
+    The best is that of the highest pass@1, the first of several: what is shown of it is too good by that choice.
+
+    Raises:
+        InputError: for another word, and for a step at which a seed was not evaluated.
+    """
+    trainings = {seed: training for seed, training in arm.seeds.items() if training.evaluations}
+    chosen = {seed: _choose(arm.name, seed, own.evaluations, at) for seed, own in trainings.items()}
+    return Shown(arm.name, chosen, trainings)
+
+
+def _choose(name: str, seed: int, evaluations: Sequence[Evaluation], at: str | int) -> Evaluation:
+    if at == "last":
+        return evaluations[-1]
+    if at == "best":
+        return max(evaluations, key=lambda evaluation: evaluation.correct.mean() / evaluation.samples)
+    steps = [evaluation.step for evaluation in evaluations]
+    if at not in steps:
+        raise InputError(f"{name} was not evaluated at {at!r}, seed {seed}; allowed: last, best, or a step of {steps}")
+    return evaluations[steps.index(int(at))]

@@ -1,0 +1,172 @@
+"""Reading the folder of a training run: ``run.json``, and lines of JSON of metrics and evaluations.
+
+A run may still be going, or have been killed: arms and seeds that have not begun are left out, and so is a last line
+that is cut off. A step that is written twice, as a run that goes on from a checkpoint may do, counts as it was written
+last.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+from simlab.errors import InputError
+from simlab.llm.checkpoint import read_json
+
+NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null where there is none
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model solves of P problems, each sampled so often.
+
+    Attributes:
+        step: training steps before it; 0 at the start.
+        samples: completions of each problem.
+        correct: (P,) how many of them are correct.
+        distinct: (P,) different solutions among the correct ones; NaN where nobody counted.
+    """
+
+    step: int
+    samples: int
+    correct: Int[np.ndarray, " P"]
+    distinct: Float[np.ndarray, " P"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """One seed of one arm.
+
+    Attributes:
+        metrics: by name, a number of each step, (S,), or several, (S, N); NaN where there is none. ``step``, (S,), says
+            which steps these are.
+        evaluations: in the order of their steps.
+    """
+
+    metrics: Mapping[str, Num[np.ndarray, "S ..."]]
+    evaluations: tuple[Evaluation, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder that ``simlab train`` wrote.
+
+    Attributes:
+        folder: where it lies.
+        settings: of the run.
+        arms: by the arm's name and seed, what has begun.
+        starts: by seed, the supervised warm start that all arms go on from; its evaluation is their step 0.
+    """
+
+    folder: Path
+    settings: Mapping[str, Any]
+    arms: Mapping[str, Mapping[int, Training]]
+    starts: Mapping[int, Training]
+
+
+def read_run(folder: str | os.PathLike) -> Run:
+    """The run of a folder.
+
+    Raises:
+        InputError: for a folder that is no run, and for a damaged file; the line says which line of it.
+    """
+    folder = Path(folder)
+    path = folder / "run.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is no run, it has no run.json; allowed: a folder that simlab train wrote")
+    entries = read_json(path)
+    settings, arms, seeds = (entries.get(name) for name in ("settings", "arms", "seeds"))
+    if not isinstance(settings, dict):
+        raise InputError(f"{path} is damaged: it has no settings")
+    if not isinstance(arms, list) or not arms or not all(isinstance(arm, str) for arm in arms):
+        raise InputError(f"{path} is damaged: arms is no list of names")
+    if not isinstance(seeds, list) or not seeds or not all(_is_whole(seed) for seed in seeds):
+        raise InputError(f"{path} is damaged: seeds is no list of whole numbers")
+    trainings = {arm: _trainings(folder / "arms" / arm, seeds) for arm in arms}
+    return Run(folder, settings, trainings, _trainings(folder / "start", seeds))
+
+
+def _trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
+    """What a folder has of each seed, of those that have begun."""
+    places = {seed: folder / f"seed-{seed}" for seed in seeds}
+    return {seed: _training(place) for seed, place in places.items() if place.is_dir()}
+
+
+def _training(folder: Path) -> Training:
+    metrics, evaluations = folder / "metrics.jsonl", folder / "evaluation.jsonl"
+    found = [_evaluation(line, where) for line, where in _by_step(evaluations)]
+    return Training(_columns([line for line, _ in _by_step(metrics)], metrics), tuple(found))
+
+
+def _by_step(path: Path) -> list[tuple[dict[str, Any], str]]:
+    """The lines of a file and where they stand, the last of each step, in the order of the steps."""
+    found = {}
+    for line, where in _lines(path):
+        if not _is_whole(line.get("step")) or line["step"] < 0:
+            _damaged(where, f"step is {line.get('step')!r}; allowed: whole numbers from 0 up")
+        found[line["step"]] = line, where
+    return [found[step] for step in sorted(found)]
+
+
+def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of a file that has one a line, and where they stand; no file has none."""
+    try:
+        lines = path.read_bytes().splitlines() if path.exists() else []
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            entries = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                return
+            _damaged(f"{path} line {number}", "it is no JSON")
+        if not isinstance(entries, dict):
+            _damaged(f"{path} line {number}", "it is no JSON object")
+        yield entries, f"{path} line {number}"
+
+
+def _columns(lines: list[dict[str, Any]], path: Path) -> dict[str, np.ndarray]:
+    names = dict.fromkeys(["step", *(name for line in lines for name in line)])
+    return {name: _column([line.get(name) for line in lines], name, path) for name in names}
+
+
+def _column(values: list[Any], name: str, path: Path) -> np.ndarray:
+    """(S,) of numbers, (S, N) of lists; NaN for null, and where a list is shorter than another."""
+    if name == "step":
+        return np.array(values, dtype=int)
+    lists = [value for value in values if isinstance(value, list)]
+    kinds = (set(map(type, values)) - {list}).union(*(map(type, items) for items in lists))
+    if not kinds <= NUMBERS:
+        _damaged(str(path), f"{name} has other things than numbers and lists of numbers")
+    if not lists:
+        return np.array(values, dtype=float)
+    width = max(1, *map(len, lists))  # a number among lists is a list of one
+    rows = [value if isinstance(value, list) else [value] for value in values]
+    return np.array([row + [None] * (width - len(row)) for row in rows], dtype=float)
+
+
+def _evaluation(line: dict[str, Any], where: str) -> Evaluation:
+    samples, correct, distinct = (line.get(name) for name in ("samples", "correct", "distinct"))
+    if samples is None or not _is_whole(samples) or samples < 1:
+        _damaged(where, f"samples is {samples!r}; allowed: whole numbers from 1 up")
+    if not isinstance(correct, list) or not correct or not all(_is_whole(c) and 0 <= c <= samples for c in correct):
+        _damaged(where, f"correct is no list of whole numbers from 0 to {samples}")
+    if not isinstance(distinct, list) or not set(map(type, distinct)) <= NUMBERS:
+        _damaged(where, "distinct is no list of numbers")
+    if len(distinct) != len(correct):
+        _damaged(where, f"distinct has {len(distinct)} problems, correct {len(correct)}")
+    return Evaluation(line["step"], samples, np.array(correct), np.array(distinct, dtype=float))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _damaged(where: str, reason: str) -> NoReturn:
+    raise InputError(f"{where} is damaged: {reason}")

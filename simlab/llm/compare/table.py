@@ -1,0 +1,59 @@
+"""The table of ``simlab compare``: a row an arm."""
+
+from collections.abc import Sequence
+
+from simlab.llm.compare.arms import Shown, arms_of, check_comparable, shown_at, starts_of
+from simlab.llm.compare.cells import aligned, cells, errors_in_words
+from simlab.llm.compare.differences import baseline_of, differences
+from simlab.llm.compare.measures import checked_ks, fewest_samples, values
+from simlab.llm.compare.runs import Run
+
+
+def comparison_table(
+    runs: Sequence[Run],
+    *,
+    at: str | int = "last",
+    pass_at_k: Sequence[int] | None = None,
+    baseline: str | None = None,
+) -> str:
+    """One row for the start and for each arm of the runs, as text.
+
+    Reward and entropy are means over the last tenth of the training steps up to the evaluation, which is the one that
+    ``at`` says. All are means over seeds with the standard error; what is known of one seed alone is the interval of
+    its evaluation over problems.
+
+    Args:
+        runs: with the same evaluation problems.
+        at: ``last``, ``best`` (by pass@1, which flatters) or a step.
+        pass_at_k: the k; by default the powers of 4 up to the samples.
+        baseline: the arm to which the others' differences are added, paired by seed, with the test of pass@k.
+
+    Raises:
+        InputError: for runs that do not compare, and for an evaluation, k or baseline that there is not.
+    """
+    check_comparable(runs)
+    arms = [shown_at(arm, at) for arm in arms_of(runs)]
+    shown = [arm for arm in arms if arm.evaluations]
+    rows = starts_of(runs) + shown
+    ks = checked_ks(pass_at_k, fewest_samples(rows))
+    when = f"step {at}" if isinstance(at, int) else f"{at} evaluation"
+    lines = [f"{when}; {errors_in_words(rows)}", *aligned([_row(arm, ks) for arm in rows])]
+    lines += [f"{arm.name}: not evaluated yet" for arm in arms if not arm.evaluations]
+    lines.append(f"distinct: different correct solutions of a problem {_samples(rows)}")
+    if baseline is not None:
+        lines += ["", *differences(baseline_of(baseline, shown), shown, ks)]
+    return "\n".join(lines)
+
+
+def _samples(rows: Sequence[Shown]) -> str:
+    counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
+    if len(counts) == 1:
+        return f"among {counts[0]} samples"
+    return f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
+
+
+def _row(arm: Shown, ks: Sequence[int]) -> dict[str, str]:
+    """The cells of an arm, by the heads of their columns."""
+    steps = [evaluation.step for evaluation in arm.evaluations.values()]
+    span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
+    return {"arm": arm.name, "seeds": str(len(steps)), "steps": span} | cells(values(arm, ks))

@@ -1,0 +1,102 @@
+"""The logits of completions that are there already: each prompt is computed once for its whole group.
+
+Gradients pass through the prompt, so that a training step costs P S + P G T tokens, not P G (S + T). P prompts of at
+most S tokens, G rollouts of each, T tokens; the other letters are those of ``simlab.llm.model``.
+"""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.llm.config import ModelConfig
+from simlab.llm.model import Parameters, attention_weights, causal_attention, logits, run_layers
+
+
+class Batch(NamedTuple):
+    """Prompts and completions, both filled up on their right with any token.
+
+    Attributes:
+        prompts: (P, S) tokens.
+        lengths: (P,) how many tokens each prompt has, at least 1.
+        tokens: (P, G, T) the completions.
+        mask: (P, G, T) true where a completion has a token.
+    """
+
+    prompts: Int[Any, "P S"]
+    lengths: Int[Any, " P"]
+    tokens: Int[Any, "P G T"]
+    mask: Bool[Any, "P G T"]
+
+
+def completion_logits(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, "P G T V"]:
+    """The logits before each token of the completions, in float32 at least; anything where there is no token."""
+    return logits(parameters, completion_states(parameters, config, batch))
+
+
+def completion_states(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, "P G T D"]:
+    """What ``logits`` turns into the logits before each token of the completions."""
+
+    def read(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
+        return causal_attention(queries, keys, values), (keys, values)
+
+    prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
+    positions = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
+    hidden, memory = run_layers(parameters, config, prompts, positions, attend=read)
+    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, None]
+    # The last token of a completion is predicted and predicts nothing.
+    tokens = jnp.asarray(batch.tokens)[:, :, :-1]
+    first = jnp.broadcast_to(last, (*tokens.shape[:2], 1, last.shape[-1]))
+    if not tokens.shape[2]:
+        return first
+    positions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
+    others, _ = run_layers(parameters, config, tokens, positions, attend=_Seeing(lengths), memory=memory)
+    return jnp.concatenate([first, others], axis=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seeing:
+    """Attention of completions to the prompt that their group shares, and to themselves."""
+
+    lengths: Int[Array, " P"]
+
+    def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, None]:
+        prompt_keys, prompt_values = memory
+        scores = [
+            jnp.einsum("pgtkre,pske->pkgtrs", queries, prompt_keys),
+            jnp.einsum("pgtkre,pgcke->pkgtrc", queries, keys),
+        ]
+        size, count = prompt_keys.shape[1], keys.shape[2]
+        in_prompt = (jnp.arange(size) < self.lengths[:, None])[:, None, None, None, None]
+        causal = jnp.tril(jnp.ones((count, count), bool))[:, None]
+        visible = jnp.concatenate(
+            [jnp.broadcast_to(in_prompt, scores[0].shape), jnp.broadcast_to(causal, scores[1].shape)], axis=-1
+        )
+        together = jnp.concatenate(scores, axis=-1) / math.sqrt(keys.shape[-1])
+        weights = attention_weights(together, visible).astype(values.dtype)
+        seen = jnp.einsum("pkgtrs,pske->pgtkre", weights[..., :size], prompt_values)
+        return seen + jnp.einsum("pkgtrc,pgcke->pgtkre", weights[..., size:], values), None
+
+
+def log_probabilities(
+    parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Float[Array, ""] | float = 1.0
+) -> Float[Array, "P G T V"]:
+    """log softmax(logits / temperature) before each token of the completions."""
+    found: Array = jax.nn.log_softmax(completion_logits(parameters, config, batch) / temperature, axis=-1)
+    return found
+
+
+def target_logp(
+    parameters: Parameters,
+    config: ModelConfig,
+    batch: Batch,
+    targets: Int[Any, "P G T N"],
+    temperature: Float[Array, ""] | float = 1.0,
+) -> Float[Array, "P G T N"]:
+    """log softmax(logits / temperature) of N tokens at each place, without a second array of all tokens."""
+    scores = completion_logits(parameters, config, batch) / temperature
+    chosen = jnp.take_along_axis(scores, jnp.asarray(targets), axis=-1)
+    return chosen - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)

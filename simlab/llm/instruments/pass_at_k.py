@@ -1,0 +1,99 @@
+"""Pass@k from counts of correct samples, and how sure its mean over problems is."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from simlab.errors import InputError, check_range, check_whole
+
+RESAMPLES = 10_000
+COVERAGE = 0.95
+AT_ONCE = 2**22  # values of a resample's problems held in memory at a time
+
+
+def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> Float[np.ndarray, " P"]:
+    """1 - C(n - c, k) / C(n, k) of each problem ``[f-grpo:eq-27]``: unbiased for 1 - (1 - p)^k.
+
+    It is the share of the k-subsets of the n samples that hold a correct one. The relative error is about n times that
+    of a float at most, for any c and k, also where pass@k is tiny.
+
+    Args:
+        correct: c, how many of the samples of each problem are correct, 0 to n.
+        samples: n, from 1 up.
+        k: from 1 to n.
+
+    Raises:
+        InputError: for numbers outside their ranges.
+
+    >>> unbiased_pass_at_k(np.array([0, 1, 2, 4]), 4, 2)
+    array([0.        , 0.5       , 0.83333333, 1.        ])
+    """
+    check_whole("samples", samples, 1)
+    check_whole("k", k, 1)
+    check_range("k", k, 1, samples)
+    check_counts("correct", correct, samples)
+    found: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
+    return found
+
+
+def check_counts(name: str, counts: Int[np.ndarray, " P"], samples: int) -> None:
+    """Raise ``InputError`` unless there are counts and each is from 0 to the number of samples."""
+    if not len(counts):
+        raise InputError(f"{name} holds no problem; allowed: one or more")
+    outside = (counts < 0) | (counts > samples)
+    if outside.any():
+        raise InputError(f"{name} holds {counts[outside][0]}; allowed: 0 to {samples}, the samples of a problem")
+
+
+def log_missed(samples: int, k: int) -> Float[np.ndarray, " counts"]:
+    """log C(n - h, k) / C(n, k) for h = 0 to n: k of n samples, drawn without replacement, miss all h hits.
+
+    From one h to the next it falls by log(1 - k / (n - h)), so that a sum of logarithms of one sign gives them all.
+    """
+    missed = np.full(samples + 1, -np.inf)
+    missed[0] = 0
+    hits = np.arange(samples - k)
+    missed[1 : samples - k + 1] = np.cumsum(np.log1p(-k / (samples - hits)))
+    return missed
+
+
+class Interval(NamedTuple):
+    """A mean over problems and the interval around it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> Interval:
+    """The mean over problems and its 95 % interval: the percentile bootstrap over problems.
+
+    It says how the mean would vary had other problems been drawn from where these come from, and other samples with
+    them: a problem is resampled with the noise of its own samples. It says nothing about other training runs, which
+    differ by more than that; several seeds do. For few problems (below about 20), and for values that are nearly all 0
+    or all 1, it is too narrow; for one problem, or equal values, it has no width.
+
+    Args:
+        values: such as the pass@k of each problem.
+        seed: of the resamples.
+        resamples: how many, from 2000 up.
+
+    Raises:
+        InputError: for no values, values that are not finite, or numbers outside their ranges.
+    """
+    check_whole("seed", seed, 0)
+    check_whole("resamples", resamples, 2000)
+    if not len(values):
+        raise InputError("values hold no problem; allowed: one or more")
+    if not np.isfinite(values).all():
+        raise InputError("values hold NaN or infinity; allowed: finite numbers")
+    random, rows = np.random.default_rng(seed), max(1, AT_ONCE // len(values))
+    means = np.concatenate(
+        [
+            values[random.integers(len(values), size=(min(rows, resamples - done), len(values)))].mean(axis=1)
+            for done in range(0, resamples, rows)
+        ]
+    )
+    low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    return Interval(float(values.mean()), float(low), float(high))

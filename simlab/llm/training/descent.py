@@ -1,0 +1,107 @@
+"""AdamW with a clipped gradient and a learning rate that is given anew each step."""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import optax
+from jaxtyping import Array, Float
+
+from simlab.errors import check_choice, check_range, check_whole
+from simlab.llm.model import Parameters
+
+DECAYS = ("constant", "cosine")
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The optimiser of a phase of training.
+
+    Attributes:
+        learning_rate: after the warm-up.
+        warmup: steps over which it rises linearly to that.
+        decay: ``"constant"``, or ``"cosine"`` to 0 at the last step.
+        weight_decay: decoupled, of matrices; norms and biases have none.
+        b1, b2, eps: Adam's.
+        max_norm: a gradient with a larger Euclidean norm, over all parameters together, is scaled down to it.
+
+    Raises:
+        InputError: for numbers outside their ranges.
+    """
+
+    learning_rate: float = 1e-4
+    warmup: int = 0
+    decay: str = "constant"
+    weight_decay: float = 0.01
+    b1: float = 0.9
+    b2: float = 0.95
+    eps: float = 1e-8
+    max_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_range("learning_rate", self.learning_rate, 0)
+        check_whole("warmup", self.warmup, 0)
+        check_choice("decay", self.decay, DECAYS)
+        check_range("weight_decay", self.weight_decay, 0)
+        check_range("b1", self.b1, 0, 1)
+        check_range("b2", self.b2, 0, 1)
+        check_range("eps", self.eps, 0)
+        check_range("max_norm", self.max_norm, 0, open_low=True)
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of a step, from 1 to ``steps``."""
+        rising = min(1.0, step / (self.warmup + 1))
+        falling = 0.5 + 0.5 * math.cos(math.pi * (step - 1) / steps) if self.decay == "cosine" else 1.0
+        return self.learning_rate * rising * falling
+
+    def init(self, parameters: Parameters) -> Any:
+        """The optimiser's state before the first step."""
+        return jax.jit(_rule(self).transformation().init)(parameters)
+
+
+def ascend(
+    descent: Descent, parameters: Parameters, state: Any, gradient: Parameters, rate: float
+) -> tuple[Parameters, Any, float]:
+    """One step up a gradient: new parameters and state, and the gradient's norm before it was clipped."""
+    # One program serves all learning rates, and both phases of training.
+    parameters, state, norm = _ascend(_rule(descent), parameters, state, gradient, rate)
+    return parameters, state, float(norm)
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
+def _ascend(
+    rule: "Rule", parameters: Parameters, state: Any, gradient: Parameters, rate: Float[Array, ""] | float
+) -> tuple[Parameters, Any, Float[Array, ""]]:
+    downhill = jax.tree.map(lambda leaf: -leaf, gradient)
+    updates, state = rule.transformation().update(downhill, state, parameters)
+    moved = jax.tree.map(lambda old, update: (old - rate * update).astype(old.dtype), parameters, updates)
+    return moved, state, optax.global_norm(gradient)
+
+
+class Rule(NamedTuple):
+    """What of a ``Descent`` is compiled."""
+
+    weight_decay: float
+    b1: float
+    b2: float
+    eps: float
+    max_norm: float
+
+    def transformation(self) -> optax.GradientTransformation:
+        """All but the learning rate."""
+        return optax.chain(
+            optax.clip_by_global_norm(self.max_norm),
+            optax.scale_by_adam(self.b1, self.b2, self.eps),
+            optax.add_decayed_weights(self.weight_decay, mask=_matrices),
+        )
+
+
+def _rule(descent: Descent) -> Rule:
+    return Rule(*(getattr(descent, name) for name in Rule._fields))
+
+
+def _matrices(parameters: Parameters) -> Any:
+    """Which parameters are matrices; layers are stacked, so that their number of axes does not tell."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: not path[-1].key.endswith(("norm", "bias")), parameters)

@@ -1,0 +1,67 @@
+"""Evaluation: many completions of every evaluation problem, and what papers say of them."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from simlab.llm.instruments.pass_at_k import interval, unbiased_pass_at_k
+from simlab.llm.model import Parameters
+from simlab.llm.training.groups import Groups, Reader
+
+
+class Evaluated(NamedTuple):
+    """The samples of an evaluation.
+
+    Attributes:
+        line: what is written of it: counts of each problem, pass@k with 95 % intervals over problems.
+        groups: the completions, in parts.
+    """
+
+    line: dict[str, Any]
+    groups: list[Groups]
+
+    @property
+    def solutions(self) -> list[tuple[str | None, ...]]:
+        """The canonical forms of the correct completions of each problem."""
+        return [forms for part in self.groups for forms in part.solutions]
+
+
+def evaluate(
+    reader: Reader,
+    parameters: Parameters,
+    samples: int,
+    *,
+    key: PRNGKeyArray,
+    temperature: float,
+    rollouts: int,
+) -> Evaluated:
+    """``samples`` completions of each evaluation problem of the task, at most ``rollouts`` at once."""
+    problems, together = reader.task.evaluation, max(1, rollouts // samples)
+    parts = [
+        reader.sample(
+            parameters,
+            problems[first : first + together],
+            samples,
+            key=jax.random.fold_in(key, first),
+            temperature=temperature,
+        )
+        for first in range(0, len(problems), together)
+    ]
+    solutions = [forms for part in parts for forms in part.solutions]
+    correct = np.array([sum(form is not None for form in forms) for forms in solutions])
+    line = {
+        "samples": samples,
+        "correct": correct,
+        "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
+        "pass_at_k": {k: interval(unbiased_pass_at_k(correct, samples, k), seed=0)._asdict() for k in powers(samples)},
+        "length": np.mean([part.sampled.mask.sum(axis=2).mean() for part in parts]),
+        "entropy": np.mean([part.sampled.entropy[part.sampled.mask].mean() for part in parts]),
+    }
+    return Evaluated(line, parts)
+
+
+def powers(samples: int) -> list[int]:
+    """1, 2, 4, ... up to ``samples``."""
+    return [2**power for power in range(samples.bit_length())]

@@ -1,0 +1,86 @@
+"""The folder of one arm and seed: lines of metrics, evaluations, checkpoint and model."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simlab.llm.checkpoint import Model, write_checkpoint, write_whole
+from simlab.llm.tensorboard import Scalars
+from simlab.llm.training.state import State, load_state, save_state
+
+METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
+
+
+class ArmFolder:
+    """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
+
+    A context manager, which closes ``scalars``: what also gets the numbers, for TensorBoard.
+    """
+
+    def __init__(self, path: Path, scalars: Scalars | None = None):
+        self.path, self.scalars = path, scalars
+        path.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "ArmFolder":
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if self.scalars is not None:
+            self.scalars.__exit__(*raised)
+
+    def begin(self, fresh: State) -> State:
+        """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped."""
+        checkpoint = self.path / CHECKPOINT
+        state = load_state(checkpoint, fresh) if checkpoint.exists() else fresh
+        for name in (METRICS, EVALUATIONS):
+            kept = [line for line in self.lines(name) if line["step"] <= state.step]
+            if (self.path / name).exists():
+                write_whole(self.path / name, "".join(map(_as_line, kept)).encode())
+        return state
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The whole lines of a file; the last one may have been cut off by a kill."""
+        path, found = self.path / name, []
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+        return found
+
+    def append(self, name: str, line: Mapping[str, Any]) -> None:
+        """Write a line; numbers that are not finite become null."""
+        with (self.path / name).open("a") as file:
+            file.write(_as_line(line))
+        if self.scalars is not None:
+            self.scalars.write(line["step"], {name: value for name, value in line.items() if _is_scalar(value)})
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint in place of the former one."""
+        save_state(self.path / CHECKPOINT, state)
+
+    def save_model(self, model: Model) -> None:
+        """Write a checkpoint that ``transformers`` opens."""
+        write_checkpoint(self.path / MODEL, model)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number))
+
+
+def _as_line(line: Mapping[str, Any]) -> str:
+    return json.dumps({name: _plain(value) for name, value in line.items()}) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

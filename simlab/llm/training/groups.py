@@ -1,0 +1,186 @@
+"""Groups of rollouts of problems of a task: sampled, read as text, and judged."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from simlab.errors import InputError
+from simlab.llm.completions import Batch
+from simlab.llm.config import ModelConfig
+from simlab.llm.model import Parameters
+from simlab.llm.sampling import Sampled, sample
+from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.vocabulary import Vocabulary
+
+
+class Groups(NamedTuple):
+    """P problems and G rollouts of each, of at most T tokens.
+
+    Attributes:
+        problems: P of the task.
+        batch: prompts and completions.
+        sampled: what the sampler says of them.
+        rewards: (P, G) of the task.
+        solutions: P lists of G canonical forms, None where the rollout is not correct.
+    """
+
+    problems: tuple[Problem, ...]
+    batch: Batch
+    sampled: Sampled
+    rewards: Float[np.ndarray, "P G"]
+    solutions: tuple[tuple[str | None, ...], ...]
+
+    @property
+    def mixed(self) -> np.ndarray:
+        """(P,) which groups hold unequal rewards."""
+        mixed: np.ndarray = self.rewards.min(axis=1) < self.rewards.max(axis=1)
+        return mixed
+
+    def chosen(self, places: np.ndarray) -> "Groups":
+        """Some of the groups."""
+
+        def of_places(field: Any) -> Any:
+            return None if field is None else field[places]
+
+        return Groups(
+            tuple(self.problems[place] for place in places),
+            Batch(*(field[places] for field in self.batch)),
+            Sampled(*map(of_places, self.sampled)),
+            self.rewards[places],
+            tuple(self.solutions[place] for place in places),
+        )
+
+
+class Reader:
+    """How a task is put to a model: prompts as tokens, tokens as text, and where a completion ends.
+
+    Raises:
+        InputError: if prompt and completion of a problem do not fit into the model's context.
+    """
+
+    def __init__(self, task: Task, config: ModelConfig, vocabulary: Vocabulary):
+        self.task, self.config, self.vocabulary = task, config, vocabulary
+        self.ends = frozenset({vocabulary.eos, *config.eos_ids})
+
+    @functools.cached_property
+    def stop_ids(self) -> frozenset[int]:
+        """The tokens that end a completion: the end token, and every token whose text has the task's ``stop``."""
+        if self.task.stop is None:
+            return self.ends
+        texts = ((token, self.vocabulary.decode([token])) for token in range(self.vocabulary.size))
+        return self.ends | {token for token, text in texts if self.task.stop in text}
+
+    def prompt(self, problem: Problem) -> list[int]:
+        """The tokens of a problem's prompt.
+
+        Raises:
+            InputError: if it and a completion are longer than the model's context.
+        """
+        tokens = self.vocabulary.encode(problem.prompt)
+        room = self.config.max_positions - self.task.max_new_tokens
+        if len(tokens) > room:
+            raise InputError(
+                f"a prompt of {self.task.name} has {len(tokens)} tokens; allowed: {room}, as the model's context is "
+                f"{self.config.max_positions} and completions have up to {self.task.max_new_tokens}"
+            )
+        return tokens
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of a completion, without the token that ended it if that has no text of its own."""
+        own = list(map(int, tokens))
+        return self.vocabulary.decode(own[:-1] if own and own[-1] in self.ends else own)
+
+    def answer(self, problem: Problem) -> list[int]:
+        """The tokens of a demonstration and the end token; a text that stops by itself has none.
+
+        Raises:
+            InputError: if the task has no demonstrations.
+        """
+        tokens = self.vocabulary.encode(self.task.demonstration(problem))
+        return tokens if tokens and tokens[-1] in self.stop_ids else [*tokens, self.vocabulary.eos]
+
+    def sample(
+        self,
+        parameters: Parameters,
+        problems: Sequence[Problem],
+        group_size: int,
+        *,
+        key: PRNGKeyArray,
+        temperature: float = 1.0,
+        top_n: int = 0,
+    ) -> Groups:
+        """Groups of rollouts of some problems.
+
+        Raises:
+            InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
+        """
+        prompts = [self.prompt(problem) for problem in problems]
+        sampled = sample(
+            parameters,
+            self.config,
+            prompts,
+            group_size,
+            self.task.max_new_tokens,
+            key=key,
+            temperature=temperature,
+            top_n=top_n,
+            stop_ids=self.stop_ids,
+        )
+        rewards, solutions = self.judged(problems, sampled)
+        return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
+
+    def judged(
+        self, problems: Sequence[Problem], sampled: Sampled
+    ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
+        """The rewards (P, G) of completions, and the canonical forms of the correct ones."""
+        rewards = np.zeros(sampled.tokens.shape[:2], np.float32)
+        solutions: list[list[str | None]] = []
+        for place, problem in enumerate(problems):
+            verdicts = _Verdicts(self.task, problem)
+            texts = [self.text(row[mask]) for row, mask in zip(sampled.tokens[place], sampled.mask[place], strict=True)]
+            rewards[place] = [verdicts.of(text)[0] for text in texts]
+            solutions.append([verdicts.of(text)[1] for text in texts])
+        return rewards, tuple(map(tuple, solutions))
+
+
+class _Verdicts:
+    """The verdicts on answers to one problem; equal answers are judged once."""
+
+    def __init__(self, task: Task, problem: Problem):
+        self.task, self.problem, self.known = task, problem, dict[str, tuple[float, str | None]]()
+
+    def of(self, text: str) -> tuple[float, str | None]:
+        if text not in self.known:
+            self.known[text] = self.task.reward(self.problem, text), self.task.solution(self.problem, text)
+        return self.known[text]
+
+
+def _batch(prompts: Sequence[Sequence[int]], sampled: Sampled) -> Batch:
+    lengths = np.array([len(prompt) for prompt in prompts], np.int32)
+    filled = np.zeros((len(prompts), lengths.max()), np.int32)
+    for row, prompt in zip(filled, prompts, strict=True):
+        row[: len(prompt)] = prompt
+    return Batch(filled, lengths, sampled.tokens, sampled.mask)
+
+
+def joined(parts: Sequence[Groups]) -> Groups:
+    """Groups that were sampled one after the other, as one batch."""
+    if len(parts) == 1:
+        return parts[0]
+    longest = max(part.batch.prompts.shape[1] for part in parts)
+    prompts = [np.pad(part.batch.prompts, ((0, 0), (0, longest - part.batch.prompts.shape[1]))) for part in parts]
+    batches = [part.batch._replace(prompts=own) for part, own in zip(parts, prompts, strict=True)]
+
+    def together(fields: Sequence[Any]) -> Any:
+        return None if fields[0] is None else np.concatenate(fields)
+
+    return Groups(
+        tuple(problem for part in parts for problem in part.problems),
+        Batch(*map(together, zip(*batches, strict=True))),
+        Sampled(*map(together, zip(*(part.sampled for part in parts), strict=True))),
+        np.concatenate([part.rewards for part in parts]),
+        tuple(solution for part in parts for solution in part.solutions),
+    )

@@ -1,0 +1,67 @@
+"""Settings of whole experiments, as layers over the defaults."""
+
+from typing import Any
+
+from simlab.errors import check_choice
+from simlab.llm.training.settings import SCRATCH
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # From nothing to a policy that adds, in minutes on two cores.
+    "addition": {
+        "task": {"name": "addition", "digits": 2, "evaluation_size": 128},
+        "model": {"hidden_size": 64, "intermediate_size": 256, "num_layers": 2},
+        "warm_start": {"steps": 300, "batch": 64, "learning_rate": 2e-3, "warmup": 20},
+        "rl": {"steps": 60, "prompts": 32, "group_size": 8, "learning_rate": 3e-4},
+        "evaluation": {"every": 20, "samples": 64, "rollouts": 8192},
+        "arms": ["grpo", "f_grpo"],
+    },
+    # Many solutions to each problem, which can be lost.
+    "countdown": {
+        "task": {"name": "countdown", "numbers": 3, "evaluation_size": 128},
+        "model": {"hidden_size": 128, "intermediate_size": 512, "num_layers": 3},
+        "warm_start": {"steps": 600, "batch": 64, "learning_rate": 1e-3, "warmup": 50},
+        "rl": {"steps": 100, "prompts": 32, "group_size": 16, "learning_rate": 2e-4},
+        "evaluation": {"every": 50, "samples": 64},
+        "arms": ["grpo", "f_grpo", "a_grae", "fade", "cw_grpo", "casp", "maxrl"],
+        "seeds": 5,
+    },
+    # A pretrained model of text, and no demonstrations.
+    "fewshot": {
+        "task": {"name": "fewshot", "shots": 4, "digits": 2, "evaluation_size": 64},
+        "model": {"source": "smollm2"},
+        "rl": {"steps": 20, "prompts": 8, "group_size": 8, "learning_rate": 1e-5, "microbatch": 16},
+        "evaluation": {"every": 10, "samples": 8, "rollouts": 128},
+        "arms": ["grpo", "f_grpo"],
+    },
+    # F-GRPO's App. K; its 20,000 steps are for a GPU.
+    "maze": {
+        "task": {"name": "maze", "size": 17, "accept": "strict", "evaluation_size": 256},
+        "model": {
+            "architecture": "qwen2",
+            "hidden_size": 256,
+            "intermediate_size": 1024,
+            "num_layers": 4,
+            "num_heads": 4,
+            "num_kv_heads": 2,
+            "rope_theta": 1e6,
+            "max_positions": 512,
+        },
+        "warm_start": {"steps": 1500, "batch": 32, "learning_rate": 5e-4, "b2": 0.95},
+        "rl": {"steps": 20_000, "prompts": 256, "group_size": 16, "learning_rate": 1e-4, "microbatch": 64},
+        "evaluation": {"every": 500, "samples": 256},
+        "record": {"instruments_every": 100, "checkpoint_every": 100},
+        "arms": ["grpo", "f_grpo"],
+    },
+}
+
+
+def preset(name: str | None, model: str | None) -> dict[str, Any]:
+    """The preset of a name; without one, ``addition``, or ``fewshot`` for a pretrained model.
+
+    Raises:
+        InputError: for an unknown name.
+    """
+    if name is None:
+        return PRESETS["addition" if model in (None, SCRATCH) else "fewshot"]
+    check_choice("preset", name, sorted(PRESETS))
+    return PRESETS[name]

@@ -1,0 +1,295 @@
+"""A run: for every seed a start, and from it every arm; all that happened is in one folder.
+
+``run.json`` is written first. A run that was killed goes on from its checkpoints, with the numbers that it would have
+had: everything is a function of the settings, the seed and the step.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from simlab.errors import InputError
+from simlab.llm.checkpoint import Model, read_checkpoint, write_whole
+from simlab.llm.config import ModelConfig
+from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
+from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
+from simlab.llm.instruments.weight_change import weight_change_metrics, weight_changes
+from simlab.llm.model import Parameters, init
+from simlab.llm.pretrained import load
+from simlab.llm.tasks import Task, task
+from simlab.llm.tensorboard import Scalars
+from simlab.llm.training.arms import arm
+from simlab.llm.training.evaluate import Evaluated, evaluate
+from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.gradient import Policy
+from simlab.llm.training.groups import Reader
+from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
+from simlab.llm.training.policy_gradient import Trainer, key_of
+from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
+from simlab.llm.training.state import State
+from simlab.llm.training.supervised import supervised_step
+from simlab.llm.vocabulary import Vocabulary
+from simlab.simulate.compiled import keep_on_disk
+from simlab.sweep.provenance import commit, versions
+
+RUN = "run.json"
+PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
+EVALUATION_KEY = 2**31  # beside the steps
+FOLLOWED = "followed.json"
+
+
+class Start(NamedTuple):
+    """What the arms of a seed begin from.
+
+    Attributes:
+        parameters: of the model after the warm start.
+        tracked: solutions whose tail-miss rate is followed.
+        rare: correct trajectories that were rare at the start, whose likelihood is followed.
+    """
+
+    parameters: Parameters
+    tracked: Tracked
+    rare: Trajectories
+
+
+def train(
+    settings: Settings,
+    out: Path,
+    *,
+    overwrite: bool = False,
+    own_task: Task | None = None,
+    tensorboard: bool = False,
+    say: Callable[[str], Any] | None = None,
+) -> None:
+    """Run all arms of all seeds, or go on where they were.
+
+    Args:
+        settings: what to run.
+        out: the folder of the run.
+        overwrite: whether a run of other settings at ``out`` is begun anew.
+        own_task: a task that is not in the registry, in place of the settings'.
+        tensorboard: whether to write files for TensorBoard too.
+        say: takes what is to be known before the work begins, line by line.
+
+    Raises:
+        InputError: for settings that cannot be met, another run at ``out``, and what goes wrong in a step.
+        OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
+    """
+    keep_on_disk()
+    run = Run(settings, out, task(**settings.task) if own_task is None else own_task, tensorboard)
+    needed = run.needed_memory()
+    if say is not None:
+        say(in_words(needed))
+    check_memory(needed, free_memory())
+    run.begin(overwrite)
+    for seed in range(settings.seeds):
+        start = run.start(seed)
+        for name in settings.arms:
+            run.arm(name, seed, start)
+
+
+class Run:
+    """A task, a model and a folder.
+
+    Raises:
+        InputError: if the task cannot be put to the model.
+    """
+
+    def __init__(self, settings: Settings, out: Path, own_task: Task, tensorboard: bool = False):
+        self.settings, self.out, self.tensorboard = settings, out, tensorboard
+        self.loaded, vocabulary = _model(settings.model, own_task)
+        self.reader = Reader(own_task, self.loaded.config, vocabulary)
+        rl = settings.rl
+        self.policy = Policy(self.loaded.config, settings.model.dtype, rl.temperature, rl.microbatch)
+
+    def needed_memory(self) -> dict[str, int]:
+        """Bytes of the large arrays; the longest prompt is that of the evaluation problems."""
+        longest = max(len(self.reader.prompt(problem)) for problem in self.reader.task.evaluation)
+        return needed_memory(self.settings, self.loaded.config, longest, self.reader.task.max_new_tokens)
+
+    def begin(self, overwrite: bool) -> None:
+        """Write ``run.json``, unless it is there.
+
+        Raises:
+            InputError: if the folder holds a run of other settings.
+        """
+        path, data = self.out / RUN, self.settings.as_data()
+        if path.exists() and not overwrite:
+            found = _read(path).get("settings")
+            if found != json.loads(json.dumps(data)):
+                raise InputError(
+                    f"{self.out} holds a run of other settings ({_first_difference(found, data)}); "
+                    "allowed: the same settings, --overwrite, or another --out"
+                )
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
+        content = {
+            "settings": data,
+            "arms": list(self.settings.arms),
+            "seeds": list(range(self.settings.seeds)),
+            "commit": commit(),
+            "versions": versions(("simlab", "jax", "jaxlib", "optax", "numpy", "safetensors")),
+            "platform": jax.default_backend(),
+        }
+        for folder in ("start", "arms"):
+            _remove(self.out / folder)
+        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def start(self, seed: int) -> Start:
+        """The model that the arms of a seed begin from, evaluated; after a warm start where that is asked for."""
+        folder, settings = ArmFolder(self.out / "start" / f"seed-{seed}"), self.settings.warm_start
+        parameters = self.loaded.parameters or init(self.loaded.config, jax.random.key(seed))
+        if settings.steps:
+            parameters = self._warm_start(folder, seed, parameters)
+        if not folder.lines(EVALUATIONS):
+            found = self._evaluate(parameters, seed, 0)
+            followed = choose(found.solutions), _rare(found)
+            write_whole(folder.path / FOLLOWED, json.dumps([part._asdict() for part in followed]).encode())
+            folder.append(EVALUATIONS, self._line(found, 0, parameters, Start(parameters, *followed)))
+        tracked, rare = json.loads((folder.path / FOLLOWED).read_text())
+        return Start(parameters, Tracked(**tracked), Trajectories(**rare))
+
+    def _warm_start(self, folder: ArmFolder, seed: int, parameters: Parameters) -> Parameters:
+        settings = self.settings.warm_start
+        if (folder.path / MODEL / "config.json").exists():
+            return read_checkpoint(folder.path / MODEL).parameters
+        state = folder.begin(State(parameters, settings.init(parameters)))
+        with _progress(f"warm start, seed {seed}", settings.steps, state.step) as bar:
+            while state.step < settings.steps:
+                state, line = supervised_step(self.policy, self.reader, settings, state, seed * PROBLEMS_OF_A_SEED)
+                if not np.isfinite(line["loss"]):
+                    raise InputError(
+                        f"the loss is {line['loss']} at step {state.step} of the warm start; {_kept(folder)}"
+                    )
+                folder.append(METRICS, {"step": state.step, **line})
+                if state.step % self.settings.record.checkpoint_every == 0:
+                    folder.save(state)
+                bar.set_postfix(loss=f"{line['loss']:.3f}")
+                bar.update()
+        folder.save_model(Model(self.loaded.config, state.parameters))
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)
+        return state.parameters
+
+    def arm(self, name: str, seed: int, start: Start) -> None:
+        """Train one arm from the start of a seed, or go on with it."""
+        rl, record = self.settings.rl, self.settings.record
+        method = arm(name).method
+        first = seed * PROBLEMS_OF_A_SEED + PROBLEMS_OF_A_SEED // 2
+        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n)
+        path = self.out / "arms" / name / f"seed-{seed}"
+        folder = ArmFolder(path, Scalars(path / "tensorboard") if self.tensorboard else None)
+        remembered = jax.tree.map(np.float32, method.estimator.init())
+        state = folder.begin(State(start.parameters, rl.init(start.parameters), remembered))
+        with folder, _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
+            while state.step < rl.steps:
+                began = time.perf_counter()
+                state, line = self._step(trainer, state, seed, folder)
+                folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
+                if state.step % self.settings.evaluation.every == 0 or state.step == rl.steps:
+                    found = self._evaluate(state.parameters, seed, state.step)
+                    folder.append(EVALUATIONS, self._line(found, state.step, state.parameters, start))
+                if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
+                    folder.save(state)
+                bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
+                bar.update()
+        folder.save_model(Model(self.loaded.config, state.parameters))
+
+    def _step(self, trainer: Trainer, state: State, seed: int, folder: ArmFolder) -> tuple[State, dict[str, Any]]:
+        instruments = (state.step + 1) % self.settings.record.instruments_every == 0
+        try:
+            return trainer.step(state, key_of(seed, state.step + 1), instruments)
+        except InputError as error:
+            # What was asked of a task or of the sampler failed before anything was changed.
+            if all(not leaf.is_deleted() for leaf in jax.tree.leaves((state.parameters, state.optimizer))):
+                folder.save(state)
+            raise InputError(f"step {state.step + 1}: {error}; {_kept(folder)}") from None
+
+    def _evaluate(self, parameters: Parameters, seed: int, step: int) -> Evaluated:
+        evaluation, key = self.settings.evaluation, jax.random.fold_in(key_of(seed, EVALUATION_KEY), step)
+        return evaluate(
+            self.reader,
+            parameters,
+            evaluation.samples,
+            key=key,
+            temperature=self.settings.rl.temperature,
+            rollouts=evaluation.rollouts,
+        )
+
+    def _line(self, found: Evaluated, step: int, parameters: Parameters, start: Start) -> dict[str, Any]:
+        """An evaluation, with what is followed since the start."""
+        config, group_size = self.loaded.config, min(self.settings.rl.group_size, self.settings.evaluation.samples)
+        followed: dict[str, Any] = dict(tracked_metrics(start.tracked, found.solutions, group_size))
+        if start.rare.prompts:
+            followed["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
+        if step:
+            followed |= weight_change_metrics(weight_changes(start.parameters, parameters))
+        return {"step": step, **found.line, **followed}
+
+
+def _model(settings: ModelSettings, own_task: Task) -> tuple[Model, Vocabulary]:
+    """The config and vocabulary, and of a pretrained model the parameters."""
+    if settings.source != SCRATCH:
+        return load(settings.source, "float32")
+    vocabulary = own_task.vocabulary
+    if vocabulary is None:
+        raise InputError(f"task {own_task.name} has no vocabulary for a model from scratch; allowed: a pretrained one")
+    sizes = {name: value for name, value in vars(settings).items() if name not in ("source", "dtype")}
+    config = ModelConfig(
+        vocab_size=vocabulary.size,
+        bos_id=vocabulary.bos,
+        eos_ids=(vocabulary.eos,),
+        pad_id=vocabulary.pad,
+        **sizes,
+    )
+    return Model(config, {}), vocabulary
+
+
+def _rare(found: Evaluated) -> Trajectories:
+    """The rarest of the correct completions, by their likelihood per token at the temperature of sampling."""
+    prompts, completions, nll = list[list[int]](), list[list[int]](), list[float]()
+    for part in found.groups:
+        for place, forms in enumerate(part.solutions):
+            prompt = part.batch.prompts[place, : part.batch.lengths[place]].tolist()
+            for member in (member for member, form in enumerate(forms) if form is not None):
+                mask = part.sampled.mask[place, member]
+                prompts.append(prompt)
+                completions.append(part.sampled.tokens[place, member][mask].tolist())
+                nll.append(-float(part.sampled.logp[place, member][mask].mean()))
+    return rarest(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])
+
+
+def _progress(name: str, steps: int, done: int) -> Any:
+    return tqdm(desc=name, total=steps, initial=done, unit="step", disable=None)
+
+
+def _kept(folder: ArmFolder) -> str:
+    checkpoint = folder.path / CHECKPOINT
+    return f"the last checkpoint is kept: {checkpoint}" if checkpoint.exists() else "there was no checkpoint yet"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        raise InputError(f"{path} is damaged; allowed: --overwrite, or another --out") from None
+
+
+def _first_difference(found: Any, wanted: Any, name: str = "settings") -> str:
+    """Where two configurations part."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted({*found, *wanted}):
+            if found.get(key) != wanted.get(key):
+                return _first_difference(found.get(key), wanted.get(key), key)
+    return f"{name}: {found} there, {wanted} here"
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,211 @@
+"""All that a run depends on, as plain data: written to ``run.json`` and read from it."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.llm.model import DTYPES
+from simlab.llm.training.arms import arm
+from simlab.llm.training.descent import Descent
+
+SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What is trained.
+
+    Attributes:
+        source: ``"scratch"``, or what ``simlab.llm.pretrained.load`` takes.
+        dtype: that is computed in; parameters, their gradients and the optimiser's state are float32 at least.
+        architecture, hidden_size, ...: of a model from scratch, see ``ModelConfig``.
+    """
+
+    source: str = SCRATCH
+    dtype: str = "float32"
+    architecture: str = "qwen2"
+    hidden_size: int = 128
+    intermediate_size: int = 512
+    num_layers: int = 2
+    num_heads: int = 4
+    num_kv_heads: int = 2
+    rope_theta: float = 10000.0
+    tie_embeddings: bool = True
+    max_positions: int = 1024
+
+    def __post_init__(self) -> None:
+        check_choice("model.dtype", self.dtype, DTYPES)
+
+
+@dataclass(frozen=True)
+class WarmStart(Descent):
+    """Supervised training on demonstrations, before the policy gradient.
+
+    Attributes:
+        steps: how many; 0 for none.
+        batch: demonstrations a step.
+    """
+
+    learning_rate: float = 1e-3
+    decay: str = "cosine"
+    steps: int = 0
+    batch: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("warm_start.steps", self.steps, 0)
+        check_whole("warm_start.batch", self.batch, 1)
+
+
+@dataclass(frozen=True)
+class PolicyGradient(Descent):
+    """Training by group-sampled policy gradients.
+
+    Attributes:
+        steps: batches of rollouts.
+        prompts: P of a batch.
+        group_size: G rollouts of each.
+        temperature: of sampling; log-probabilities and gradients are those at it.
+        epochs: updates by each batch; at the first the ratio is 1 by definition.
+        rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
+            keeps all groups of one batch.
+        microbatch: rollouts whose gradient is computed at once.
+    """
+
+    steps: int = 100
+    prompts: int = 32
+    group_size: int = 8
+    temperature: float = 1.0
+    epochs: int = 1
+    rounds: int = 0
+    microbatch: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("steps", "prompts", "group_size", "epochs", "microbatch"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("rounds", self.rounds, 0)
+        check_range("temperature", self.temperature, 0, open_low=True)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How models are evaluated, on the task's evaluation problems at the temperature of training.
+
+    Attributes:
+        every: steps between two evaluations; the start and the end are evaluated too.
+        samples: completions of each problem.
+        rollouts: most rollouts that are sampled at once.
+    """
+
+    every: int = 50
+    samples: int = 64
+    rollouts: int = 4096
+
+    def __post_init__(self) -> None:
+        for name in ("every", "samples", "rollouts"):
+            check_whole(f"evaluation.{name}", getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is recorded, and how often.
+
+    Attributes:
+        checkpoint_every: steps between two checkpoints.
+        instruments_every: steps between two uses of the instruments that compute with the model.
+        top_n: likeliest candidates whose log-probabilities are recorded by rank.
+    """
+
+    checkpoint_every: int = 25
+    instruments_every: int = 10
+    top_n: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("record.checkpoint_every", self.checkpoint_every, 1)
+        check_whole("record.instruments_every", self.instruments_every, 1)
+        check_whole("record.top_n", self.top_n, 0)
+
+
+SECTIONS = {
+    "model": ModelSettings,
+    "warm_start": WarmStart,
+    "rl": PolicyGradient,
+    "evaluation": Evaluation,
+    "record": Record,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run: a task, a model, and arms that are trained from the same start on the same problems.
+
+    Attributes:
+        task: its name, as ``name``, and its parameters.
+        arms: see ``simlab.llm.training.arms``.
+        seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
+
+    Raises:
+        InputError: for what cannot be met, in one line.
+    """
+
+    task: Mapping[str, Any] = field(default_factory=lambda: {"name": "addition"})
+    model: ModelSettings = field(default_factory=ModelSettings)
+    warm_start: WarmStart = field(default_factory=WarmStart)
+    rl: PolicyGradient = field(default_factory=PolicyGradient)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    record: Record = field(default_factory=Record)
+    arms: tuple[str, ...] = ("grpo", "f_grpo")
+    seeds: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole("seeds", self.seeds, 1)
+        if not self.arms or len(set(self.arms)) < len(self.arms):
+            raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
+        for name in self.arms:
+            arm(name)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data, from which ``from_data`` builds it again."""
+        return dataclasses.asdict(self) | {"arms": list(self.arms), "task": dict(self.task)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> "Settings":
+        """The settings of plain data; what is not given has its default.
+
+        Raises:
+            InputError: for an unknown section or name, and for values outside their ranges.
+        """
+        fields = dict(data)
+        for name in fields:
+            check_choice("section", name, ["task", "arms", "seeds", *SECTIONS])
+        for name, section in SECTIONS.items():
+            fields[name] = _built(name, section, fields.get(name, {}))
+        if "arms" in fields:
+            fields["arms"] = tuple(fields["arms"])
+        return cls(**fields)
+
+
+def _built(name: str, section: type, values: Mapping[str, Any]) -> Any:
+    known = {field.name: field for field in dataclasses.fields(section)}
+    for entry, value in values.items():
+        if entry not in known:
+            raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
+        wanted = type(known[entry].default)
+        if (wanted is str and not isinstance(value, str)) or (wanted is bool and not isinstance(value, bool)):
+            raise InputError(f"{name}.{entry} = {value!r}; allowed: {'a text' if wanted is str else 'true or false'}")
+    return section(**values)
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data of settings, the later over the earlier; sections are merged, but a task of another name is new."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            old = result.get(name)
+            other_task = name == "task" and old is not None and value.get("name", old["name"]) != old["name"]
+            kept = old if isinstance(old, dict) and isinstance(value, Mapping) and not other_task else {}
+            result[name] = {**kept, **value} if isinstance(value, Mapping) else value
+    return result

@@ -1,0 +1,42 @@
+"""The supervised warm start: the mean log-probability of demonstrations, given their prompts, is raised."""
+
+import numpy as np
+
+from simlab.llm.completions import Batch
+from simlab.llm.tasks.base import Problem
+from simlab.llm.training.descent import ascend
+from simlab.llm.training.gradient import Policy
+from simlab.llm.training.groups import Reader
+from simlab.llm.training.settings import WarmStart
+from simlab.llm.training.state import State
+
+
+def demonstrations(reader: Reader, problems: list[Problem]) -> Batch:
+    """One demonstration of each problem, as groups of one."""
+    prompts, answers = [reader.prompt(problem) for problem in problems], list(map(reader.answer, problems))
+    lengths = np.array([len(prompt) for prompt in prompts], np.int32)
+    batch = Batch(
+        np.zeros((len(problems), lengths.max()), np.int32),
+        lengths,
+        np.zeros((len(problems), 1, max(map(len, answers))), np.int32),
+        np.zeros((len(problems), 1, max(map(len, answers))), bool),
+    )
+    for place, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        batch.prompts[place, : len(prompt)] = prompt
+        batch.tokens[place, 0, : len(answer)] = answer
+        batch.mask[place, 0, : len(answer)] = True
+    return batch
+
+
+def supervised_step(
+    policy: Policy, reader: Reader, settings: WarmStart, state: State, first: int
+) -> tuple[State, dict[str, float]]:
+    """One step on the training problems from ``first`` on, and its loss: nats a token."""
+    task = reader.task
+    batch = demonstrations(reader, [task.training(first + state.cursor + place) for place in range(settings.batch)])
+    weights = batch.mask / np.float32(batch.mask.sum())
+    gradient, objective = policy.gradient(state.parameters, batch, weights.astype(np.float32))
+    rate = settings.rate(state.step + 1, settings.steps)
+    parameters, optimizer, norm = ascend(settings, state.parameters, state.optimizer, gradient, rate)
+    state = State(parameters, optimizer, (), state.step + 1, state.cursor + settings.batch)
+    return state, {"loss": -objective, "grad_norm": norm, "learning_rate": rate}

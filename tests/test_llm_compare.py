@@ -1,0 +1,468 @@
+"""``simlab compare``: run folders read, the table and the figure, against numbers worked out by hand."""
+
+import json
+import math
+import statistics
+
+import numpy as np
+import pytest
+from run_folders import evaluation, metrics, write_run
+from sweep_cases import refusal
+
+from simlab.cli import main
+from simlab.llm.compare import comparison_table, draw_comparison, read_run
+from simlab.llm.compare.figure import comparison_figure
+
+STARTS = {seed: evaluation(0, [seed, 0, 1, 2]) for seed in (0, 1, 2)}
+ARMS = {
+    "grpo": {
+        seed: (
+            metrics([(step + seed) / 40 for step in range(20)]),
+            [evaluation(10, [4 + seed, 0, 2, 8]), evaluation(20, [5 + seed, 0, 3 - seed, 8], [1, 0, 1, 3])],
+        )
+        for seed in (0, 1, 2)
+    },
+    "f_grpo(gamma=0.5)": {
+        seed: (
+            metrics([(step + 3 * seed) / 50 for step in range(20)]),
+            [evaluation(10, [8, 1, 2, 8]), evaluation(20, [6 + seed, 1 + seed, 2, 7], [2, 1, 2, 4])],
+        )
+        for seed in (0, 1, 2)
+    },
+}
+ONE_SEED = {name: {1: seeds[1]} for name, seeds in ARMS.items()}
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Two arms, three seeds, 20 steps, four problems of eight samples."""
+    return read_run(write_run(tmp_path / "three", ARMS, STARTS))
+
+
+@pytest.fixture
+def one(tmp_path):
+    """One of its seeds."""
+    return read_run(write_run(tmp_path / "one", ONE_SEED, {1: STARTS[1]}))
+
+
+def naive_pass_at_k(correct, k, samples=8):
+    return statistics.mean(1 - math.comb(samples - count, k) / math.comb(samples, k) for count in correct)
+
+
+def rows_of(text):
+    """The cells of a table's lines by the first of them, and the heads; a cell has no two spaces in it."""
+    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.splitlines()]
+    return {cells[0]: cells[1:] for cells in lines if len(cells) > 2}
+
+
+def mean_and_error(cell):
+    mean, _, error = cell.rstrip(")").partition("(")
+    return float(mean), int(error) * 10.0 ** -len(mean.partition(".")[2])
+
+
+# Reading
+
+
+def test_metrics_are_arrays_over_steps(tmp_path):
+    """null is NaN; of lists of different lengths the missing ends are NaN; a metric may come later than others."""
+    lines = metrics([0.25, None, 1], masses=[[0.5, None], [1, 2, 3], [4]], gaps=[[], None, 2])
+    lines[2]["late"] = 7
+    folder = write_run(tmp_path / "run", {"grpo": {3: (lines, [evaluation(3, [1, 0])])}})
+    found = read_run(folder).arms["grpo"][3].metrics
+    np.testing.assert_array_equal(found["step"], [1, 2, 3])
+    np.testing.assert_array_equal(found["reward"], [0.25, np.nan, 1])
+    np.testing.assert_array_equal(found["masses"], [[0.5, np.nan, np.nan], [1, 2, 3], [4, np.nan, np.nan]])
+    np.testing.assert_array_equal(found["gaps"], [[np.nan], [np.nan], [2]])
+    np.testing.assert_array_equal(found["late"], [np.nan, np.nan, 7])
+
+
+def test_evaluations_are_read_with_what_they_counted(three):
+    first, last = three.arms["grpo"][2].evaluations
+    assert (first.step, last.step, last.samples) == (10, 20, 8)
+    np.testing.assert_array_equal(last.correct, [7, 0, 1, 8])
+    np.testing.assert_array_equal(last.distinct, [1, 0, 1, 3])
+    assert three.settings == {"task": "countdown"}
+    assert three.starts[1].evaluations[0].correct.tolist() == [1, 0, 1, 2]
+
+
+def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
+    """A line cut off at any place is no line; an arm or a seed that has not begun is not there."""
+    folder = write_run(tmp_path / "run", {"grpo": ONE_SEED["grpo"], "maxrl": {}})
+    path = folder / "arms" / "grpo" / "seed-1" / "metrics.jsonl"
+    whole = path.read_bytes().replace(b'"reward"', '"\N{GREEK SMALL LETTER GAMMA}"'.encode())
+    start = whole.rindex(b"{")
+    for end in range(start, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        found = read_run(folder)
+        assert found.arms["grpo"][1].metrics["step"].tolist() == [*range(1, 20)]
+        assert found.arms["maxrl"] == {}
+    (path.parent / "evaluation.jsonl").unlink()
+    assert read_run(folder).arms["grpo"][1].evaluations == ()
+
+
+def test_a_step_that_is_written_twice_counts_as_it_was_written_last(tmp_path):
+    """A run that goes on from the checkpoint of step 2 writes step 3 once more."""
+    lines = [*metrics([1, 2, 3]), *metrics([1, 2, 30, 40])[2:]]
+    folder = write_run(tmp_path / "run", {"grpo": {0: (lines, [])}})
+    found = read_run(folder).arms["grpo"][0].metrics
+    assert found["step"].tolist() == [1, 2, 3, 4]
+    assert found["reward"].tolist() == [1, 2, 30, 40]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("run.json", None, "is no run, it has no run.json; allowed: a folder that simlab train wrote"),
+        ("run.json", "{", "is no JSON"),
+        ("run.json", '{"settings": {}, "arms": "grpo", "seeds": [1]}', "run.json is damaged: arms is no list of names"),
+        ("run.json", '{"settings": {}, "arms": ["a"], "seeds": [0.5]}', "damaged: seeds is no list of whole numbers"),
+        ("run.json", '{"arms": ["a"], "seeds": [0]}', "damaged: it has no settings"),
+        ("metrics.jsonl", '{"step": 1}\n{"st\n{"step": 3}\n', "metrics.jsonl line 2 is damaged: it is no JSON"),
+        ("metrics.jsonl", '{"step": 1}\n3\n', "metrics.jsonl line 2 is damaged: it is no JSON object"),
+        ("metrics.jsonl", '{"reward": 1}\n', "line 1 is damaged: step is None; allowed: whole numbers from 0 up"),
+        ("metrics.jsonl", '{"step": 1, "loss": "low"}\n', "loss has other things than numbers and lists of numbers"),
+        ("evaluation.jsonl", '{"step": 1, "samples": 0}\n', "line 1 is damaged: samples is 0; allowed: whole numbers"),
+        (
+            "evaluation.jsonl",
+            '{"step": 1, "samples": 4, "correct": [5], "distinct": [1]}\n',
+            "correct is no list of whole numbers from 0 to 4",
+        ),
+        (
+            "evaluation.jsonl",
+            '{"step": 1, "samples": 4, "correct": [4], "distinct": [1, 2]}\n',
+            "distinct has 2 problems, correct 1",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path, file, content, reason):
+    folder = write_run(tmp_path / "run", ONE_SEED)
+    path = folder / file if file == "run.json" else folder / "arms" / "grpo" / "seed-1" / file
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    assert reason in refusal(read_run, folder)
+
+
+# The table
+
+
+def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
+    text = comparison_table([three])
+    assert text.splitlines()[0] == "last evaluation; mean over seeds (standard error of the last digits)"
+    rows = rows_of(text)
+    assert list(rows) == ["arm", "start", "grpo", "f_grpo(gamma=0.5)"]
+    assert rows["arm"] == ["seeds", "steps", "reward", "entropy", "pass@1", "pass@4", "distinct"]
+    assert rows["start"][:4] == ["3", "0", "-", "-"]
+    seeds = {"start": [STARTS[seed] for seed in range(3)]}
+    seeds |= {name: [own[seed][1][-1] for seed in range(3)] for name, own in ARMS.items()}
+    for name, lines in seeds.items():
+        for k, cell in ((1, rows[name][4]), (4, rows[name][5])):
+            each = [naive_pass_at_k(line["correct"], k) for line in lines]
+            expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
+            assert mean_and_error(cell) == pytest.approx(expected, abs=5.1e-4)
+        each = [statistics.mean(line["distinct"]) for line in lines]
+        expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
+        assert mean_and_error(rows[name][6]) == pytest.approx(expected, abs=5.1e-3)
+
+
+def test_reward_and_entropy_are_of_the_last_tenth_of_the_steps_up_to_the_evaluation(three):
+    """Steps 19 and 20 of 20, step 10 of 10."""
+    for at, steps in (("last", (19, 20)), (10, (10,))):
+        rows = rows_of(comparison_table([three], at=at))
+        each = [statistics.mean((step - 1 + seed) / 40 for step in steps) for seed in range(3)]
+        expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
+        assert mean_and_error(rows["grpo"][2]) == pytest.approx(expected, abs=5.1e-4)
+        quarter = expected[0] / 4, expected[1] / 4
+        assert mean_and_error(rows["grpo"][3]) == pytest.approx(quarter, abs=5.1e-4)
+
+
+def test_one_seed_has_the_interval_over_problems(one):
+    text = comparison_table([one])
+    assert text.splitlines()[0] == "last evaluation; of one seed [95 % interval over problems]"
+    for cell in rows_of(text)["grpo"][4:]:
+        mean, low, high = map(float, cell.replace("[", "").replace("]", "").replace(",", "").split())
+        assert low < mean < high
+    assert "(" not in "".join(rows_of(text)["grpo"])
+
+
+def test_a_mixture_of_one_and_several_seeds_says_both(three, one):
+    head = comparison_table([three, one]).splitlines()[0]
+    assert head.endswith(
+        "mean over seeds (standard error of the last digits); of one seed [95 % interval over problems]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "steps", "pass_at_1"), [("last", "20", "0.50"), ("best", "10", "0.59"), (10, "10", "0.59")]
+)
+def test_the_evaluation_is_the_last_the_best_or_that_of_a_step(tmp_path, at, steps, pass_at_1):
+    """The best is the first of those with the highest pass@1."""
+    lines = [evaluation(10, [8, 1, 2, 8]), evaluation(15, [8, 2, 1, 8]), evaluation(20, [8, 0, 0, 8])]
+    run = read_run(write_run(tmp_path / "run", {"grpo": {0: (metrics([1] * 20), lines)}}))
+    row = rows_of(comparison_table([run], at=at))["grpo"]
+    assert row[1] == steps
+    assert row[4].startswith(pass_at_1)
+
+
+def test_the_start_is_the_warm_start_or_the_evaluation_at_step_0(tmp_path):
+    arms = {"grpo": {0: (metrics([0.5]), [STARTS[1], evaluation(1, [8, 8, 8, 8])])}}
+    of_arm = rows_of(comparison_table([read_run(write_run(tmp_path / "arm", arms))]))
+    warm = rows_of(comparison_table([read_run(write_run(tmp_path / "warm", ONE_SEED, {1: STARTS[1]}))]))
+    assert of_arm["start"] == warm["start"]
+    none = {"grpo": {0: (metrics([0.5]), [evaluation(1, [8, 8, 8, 8])])}}
+    assert "start" not in comparison_table([read_run(write_run(tmp_path / "none", none))])
+
+
+def test_arms_of_one_name_are_told_apart_by_their_folders(tmp_path, three, one):
+    assert [name for name in rows_of(comparison_table([three, one])) if "grpo" in name] == [
+        "three/grpo", "three/f_grpo(gamma=0.5)", "one/grpo", "one/f_grpo(gamma=0.5)",
+    ]  # fmt: skip
+    other = read_run(write_run(tmp_path / "other" / "three", {"grpo": ARMS["grpo"]}))
+    names = list(rows_of(comparison_table([three, other])))
+    assert names[1:] == ["start", f"{three.folder}/grpo", "f_grpo(gamma=0.5)", f"{other.folder}/grpo"]
+
+
+def test_arms_without_evaluation_and_seeds_at_other_steps_are_shown_as_they_are(tmp_path):
+    arms = {
+        "grpo": {0: ARMS["grpo"][0], 1: (metrics([0.5] * 12), ARMS["grpo"][1][1][:1])},
+        "maxrl": {0: (metrics([0.5]), [])},
+    }
+    text = comparison_table([read_run(write_run(tmp_path / "run", arms))])
+    assert rows_of(text)["grpo"][:2] == ["2", "10-20"]
+    assert "maxrl: not evaluated yet" in text
+
+
+def test_the_k_are_those_asked_for_or_powers_of_4(three):
+    assert rows_of(comparison_table([three], pass_at_k=[8, 2]))["arm"][4:6] == ["pass@8", "pass@2"]
+    expected = "pass@9 cannot be told of 8 samples a problem; allowed: k from 1 to 8"
+    assert refusal(comparison_table, [three], pass_at_k=[1, 9]) == expected
+    assert "[1, inf)" in refusal(comparison_table, [three], pass_at_k=[0])
+
+
+def test_distinct_solutions_among_more_samples_are_not_to_be_compared(tmp_path, one):
+    more = {"maxrl": {1: (metrics([0.5]), [evaluation(1, [9, 0, 1, 2], samples=16)])}}
+    text = comparison_table([one, read_run(write_run(tmp_path / "more", more))], baseline="maxrl")
+    assert "among 8 to 16 samples; not to be compared" in text
+    assert "m-out-of-n" not in text
+
+
+# Against a baseline
+
+
+def test_differences_are_paired_by_seed(three):
+    """The error is that of the seeds' differences, not that of two independent means."""
+    text = comparison_table([three], baseline="grpo").partition("\n\n")[2]
+    assert text.startswith("more than grpo, paired by seed; mean over seeds")
+    row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
+    own, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
+    for k, cell in ((1, row[3]), (4, row[4])):
+        each = [naive_pass_at_k(a, k) - naive_pass_at_k(b, k) for a, b in zip(own, other, strict=True)]
+        expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
+        assert cell[0] in "+-"
+        assert mean_and_error(cell) == pytest.approx(expected, abs=5.1e-4)
+
+
+def test_of_one_common_seed_the_problems_are_paired(tmp_path):
+    """Two arms that solve the same more of every problem: the interval has no width."""
+    arms = {
+        name: {0: (metrics([0.5]), [evaluation(1, correct, [1, 1, 1])])}
+        for name, correct in (("grpo", [0, 4, 6]), ("maxrl", [2, 6, 8]))
+    }
+    text = comparison_table([read_run(write_run(tmp_path / "run", arms))], pass_at_k=[1], baseline="grpo")
+    difference = rows_of(text.partition("\n\n")[2].partition("\n\n")[0])["maxrl"]
+    assert difference[1:] == ["+0.000", "+0.000", "+0.250 [+0.250, +0.250]", "+0.00 [+0.00, +0.00]"]
+
+
+def test_pass_at_k_is_tested_for_each_k_below_the_samples(three):
+    text = comparison_table([three], baseline="grpo", pass_at_k=[1, 4, 8])
+    tests = [line.split("  ") for line in text.rpartition("not problems\n")[2].splitlines()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in tests]
+    assert cells[0] == ["arm", "k", "difference", "95 % interval", "p"]
+    assert [row[:2] for row in cells[1:]] == [["f_grpo(gamma=0.5)", "1"], ["f_grpo(gamma=0.5)", "4"]]
+    of_table = rows_of(text.partition("\n\n")[2].partition("\n\n")[0])["f_grpo(gamma=0.5)"]
+    assert [row[2] for row in cells[1:]] == [cell.partition("(")[0] for cell in of_table[3:5]]
+
+
+def test_an_arm_without_a_common_seed_is_named(tmp_path, one):
+    other = read_run(write_run(tmp_path / "other", {"maxrl": {0: ARMS["grpo"][0]}}))
+    text = comparison_table([one, other], baseline="maxrl")
+    assert "grpo: no seed in common with maxrl" in text.splitlines()
+
+
+def test_an_unknown_baseline_lists_the_arms(three):
+    line = refusal(comparison_table, [three], baseline="ppo")
+    assert line == "baseline 'ppo' is no evaluated arm; allowed: grpo, f_grpo(gamma=0.5)"
+
+
+# What does not compare
+
+
+def test_runs_of_other_problems_do_not_compare(tmp_path, one):
+    other = read_run(write_run(tmp_path / "other", {"grpo": {0: (metrics([1]), [evaluation(1, [1, 2])])}}))
+    for call in (comparison_table, comparison_figure):
+        line = refusal(call, [one, other])
+        assert line.startswith("evaluation problems differ: 2 in ")
+        assert "allowed: evaluations of the same problems" in line
+
+
+def test_a_run_without_evaluation_and_a_run_given_twice_are_refused(tmp_path, one):
+    bare = read_run(write_run(tmp_path / "bare", {"grpo": {0: (metrics([1]), [])}}, {0: STARTS[0]}))
+    assert "bare has no evaluation yet" in refusal(comparison_table, [one, bare])
+    assert "is given twice; allowed: each run once" in refusal(comparison_table, [one, one])
+    assert refusal(comparison_table, []) == "there is no run to compare; allowed: one or more"
+
+
+def test_a_step_without_evaluation_is_refused(three):
+    line = refusal(comparison_table, [three], at=15)
+    assert line == "grpo was not evaluated at 15, seed 0; allowed: last, best, or a step of [10, 20]"
+
+
+# The figure
+
+
+def panels_of(figure):
+    return {axes.get_title(loc="left").partition(" ")[2]: axes for axes in figure.axes}
+
+
+def band_of(axes, number):
+    """Lower and upper end at each x of the number-th band."""
+    (path,) = axes.collections[number].get_paths()
+    corners = path.vertices
+    return [
+        (corners[corners[:, 0] == x, 1].min(), corners[corners[:, 0] == x, 1].max()) for x in np.unique(corners[:, 0])
+    ]
+
+
+def test_the_figure_has_means_and_t_intervals_over_seeds(three):
+    panels = panels_of(comparison_figure([three]))
+    assert list(panels) == ["reward", "entropy", "pass@1", "pass@8", "distinct solutions", "pass@k, last evaluation"]
+    line = panels["reward"].lines[0]
+    np.testing.assert_allclose(line.get_xdata(), np.arange(1, 21))
+    np.testing.assert_allclose(line.get_ydata(), (np.arange(20) + 1) / 40)
+    half = 4.302653 * (1 / 40) / 3**0.5  # t of 2 degrees of freedom; three seeds that lie 1/40 apart
+    np.testing.assert_allclose(band_of(panels["reward"], 0)[4], [5 / 40 - half, 5 / 40 + half], rtol=1e-6)
+    level, grpo, _ = panels["pass@1"].lines
+    start = statistics.mean(naive_pass_at_k(line["correct"], 1) for line in STARTS.values())
+    np.testing.assert_allclose(level.get_ydata(), start)
+    assert grpo.get_xdata().tolist() == [0, 10, 20]
+    assert grpo.get_ydata()[0] == pytest.approx(start)
+    grpo = panels["pass@k, last evaluation"].lines[0]
+    assert grpo.get_xdata().tolist() == [1, 2, 4, 8]
+    lines = [ARMS["grpo"][seed][1][-1]["correct"] for seed in range(3)]
+    for k, found in zip((1, 2, 4, 8), grpo.get_ydata(), strict=True):
+        assert found == pytest.approx(statistics.mean(naive_pass_at_k(correct, k) for correct in lines))
+
+
+def test_one_seed_has_a_band_over_problems_and_none_in_training(one):
+    panels = panels_of(comparison_figure([one]))
+    assert not any(band.get_paths() for band in panels["reward"].collections)
+    low, high = band_of(panels["pass@1"], 0)[1]
+    assert low < panels["pass@1"].lines[1].get_ydata()[1] < high
+
+
+def test_arms_look_the_same_in_every_panel_and_the_start_is_grey(three):
+    figure = comparison_figure([three])
+    panels = panels_of(figure)
+    looks = [(line.get_color(), line.get_linestyle()) for line in panels["reward"].lines]
+    assert len(set(looks)) == 2
+    for title in ("pass@1", "distinct solutions"):
+        grey, *lines = panels[title].lines
+        assert grey.get_color() == "0.55"
+        assert [(line.get_color(), line.get_linestyle()) for line in lines] == looks
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["grpo", "f_grpo(gamma=0.5)", "start"]
+
+
+def test_long_curves_are_averaged_over_a_hundred_parts(tmp_path):
+    rewards = [step % 2 for step in range(1000)]
+    run = read_run(write_run(tmp_path / "run", {"grpo": {0: (metrics(rewards), [evaluation(1000, [1, 2])])}}))
+    (line,) = panels_of(comparison_figure([run]))["reward"].lines
+    np.testing.assert_allclose(line.get_xdata(), np.arange(100) * 10 + 5.5)
+    np.testing.assert_allclose(line.get_ydata(), 0.5)
+
+
+def test_a_curve_goes_as_far_as_all_seeds_of_its_arm(tmp_path):
+    arms = {"grpo": {0: ARMS["grpo"][0], 1: (metrics([0.5] * 12), ARMS["grpo"][1][1][:1])}}
+    panels = panels_of(comparison_figure([read_run(write_run(tmp_path / "run", arms))]))
+    assert panels["reward"].lines[0].get_xdata()[-1] == 12
+    assert panels["pass@1"].lines[0].get_xdata().tolist() == [10]
+
+
+def test_no_label_is_cut_off_and_no_two_lie_on_each_other(tmp_path):
+    """Six arms of long names: the legend breaks into lines inside the figure and below the panels."""
+    arms = {f"f_grpo(gamma={number}, base=linked(baseline=mean))": ARMS["grpo"] for number in range(6)}
+    figure = comparison_figure([read_run(write_run(tmp_path / "run", arms, STARTS))])
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, page = legend.get_window_extent(), figure.bbox
+    assert page.x0 <= box.x0 < box.x1 <= page.x1
+    assert page.y0 <= box.y0
+    assert box.y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)
+    assert all(page.x0 <= axes.get_tightbbox().x0 and axes.get_tightbbox().x1 <= page.x1 for axes in figure.axes)
+
+
+def test_a_figure_is_the_same_file_every_time(tmp_path, one):
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    draw_comparison([one], first)
+    draw_comparison([one], second)
+    assert b"<svg" in first.read_bytes()[:2000]
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_figure_that_cannot_be_written_is_explained(tmp_path, one):
+    assert "allowed: .pdf, .png, .svg" in refusal(draw_comparison, [one], tmp_path / "figure.gif")
+    assert "cannot write" in refusal(draw_comparison, [one], tmp_path / "none" / "figure.svg")
+
+
+@pytest.mark.slow
+def test_pages_and_pictures_are_the_same_files_too(tmp_path, one):
+    for suffix, mark in ((".pdf", b"%PDF"), (".png", b"\x89PNG")):
+        files = [tmp_path / f"{name}{suffix}" for name in ("first", "second")]
+        for file in files:
+            draw_comparison([one], file)
+        assert files[0].read_bytes().startswith(mark)
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# The command
+
+
+def test_the_command_prints_the_table_and_draws_the_figure(tmp_path, capsys, three):
+    figure = tmp_path / "new" / "figure.png"
+    arguments = ["--figure", str(figure), "--at", "10", "--pass-at-k", "2,4,...,8", "--baseline", "grpo"]
+    assert main(["compare", str(three.folder), *arguments]) == 0
+    printed = capsys.readouterr().out
+    expected = comparison_table([three], at=10, pass_at_k=[2, 4, 8], baseline="grpo")
+    assert printed == f"{expected}\n\nfigure  {figure}\n"
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["missing"], "missing is no run"),
+        (["--at", "lst"], "argument --at: 'lst' cannot be read; allowed: last, best, or a step"),
+        (["--pass-at-k", "1,,2"], "list '1,,2' has an empty item"),
+        (["--pass-at-k", "x"], "'x' cannot be read; allowed: a whole number"),
+        (["--figure", "figure.gif"], "allowed: .pdf, .png, .svg"),
+        (["--baseline", "ppo"], "allowed: grpo, f_grpo(gamma=0.5)"),
+    ],
+)
+def test_the_command_refuses_bad_input_in_one_line(capsys, monkeypatch, one, arguments, reason):
+    monkeypatch.chdir(one.folder)
+    assert main(["compare", str(one.folder), *arguments]) == 2
+    complaint = capsys.readouterr().err
+    assert reason in complaint
+    assert complaint.count("\n") == 1
+    assert not list(one.folder.glob("*.png"))
+
+
+def test_a_run_is_what_its_json_says(tmp_path):
+    """Another program's JSON with NaN for null is read alike."""
+    folder = write_run(tmp_path / "run", {"grpo": {0: (metrics([math.nan, 1]), [evaluation(2, [1], [math.nan])])}})
+    assert "NaN" in (folder / "arms/grpo/seed-0/metrics.jsonl").read_text()
+    found = read_run(folder).arms["grpo"][0]
+    assert np.isnan(found.metrics["reward"][0])
+    assert np.isnan(found.evaluations[0].distinct).all()
+    assert rows_of(comparison_table([read_run(folder)]))["grpo"][-1] == "-"
+    assert json.loads((folder / "run.json").read_text())["seeds"] == [0]

@@ -1,0 +1,93 @@
+"""The logits of completions, their prompts computed once, are those of whole sequences one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simlab.llm.completions import Batch, completion_logits, target_logp
+from simlab.llm.config import ModelConfig
+from simlab.llm.model import forward, init
+
+CONFIG = {
+    "vocab_size": 19,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+}
+
+
+def model(architecture):
+    config = ModelConfig(**CONFIG, architecture=architecture, tie_embeddings=architecture == "llama")
+    return config, jax.tree.map(lambda leaf: 4 * leaf, init(config, jax.random.key(1)))
+
+
+def batch(tokens, seed=0):
+    random = np.random.default_rng(seed)
+    return Batch(
+        random.integers(0, 19, (3, 7)),
+        np.array(LENGTHS),
+        random.integers(0, 19, (3, 2, tokens)),
+        np.ones((3, 2, tokens), bool),
+    )
+
+
+LENGTHS = (7, 1, 4)
+
+
+def whole(parameters, config, given):
+    """The logits before each token of each completion, from its sequence as a whole."""
+    rows = [
+        jnp.pad(jnp.concatenate([prompt[:length], completion]), (0, max(LENGTHS) - length))
+        for prompt, length, group in zip(given.prompts, LENGTHS, given.tokens, strict=True)
+        for completion in group
+    ]
+    logits = forward(parameters, config, jnp.stack(rows))
+    before = np.repeat(LENGTHS, given.tokens.shape[1])[:, None] - 1 + np.arange(given.tokens.shape[2])
+    found = jnp.take_along_axis(logits, before[..., None], axis=1)
+    return found.reshape(*given.tokens.shape, -1)
+
+
+@pytest.mark.parametrize(("architecture", "tokens"), [("llama", 1), ("llama", 5), ("qwen2", 5), ("qwen3", 5)])
+def test_logits_are_those_of_the_whole_sequence(architecture, tokens):
+    config, parameters = model(architecture)
+    given = batch(tokens)
+    shared = jax.jit(completion_logits, static_argnums=1)(parameters, config, given)
+    expected = jax.jit(whole, static_argnums=1)(parameters, config, given)
+    np.testing.assert_allclose(shared, expected, atol=1e-4)
+
+
+def test_gradients_pass_through_the_prompt():
+    config, parameters = model("llama")
+    given = batch(4)
+    slopes = jnp.asarray(np.random.default_rng(1).normal(size=(3, 2, 4, 19)))
+
+    def objective(logits_of):
+        loss = lambda parameters, given: jnp.sum(slopes * logits_of(parameters, config, given))  # noqa: E731
+        return jax.jit(jax.grad(loss))(parameters, given)
+
+    shared, expected = objective(completion_logits), objective(whole)
+    for one, other in zip(jax.tree.leaves(shared), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-4 * float(jnp.abs(other).max()))
+
+
+def test_filling_changes_nothing():
+    config, parameters = model("qwen3")
+    given = batch(4)
+    wider = given._replace(prompts=np.pad(given.prompts, ((0, 0), (0, 5)), constant_values=3))
+    longer = wider._replace(tokens=np.pad(wider.tokens, ((0, 0), (0, 0), (0, 2))))
+    run = jax.jit(completion_logits, static_argnums=1)
+    plain = run(parameters, config, given)
+    np.testing.assert_allclose(run(parameters, config, longer)[:, :, :4], plain, atol=1e-4)
+
+
+def test_log_probabilities_of_tokens_at_a_temperature():
+    config, parameters = model("llama")
+    given = batch(2)
+    targets = np.random.default_rng(2).integers(0, 19, (3, 2, 2, 4))
+    logits = jax.jit(completion_logits, static_argnums=1)(parameters, config, given)
+    expected = np.take_along_axis(np.asarray(jax.nn.log_softmax(logits / 0.5)), targets, axis=-1)
+    found = jax.jit(target_logp, static_argnums=1)(parameters, config, given, targets, 0.5)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
