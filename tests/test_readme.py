@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simlab import cli
+from simlab.llm.training.options import build_settings
 from simlab.sweep.options import build_sweeps
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -42,3 +43,15 @@ def test_each_sweep_command_describes_a_sweep(command):
 def test_each_where_command_finds_something(command, capsys):
     assert cli.main(shlex.split(command)[1:]) == 0
     assert "simlab/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
+def test_each_training_command_describes_a_run(command):
+    options = cli._parser().parse_args(shlex.split(command)[1:])
+    settings = build_settings(options)
+    assert settings == type(settings).from_data(settings.as_data())
+
+
+def test_the_comparison_command_is_understood():
+    (command,) = [line for line in COMMANDS if line.startswith("simlab compare")]
+    assert cli._parser().parse_args(shlex.split(command)[1:]).baseline == "grpo"
