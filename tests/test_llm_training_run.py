@@ -161,17 +161,15 @@ def test_instruments_that_compute_with_the_model_are_used_when_they_are_due(tmp_
 
 
 @pytest.mark.slow
-def test_a_warm_start_teaches_and_the_policy_gradient_goes_on(tmp_path):
-    """One-digit addition, shown 150 batches: right answers become likely; the arms begin there."""
+def test_a_warm_start_teaches_and_the_arms_begin_there(tmp_path):
+    """One-digit addition, shown 200 batches: right answers become likely, which an untrained model never finds."""
     asked = settings(
         {"task": {"name": "addition", "digits": 1, "evaluation_size": 8}, "model": {"hidden_size": 32}},
-        {"warm_start": {"steps": 200, "batch": 32, "learning_rate": 1e-2, "eps": 1e-8}},
-        {"rl": {"steps": 20, "learning_rate": 3e-3, "eps": 1e-8, "prompts": 16, "group_size": 8, "microbatch": 128}},
-        {"evaluation": {"samples": 8, "rollouts": 64}},
+        {"warm_start": {"steps": 200, "batch": 32, "learning_rate": 1e-2, "eps": 1e-8}, "rl": {"steps": 1}},
     )
     train(asked, tmp_path / "run")
     losses = [line["loss"] for line in lines(tmp_path / "run" / "start" / "seed-0" / "metrics.jsonl")]
     assert losses[0] == pytest.approx(np.log(15), rel=0.05)
     assert np.mean(losses[-10:]) < 0.5
-    rewards = [line["reward"] for line in lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")]
-    assert np.mean(rewards[-5:]) > np.mean(rewards[:5])
+    (line,) = lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")
+    assert line["reward"] > 0.1
