@@ -13,6 +13,7 @@ from simlab.llm.completions import Batch, log_probabilities
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import entropy
+from simlab.rollouts import Scalar
 
 Seen = tuple[Float[Array, "P G T"], Float[Array, "P G T"]]
 
@@ -22,7 +23,7 @@ def entropy_change(
     after: Parameters,
     config: ModelConfig,
     batch: Batch,
-    advantages: Num[np.ndarray, "P G *T"],
+    advantages: Num[np.ndarray, "..."],
     *,
     temperature: float = 1.0,
 ) -> dict[str, float]:
@@ -85,7 +86,7 @@ def _on_host(values: Seen) -> tuple[np.ndarray, np.ndarray]:
 
 
 @functools.partial(jax.jit, static_argnames="config")
-def _seen(parameters: Parameters, config: ModelConfig, batch: Batch, temperature: float) -> Seen:
+def _seen(parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar) -> Seen:
     """The entropy at each token, and its log-probability."""
     logp = log_probabilities(parameters, config, batch, temperature)
     own = jnp.take_along_axis(logp, jnp.asarray(batch.tokens)[..., None], axis=-1)[..., 0]
@@ -94,7 +95,7 @@ def _seen(parameters: Parameters, config: ModelConfig, batch: Batch, temperature
 
 @functools.partial(jax.jit, static_argnames="config")
 def _along(
-    parameters: Parameters, change: Parameters, config: ModelConfig, batch: Batch, temperature: float
+    parameters: Parameters, change: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar
 ) -> tuple[Seen, Seen]:
     """The same, and its derivative along a change of the parameters."""
     found: tuple[Seen, Seen] = jax.jvp(lambda moved: _seen(moved, config, batch, temperature), (parameters,), (change,))

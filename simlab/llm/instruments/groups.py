@@ -16,8 +16,8 @@ Solutions = Sequence[Sequence[str | None]]
 
 def group_metrics(
     rewards: Num[np.ndarray, "P G"],
-    advantages: Num[np.ndarray, "P G *T"],
-    mask: Bool[np.ndarray, "P G T"] | None = None,
+    advantages: Num[np.ndarray, "..."],
+    mask: Bool[np.ndarray, "..."] | None = None,
     solutions: Solutions | None = None,
 ) -> Values:
     """The metrics of a batch of groups.

@@ -33,7 +33,7 @@ def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> 
     check_whole("k", k, 1)
     check_range("k", k, 1, samples)
     check_counts("correct", correct, samples)
-    found: np.ndarray = -np.expm1(log_missed(samples, k)[correct])
+    found: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
     return found
 
 

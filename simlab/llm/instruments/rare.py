@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.completions import Batch, log_probabilities
+from simlab.llm.completions import Batch, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import rounded_up
@@ -94,8 +94,7 @@ def length_normalised_nll(
 
 @functools.partial(jax.jit, static_argnames="config")
 def _nll(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, " P"]:
-    logp = log_probabilities(parameters, config, batch)
-    own = jnp.take_along_axis(logp, jnp.asarray(batch.tokens)[..., None], axis=-1)[..., 0]
+    own = target_logp(parameters, config, batch, jnp.asarray(batch.tokens)[..., None])[..., 0]
     present = jnp.asarray(batch.mask)
     return -jnp.sum(jnp.where(present, own, 0), axis=(1, 2)) / jnp.sum(present, axis=(1, 2))
 

@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 def subsampling_test(
     first_correct: Int[np.ndarray, " P"],
-    second_correct: Int[np.ndarray, " P"],
+    second_correct: Int[np.ndarray, " Q"],
     samples: int,
     k: int,
     seed: int,
@@ -48,7 +48,8 @@ def subsampling_test(
 
     Each iteration draws m of the n samples of every problem without replacement, for both models, and takes the
     difference of their pass@k by the formula, averaged over problems. The 95 % interval is the middle of these
-    differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations).
+    differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations). Where many are
+    exactly 0, as with few problems and samples at m = n / 2, that makes the test a little careful.
 
     What is random here: the samples of the two models as they are. Not the problems, which are taken as given (on
     others the difference may be another; for that see ``pass_at_k.interval``), and not the training: two runs of one

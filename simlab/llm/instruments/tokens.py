@@ -13,7 +13,7 @@ from simlab.theory.covariance import covariance_thresholds
 def token_metrics(
     logp: Float[np.ndarray, "P G T"],
     entropy: Float[np.ndarray, "P G T"],
-    advantages: Num[np.ndarray, "P G *T"],
+    advantages: Num[np.ndarray, "..."],
     *,
     mask: Bool[np.ndarray, "P G T"],
     topn_logp: Float[np.ndarray, "P G T N"] | None = None,

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from simlab.errors import InputError
 from simlab.llm.model import Parameters, named
+from simlab.rollouts import Array
 from simlab.theory.rank import effective_rank, leading_share, singular_gap
 
 LONGEST = 4096  # a longer matrix, such as an embedding, is decomposed through its Gram matrix
@@ -66,7 +67,7 @@ def _changes(start: Parameters, current: Parameters) -> Iterator[tuple[str, int 
             yield name, None, _difference(name, old, new)
 
 
-def _difference(name: str, old: Float[np.ndarray, "m n"], new: Float[np.ndarray, "m n"]) -> np.ndarray:
+def _difference(name: str, old: Float[Array, "m n"], new: Float[Array, "m n"]) -> Float[np.ndarray, "m n"]:
     change: np.ndarray = np.asarray(new).astype(float) - np.asarray(old).astype(float)
     if not np.isfinite(change).all():
         raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")

@@ -10,27 +10,30 @@ PRESETS: dict[str, dict[str, Any]] = {
     "addition": {
         "task": {"name": "addition", "digits": 2, "evaluation_size": 128},
         "model": {"hidden_size": 64, "intermediate_size": 256, "num_layers": 2},
-        "warm_start": {"steps": 300, "batch": 64, "learning_rate": 2e-3, "warmup": 20},
-        "rl": {"steps": 60, "prompts": 32, "group_size": 8, "learning_rate": 3e-4},
-        "evaluation": {"every": 20, "samples": 64, "rollouts": 8192},
+        "warm_start": {"steps": 800, "batch": 64, "learning_rate": 2e-3, "warmup": 20},
+        "rl": {"steps": 100, "prompts": 128, "group_size": 8, "learning_rate": 4e-4, "warmup": 10, "microbatch": 1024},
+        "evaluation": {"every": 50, "samples": 64, "rollouts": 8192},
+        "record": {"instruments_every": 50, "checkpoint_every": 50},
         "arms": ["grpo", "f_grpo"],
     },
-    # Many solutions to each problem, which can be lost.
+    # Several solutions to each problem, which can be lost.
     "countdown": {
-        "task": {"name": "countdown", "numbers": 3, "evaluation_size": 128},
-        "model": {"hidden_size": 128, "intermediate_size": 512, "num_layers": 3},
-        "warm_start": {"steps": 600, "batch": 64, "learning_rate": 1e-3, "warmup": 50},
-        "rl": {"steps": 100, "prompts": 32, "group_size": 16, "learning_rate": 2e-4},
-        "evaluation": {"every": 50, "samples": 64},
+        "task": {"name": "countdown", "numbers": 3, "largest": 20, "evaluation_size": 64},
+        "model": {"hidden_size": 64, "intermediate_size": 256, "num_layers": 2},
+        "warm_start": {"steps": 1200, "batch": 64, "learning_rate": 3e-3, "warmup": 20},
+        "rl": {"steps": 60, "prompts": 32, "group_size": 16, "learning_rate": 3e-4, "warmup": 10},
+        "evaluation": {"every": 30, "samples": 64},
+        "record": {"instruments_every": 30},
         "arms": ["grpo", "f_grpo", "a_grae", "fade", "cw_grpo", "casp", "maxrl"],
         "seeds": 5,
     },
     # A pretrained model of text, and no demonstrations.
     "fewshot": {
-        "task": {"name": "fewshot", "shots": 4, "digits": 2, "evaluation_size": 64},
+        "task": {"name": "fewshot", "shots": 2, "digits": 2, "evaluation_size": 64},
         "model": {"source": "smollm2"},
-        "rl": {"steps": 20, "prompts": 8, "group_size": 8, "learning_rate": 1e-5, "microbatch": 16},
-        "evaluation": {"every": 10, "samples": 8, "rollouts": 128},
+        "rl": {"steps": 20, "prompts": 8, "group_size": 8, "learning_rate": 1e-5, "microbatch": 64},
+        "evaluation": {"every": 20, "samples": 8, "rollouts": 512},
+        "record": {"instruments_every": 20, "checkpoint_every": 10},
         "arms": ["grpo", "f_grpo"],
     },
     # F-GRPO's App. K; its 20,000 steps are for a GPU.

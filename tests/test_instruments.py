@@ -1,0 +1,507 @@
+"""What is measured of counts and rollouts, against loops, exact fractions and enumeration."""
+
+import itertools
+import json
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sweep_cases import refusal
+
+from simlab import advantages, theory
+from simlab.llm.instruments import pass_at_k
+from simlab.llm.instruments.groups import bins, group_metrics
+from simlab.llm.instruments.pass_at_k import interval, unbiased_pass_at_k
+from simlab.llm.instruments.significance import hypergeometric, subsampling_test
+from simlab.llm.instruments.tokens import token_metrics
+from simlab.llm.instruments.tracked import Tracked, choose, tail_miss_of_tracked, tracked_metrics
+
+NAN = float("nan")
+
+
+def exact_pass_at_k(n, c, k):
+    return 1 - Fraction(math.comb(n - c, k), math.comb(n, k))
+
+
+# Pass@k
+
+
+def test_pass_at_k_is_the_share_of_subsets_that_hold_a_correct_sample():
+    for n, k in ((1, 1), (5, 1), (5, 3), (6, 6)):
+        for c in range(n + 1):
+            subsets = list(itertools.combinations(range(n), k))
+            share = sum(min(subset) < c for subset in subsets) / len(subsets)
+            assert unbiased_pass_at_k(np.array([c]), n, k)[0] == pytest.approx(share, rel=1e-14)
+
+
+@pytest.mark.parametrize("n", [256, 2**16])
+def test_pass_at_k_keeps_its_digits_for_many_samples(n):
+    """To 1e-12 of exact fractions, also where it is tiny."""
+    counts = [0, 1, 2, 77, n // 2, n - 1, n]
+    for k in (1, 255, n // 2, n):
+        found = unbiased_pass_at_k(np.array(counts), n, k)
+        assert found.tolist() == pytest.approx([float(exact_pass_at_k(n, c, k)) for c in counts], rel=1e-12, abs=0)
+
+
+def test_the_interval_covers_the_mean_of_where_the_problems_come_from():
+    """In 95 % of 300 samples of 60 problems, within 3.5 standard errors of .0126; it is as wide as a t-interval."""
+    random = np.random.default_rng(0)
+    samples = random.beta(2, 3, size=(300, 60))
+    intervals = [interval(values, seed, 2000) for seed, values in enumerate(samples)]
+    covered = np.mean([found.low <= 0.4 <= found.high for found in intervals])
+    assert abs(covered - 0.95) < 3.5 * 0.0126
+    widths = np.mean([found.high - found.low for found in intervals])
+    assert widths == pytest.approx(2 * 1.96 * 0.2 / math.sqrt(60), rel=0.03)
+    assert [found.mean for found in intervals] == samples.mean(axis=1).tolist()
+
+
+def test_the_interval_does_not_depend_on_how_much_is_held_in_memory(monkeypatch):
+    values = np.random.default_rng(0).random(50)
+    together = interval(values, 3)
+    monkeypatch.setattr(pass_at_k, "AT_ONCE", 1999)
+    assert interval(values, 3) == together
+    assert interval(values, 4) != together
+    assert interval(np.array([0.25]), 0) == (0.25, 0.25, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: unbiased_pass_at_k(np.array([1]), 4, 5), "k = 5 is outside its range [1, 4]"),
+        (lambda: unbiased_pass_at_k(np.array([1]), 4, 0), "k = 0 is outside its range"),
+        (lambda: unbiased_pass_at_k(np.array([1]), 0, 1), "samples = 0 is outside its range"),
+        (lambda: unbiased_pass_at_k(np.array([1, 5]), 4, 1), "correct holds 5; allowed: 0 to 4"),
+        (lambda: unbiased_pass_at_k(np.array([-1]), 4, 1), "correct holds -1; allowed: 0 to 4"),
+        (lambda: unbiased_pass_at_k(np.zeros(0, int), 4, 1), "correct holds no problem"),
+        (lambda: interval(np.zeros(0), 0), "values hold no problem"),
+        (lambda: interval(np.array([0.5, NAN]), 0), "values hold NaN or infinity"),
+        (lambda: interval(np.zeros(3), 0, 1999), "resamples = 1999 is outside its range"),
+    ],
+)
+def test_what_has_no_pass_at_k_is_refused(call, message):
+    assert message in refusal(call)
+
+
+# The significance of a difference
+
+
+def naive_hypergeometric(n, c, m):
+    return [Fraction(math.comb(c, h) * math.comb(n - c, m - h), math.comb(n, m)) for h in range(min(c, m) + 1)]
+
+
+def test_subsamples_have_hypergeometric_counts():
+    for n, m in itertools.product(range(1, 8), range(1, 8)):
+        for c in range(n + 1) if m <= n else ():
+            expected = [float(share) for share in naive_hypergeometric(n, c, m)]
+            np.testing.assert_allclose(hypergeometric(n, c, m), expected, rtol=1e-13)
+    many = [math.comb(512, h) * math.comb(1536, 1024 - h) for h in range(513)]
+    np.testing.assert_allclose(hypergeometric(2048, 512, 1024), [h / math.comb(2048, 1024) for h in many], rtol=1e-10)
+
+
+def subsampled_differences(n, m, k, first, second):
+    """The exact distribution of the difference of the mean pass@k of subsamples."""
+    spread = Counter()
+    counts = [naive_hypergeometric(n, c, m) for c in (*first, *second)]
+    for hits in itertools.product(*(range(len(shares)) for shares in counts)):
+        values = [exact_pass_at_k(m, hit, k) for hit in hits]
+        difference = (sum(values[len(first) :]) - sum(values[: len(first)])) / len(first)
+        spread[difference] += math.prod(shares[hit] for shares, hit in zip(counts, hits, strict=True))
+    return spread
+
+
+@pytest.mark.parametrize(("m", "rescale"), [(4, True), (3, False), (3, True), (5, True)])
+def test_the_test_is_the_enumeration_of_all_subsamples(m, rescale):
+    """p within 4 standard errors of 50,000 draws, and interval ends between the exact quantiles beside 2.5 %."""
+    n, k, first, second = 8, 2, [1, 2], [5, 3]
+    spread = subsampled_differences(n, m, k, first, second)
+    whole = sum(difference * share for difference, share in spread.items())
+    factor = math.sqrt(m / (n - m)) if rescale else 1.0
+    moved = sorted(
+        (float(whole) + factor * float(difference - whole), float(share)) for difference, share in spread.items()
+    )
+    found = subsampling_test(np.array(first), np.array(second), n, k, 0, subsample=m, rescale=rescale)
+    estimates = [sum(exact_pass_at_k(n, c, k) for c in counts) / 2 for counts in (first, second)]
+    assert found.difference == pytest.approx(float(estimates[1] - estimates[0]), rel=1e-12)
+    assert whole == estimates[1] - estimates[0]  # the subsamples' mean is the estimate
+    p = 2 * sum(share for value, share in moved if value < 1e-9)
+    assert found.p == pytest.approx(p, abs=4 * 2 * math.sqrt(p / 2 / 50_000) + 1e-4)
+    for end, level in ((found.low, 0.025), (found.high, 0.975)):
+        below = sum(share for value, share in moved if value < end - 1e-9)
+        upto = sum(share for value, share in moved if value < end + 1e-9)
+        assert below - 4 * 0.0007 <= level <= upto + 4 * 0.0007
+
+
+def test_rescaled_subsamples_vary_as_the_estimate_does_or_more():
+    """Exactly as much for pass@1, whatever m is; more for pass@2 and pass@3. Unscaled only m = n / 2 is right."""
+
+    def variance(spread):
+        mean = sum(value * share for value, share in spread)
+        return sum((value - mean) ** 2 * share for value, share in spread)
+
+    for n, p in itertools.product((6, 8), (Fraction(1, 5), Fraction(3, 4))):
+        chances = [math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
+        for k, m in itertools.product((1, 2, 3), range(3, n)):
+            wanted = variance([(exact_pass_at_k(n, c, k), chance) for c, chance in enumerate(chances)])
+            unscaled = sum(
+                chance * variance([(exact_pass_at_k(m, h, k), s) for h, s in enumerate(naive_hypergeometric(n, c, m))])
+                for c, chance in enumerate(chances)
+            )
+            rescaled = unscaled * m / (n - m)
+            assert rescaled == wanted if k == 1 else rescaled > wanted
+            assert (unscaled == wanted) == (k == 1 and 2 * m == n)
+
+
+def rejections(k, m, rescale, tests, seed):
+    """The share of tests that find a difference between two models of equal solve rates on each of 20 problems."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(tests):
+        rates = random.beta(1, 1, size=20)
+        first, second = random.binomial(24, rates, size=(2, 20))
+        asked = {"subsample": m, "rescale": rescale, "iterations": 1000}
+        found.append(subsampling_test(first, second, 24, k, int(random.integers(2**32)), **asked).significant)
+    return np.mean(found)
+
+
+def test_the_size_of_the_test_under_the_null():
+    """Pass@1: .05 at m = n / 2 within 3.5 standard errors (.0154); unscaled, m = 3 n / 4 finds too many (.25)."""
+    assert abs(rejections(1, 12, True, 200, 0) - 0.05) < 3.5 * 0.0154
+    assert rejections(1, 18, False, 100, 1) > 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("k", "m", "rescale", "lowest", "highest"),
+    [
+        (1, 12, True, 0.03, 0.07),
+        (1, 6, True, 0.03, 0.07),
+        (1, 18, True, 0.03, 0.07),
+        (4, 12, True, 0.0, 0.05),
+        (12, 12, True, 0.0, 0.01),
+        (1, 6, False, 0.0, 0.005),
+        (1, 18, False, 0.2, 0.35),
+    ],
+)
+def test_the_size_of_the_test_for_other_subsamples(k, m, rescale, lowest, highest):
+    """1500 tests: .05 within 3.5 standard errors (.0056) for pass@1; .26 would be the chance of |z| > 1.96 / sqrt 3.
+
+    4000 tests with another seed gave .0515, .042 and .0535 for m = 6, 12 and 18 (standard error .0034).
+    """
+    assert lowest <= rejections(k, m, rescale, 1500, 2) <= highest
+
+
+def test_equal_models_do_not_differ_and_opposite_ones_do():
+    counts = np.array([3, 0, 8, 5])
+    alike = subsampling_test(counts, counts, 8, 2, 0, iterations=1000)
+    assert (alike.difference, alike.significant) == (0, False)
+    assert alike.p > 0.5
+    certain = subsampling_test(np.zeros(3, int), np.full(3, 8), 8, 4, 0, iterations=1000)
+    assert certain == (1.0, 1.0, 1.0, pytest.approx(2 / 1001), True)
+    same = subsampling_test(np.array([0, 8]), np.array([8, 0]), 8, 4, 0, iterations=1000)
+    assert same == (0.0, 0.0, 0.0, 1.0, False)
+
+
+def test_a_difference_is_significant_where_p_is_below_5_percent():
+    random = np.random.default_rng(5)
+    seen = set()
+    for seed in range(60):
+        first, second = random.binomial(16, 0.5, size=(2, 8))
+        found = subsampling_test(first, second, 16, 1, seed, iterations=1000)
+        assert found.significant == (found.p < 0.05) == (not found.low <= 0 <= found.high)
+        assert found == subsampling_test(first, second, 16, 1, seed, iterations=1000)
+        seen.add(found.significant)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"second_correct": np.array([1])}, "second_correct has 1 problems; allowed: 2, as first_correct has"),
+        ({"first_correct": np.array([1, 9])}, "first_correct holds 9; allowed: 0 to 8"),
+        ({"k": 8}, "subsample = 8 leaves no sample out; allowed: up to 7, and from k up"),
+        ({"subsample": 8}, "subsample = 8 leaves no sample out"),
+        ({"subsample": 3, "k": 4}, "k = 4 is outside its range [1, 3]"),
+        ({"samples": 1}, "samples = 1 is outside its range"),
+        ({"iterations": 10}, "iterations = 10 is outside its range"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(changed, message):
+    asked = {"first_correct": np.array([1, 2]), "second_correct": np.array([3, 4]), "samples": 8, "k": 1, "seed": 0}
+    assert message in refusal(subsampling_test, **(asked | changed))
+
+
+# Groups
+
+
+def naive_masses(rewards, advantages, lowest, highest):
+    """Share of the groups in a bin of solve rates, and the means of their two masses."""
+    inside = []
+    for group, weights in zip(rewards, advantages, strict=True):
+        size = len(group)
+        if lowest - 1e-9 <= sum(r > 0 for r in group) / size <= highest + 1e-9:
+            success = sum(a for r, a in zip(group, weights, strict=True) if r > 0) / size
+            failure = -sum(a for r, a in zip(group, weights, strict=True) if r <= 0) / size
+            inside.append((success, failure))
+    share = len(inside) / len(rewards)
+    return (share, *(np.mean(inside, axis=0) if inside else (NAN, NAN)))
+
+
+@pytest.mark.parametrize("size", [1, 4, 7, 8, 20])
+def test_groups_are_what_a_loop_over_them_says(size):
+    random = np.random.default_rng(size)
+    rewards = (random.random((40, size)) < random.random((40, 1))).astype("float32")
+    advantages = random.normal(size=(40, size)).astype("float32")
+    solutions = [[str(random.integers(4)) if r else None for r in group] for group in rewards]
+    found = group_metrics(rewards, advantages, None, solutions)
+    distinct = [len(set(group) - {None}) for group in solutions]
+    mixed = [count for count, group in zip(distinct, rewards, strict=True) if 0 < sum(group) < size]
+    assert found["reward"] == found["solve_rate"] == pytest.approx(np.mean(rewards))
+    assert found["all_wrong"] == np.mean([not any(group) for group in rewards])
+    assert found["all_right"] == np.mean([all(group) for group in rewards])
+    assert found["distinct_solutions"] == np.mean(distinct)
+    assert found["distinct_solutions_active"] == pytest.approx(np.mean(mixed) if mixed else NAN, nan_ok=True)
+    columns = ("lowest_rate", "highest_rate", "group_share", "success_mass", "failure_mass")
+    rows = list(zip(*(found[name] for name in columns), strict=True))
+    for lowest, highest, *rest in rows:
+        assert rest == pytest.approx(naive_masses(rewards.tolist(), advantages.tolist(), lowest, highest), nan_ok=True)
+    assert sum(found["group_share"]) == pytest.approx(1)
+
+
+def test_masses_of_an_estimator_are_those_of_the_theory():
+    """A batch with one group of each number of successes, weighed by GRPO."""
+    rewards = (np.arange(6) < np.arange(7)[:, None]).astype(float)
+    expected = theory.masses("grpo", 6)
+    found = group_metrics(rewards, np.stack([advantages("grpo", group) for group in rewards]))
+    assert found["lowest_rate"] == found["highest_rate"] == (np.arange(7) / 6).tolist()
+    assert found["success_mass"] == pytest.approx(expected.success.tolist())
+    assert found["failure_mass"] == pytest.approx(expected.failure.tolist())
+
+
+def test_solve_rates_of_larger_groups_share_eight_bins():
+    assert bins(7).tolist() == list(range(8))
+    assert bins(12).tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]
+    for size in range(8, 70):
+        expected = [0, *(math.ceil(Fraction(6 * x, size)) for x in range(1, size)), 7]
+        assert bins(size).tolist() == expected
+        assert set(expected) == set(range(8))
+
+
+def test_a_rollout_counts_with_the_mean_of_the_advantages_of_its_tokens():
+    rewards = np.array([[1.0, 0.0, 0.0]])
+    mask = np.array([[[True, True], [True, False], [False, False]]])
+    advantages = np.array([[[1.0, 3.0], [-6.0, NAN], [NAN, NAN]]])
+    found = group_metrics(rewards, advantages, mask)
+    assert found["success_mass"][1] == pytest.approx(2 / 3)
+    assert found["failure_mass"][1] == pytest.approx(6 / 3)
+    full = group_metrics(rewards, np.full((1, 3, 2), 0.5))
+    assert full["success_mass"][1] == pytest.approx(0.5 / 3)
+
+
+def test_groups_without_solutions_or_activity():
+    wrong = group_metrics(np.zeros((2, 3)), np.zeros((2, 3)), None, [[None] * 3] * 2)
+    assert (wrong["all_wrong"], wrong["all_right"], wrong["distinct_solutions"]) == (1, 0, 0)
+    assert math.isnan(wrong["distinct_solutions_active"])
+    assert "distinct_solutions" not in group_metrics(np.ones((2, 3)), np.zeros((2, 3)))
+    partial = group_metrics(np.array([[0.5, -1.0]]), np.zeros((1, 2)))
+    assert (partial["reward"], partial["solve_rate"]) == (-0.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((2, 0)), np.zeros((2, 0))), "rewards have shape (2, 0)"),
+        ((np.zeros((2, 3)), np.zeros((2, 2))), "advantages have shape (2, 2); allowed: (2, 3), and tokens behind it"),
+        (
+            (np.zeros((2, 3)), np.zeros((2, 3, 4)), np.ones((2, 3, 5), bool)),
+            "mask has shape (2, 3, 5); allowed: (2, 3, 4)",
+        ),
+        ((np.zeros((2, 3)), np.zeros((2, 3)), None, [["a"] * 3]), "solutions are not those of 2 groups of 3 rollouts"),
+    ],
+)
+def test_groups_that_do_not_fit_together_are_refused(arguments, message):
+    assert message in refusal(group_metrics, *arguments)
+
+
+# Tokens
+
+
+def ragged_tokens(seed=0):
+    """Three groups of four, up to five tokens; what is no token is NaN. One rollout has none."""
+    random = np.random.default_rng(seed)
+    mask = np.arange(5) < random.integers(1, 6, size=(3, 4))[..., None]
+    mask[1, 2] = False
+    topn = -np.sort(random.random((3, 4, 5, 2)) * 4)
+    fields = (-random.random((3, 4, 5)) * 5, random.random((3, 4, 5)), topn)
+    return mask, *(np.where(mask.reshape(*mask.shape, *[1] * (f.ndim - 3)), f, NAN) for f in fields)
+
+
+def naive_terms(mask, logp, advantages, scope):
+    """(log pi - its mean)(A - its mean) of the tokens of each group, or of all."""
+    tokens = [
+        [(logp[p, g, t], advantages[p, g, t]) for g in range(4) for t in range(5) if mask[p, g, t]] for p in range(3)
+    ]
+    groups = tokens if scope == "group" else [list(itertools.chain(*tokens))]
+    terms = []
+    for group in groups:
+        means = [sum(column) / len(group) for column in zip(*group, strict=True)]
+        terms += [(x - means[0]) * (a - means[1]) for x, a in group]
+    return terms
+
+
+def naive_threshold(terms, percent):
+    """What the first ``percent`` of the terms reach or pass, the most extreme first."""
+    ordered = sorted(terms, key=abs, reverse=True)
+    return ordered[max(1, math.ceil(percent / 100 * len(terms) - 1e-9)) - 1] if terms else NAN
+
+
+@pytest.mark.parametrize("scope", ["group", "batch"])
+@pytest.mark.parametrize("of_tokens", [False, True])
+def test_tokens_are_what_a_loop_over_them_says(scope, of_tokens):
+    mask, logp, entropy, topn = ragged_tokens()
+    random = np.random.default_rng(1)
+    advantages = random.normal(size=mask.shape if of_tokens else (3, 4))
+    each = np.where(mask, advantages if of_tokens else advantages[..., None], NAN)
+    found = token_metrics(logp, entropy, each if of_tokens else advantages, mask=mask, topn_logp=topn, scope=scope)
+    rollouts = [(p, g) for p in range(3) for g in range(4) if mask[p, g].any()]
+
+    def mean_of_means(values):
+        return np.mean([np.mean([values[p, g, t] for t in range(5) if mask[p, g, t]]) for p, g in rollouts])
+
+    assert found["entropy"] == pytest.approx(np.nanmean(entropy))
+    assert found["logp"] == pytest.approx(np.nanmean(logp))
+    assert found["sample_logp"] == pytest.approx(mean_of_means(logp))
+    assert found["rank_logp"] == pytest.approx([mean_of_means(topn[..., 0]), mean_of_means(topn[..., 1])])
+    terms = naive_terms(mask, logp, each, scope)
+    assert found["covariance"] == pytest.approx(np.mean(terms))
+    for name, signed in (("positive", [c for c in terms if c > 0]), ("negative", [c for c in terms if c < 0])):
+        expected = [naive_threshold(signed, percent) for percent in (0.01, 1, 20, 40, 100)]
+        assert found[f"{name}_covariance"] == pytest.approx(expected)
+
+
+def test_without_covariance_there_are_no_thresholds_and_without_candidates_no_ranks():
+    mask = np.ones((1, 2, 3), bool)
+    found = token_metrics(np.full((1, 2, 3), -1.0), np.ones((1, 2, 3)), np.array([[1, -1]]), mask=mask)
+    assert found["covariance"] == 0
+    assert np.isnan(found["positive_covariance"] + found["negative_covariance"]).all()
+    assert "rank_logp" not in found
+
+
+def test_an_impossible_candidate_has_minus_infinity():
+    mask = np.ones((1, 1, 1), bool)
+    topn = np.array([[[[0.0, -np.inf]]]])
+    found = token_metrics(np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1)), mask=mask, topn_logp=topn)
+    assert found["rank_logp"] == [0.0, -np.inf]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"advantages": np.zeros((3, 5))}, "advantages have shape (3, 5); allowed: (3, 4) or (3, 4, 5)"),
+        ({"mask": np.zeros((3, 4, 5), bool)}, "mask holds no token"),
+        ({"scope": "prompt"}, "scope = 'prompt' is unknown; allowed: group, batch"),
+    ],
+)
+def test_tokens_that_do_not_fit_together_are_refused(changed, message):
+    mask, logp, entropy, _ = ragged_tokens()
+    asked = {"logp": logp, "entropy": entropy, "advantages": np.zeros((3, 4)), "mask": mask}
+    assert message in refusal(token_metrics, **(asked | changed))
+
+
+# Tracked solutions
+
+
+def test_the_rarest_solution_that_was_found_twice_is_tracked():
+    solutions = [
+        ["a", "b", "a", None, "b", "a", "c", None],  # c was found once only
+        [None] * 8,
+        ["a"] * 4 + [None] * 4,  # no group with a correct rollout can miss it
+        ["a", "b", "c", "d", None, None, None, None],
+        ["x", "y", "y", "x", None, None, None, None],  # equally rare: the first found
+    ]
+    tracked = choose(solutions)
+    assert tracked == ([0, 4], ["b", "x"], [0.75, 0.5], [0.25, 0.25])
+    assert Tracked(**json.loads(json.dumps(tracked._asdict()))) == tracked
+
+
+def tracked_alone(solution="t"):
+    return Tracked([0], [solution], [0.5], [0.25])
+
+
+def is_missed(group):
+    return "t" not in group and None in group and set(group) != {None}
+
+
+def test_groups_are_split_in_order_enumerated_and_drawn_with_replacement():
+    """What is measured, its mean over all groups, and the lemma's value at the shares, each by enumeration."""
+    samples = ["a", None, "a", None, "b", "t", "a", "a", "a", "t", None]
+    found = tail_miss_of_tracked(tracked_alone(), [samples], 4)
+    assert found.active[0] == 1 / 2
+    assert found.missed[0] == 1 / 2
+    subsets = list(itertools.combinations(samples, 4))
+    assert found.expected[0] == pytest.approx(sum(map(is_missed, subsets)) / len(subsets), rel=1e-12)
+    draws = list(itertools.product(samples, repeat=4))
+    assert found.lemma[0] == pytest.approx(sum(map(is_missed, draws)) / len(draws), rel=1e-12)
+    assert (found.correct_mass[0], found.solution_mass[0]) == (8 / 11, 2 / 11)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_the_mean_over_groups_is_unbiased_and_the_plugged_in_lemma_is_not(size):
+    """The expectation over all outcomes of four samples, against Lemma 3.1 at the true mu and tau."""
+    shares = {"t": 0.2, "a": 0.4, None: 0.4}
+    unbiased = plugged_in = 0.0
+    for samples in itertools.product(shares, repeat=4):
+        chance = math.prod(shares[sample] for sample in samples)
+        found = tail_miss_of_tracked(tracked_alone(), [samples], size)
+        unbiased += chance * found.expected[0]
+        plugged_in += chance * found.lemma[0]
+    truth = theory.tail_miss(size, 0.6, 0.2)
+    assert unbiased == pytest.approx(truth, abs=1e-15)
+    assert (abs(plugged_in - truth) > 0.003) == (size > 1)
+
+
+def test_sampled_groups_miss_at_the_rate_of_the_lemma():
+    """Three problems of 48,000 samples, groups of eight: 6000 each, within 4 standard errors of Lemma 3.1."""
+    random = np.random.default_rng(0)
+    masses = [(0.6, 0.05), (0.2, 0.01), (0.95, 0.3)]
+    solutions = []
+    for mu, tau in masses:
+        places = random.choice(3, size=48_000, p=[tau, mu - tau, 1 - mu])
+        solutions.append([("t", "a", None)[place] for place in places])
+    tracked = Tracked([0, 1, 2], ["t"] * 3, [mu for mu, _ in masses], [tau for _, tau in masses])
+    found = tail_miss_of_tracked(tracked, solutions, 8)
+    for place, (mu, tau) in enumerate(masses):
+        rate, active = theory.tail_miss(8, mu, tau), theory.active(8, mu)
+        assert abs(found.missed[place] - rate) < 4 * math.sqrt(rate * (1 - rate) / 6000)
+        assert abs(found.active[place] - active) < 4 * math.sqrt(active * (1 - active) / 6000)
+        assert found.expected[place] == pytest.approx(rate, abs=0.01)
+    means = tracked_metrics(tracked, solutions, 8)
+    assert means["tail_miss"] == pytest.approx(found.missed.mean())
+    assert means["tail_miss_lemma"] == pytest.approx(found.lemma.mean())
+    assert means["tracked_lost"] == 0
+
+
+def test_a_solution_that_no_sample_holds_is_lost_and_without_tracked_ones_there_is_no_rate():
+    lost = tracked_metrics(tracked_alone("gone"), [["a", None, "a", None]], 2)
+    assert (lost["tracked_lost"], lost["tracked_solution_mass"], lost["tail_miss"]) == (1, 0, 1)
+    assert lost["tail_miss"] == lost["tracked_active"]
+    nothing = tracked_metrics(Tracked([], [], [], []), [], 2)
+    assert nothing.keys() == lost.keys()
+    assert all(math.isnan(value) for value in nothing.values())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: choose([["a"], []]), "problem 1 has no sample"),
+        (
+            lambda: tail_miss_of_tracked(tracked_alone(), [["a"] * 3], 4),
+            "problem 0 has 3 samples; allowed: 4 or more, the group size",
+        ),
+        (lambda: tail_miss_of_tracked(tracked_alone(), [], 4), "solutions are of 0 problems; problem 0 is tracked too"),
+        (lambda: tail_miss_of_tracked(tracked_alone(), [["a"]], 0), "group_size = 0 is outside its range"),
+    ],
+)
+def test_what_cannot_be_tracked_is_refused(call, message):
+    assert message in refusal(call)

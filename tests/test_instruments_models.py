@@ -1,0 +1,305 @@
+"""What is measured of models: the entropy's change, rare-correct trajectories, the rank of weight changes."""
+
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sweep_cases import refusal
+
+from simlab.llm.completions import Batch
+from simlab.llm.config import ModelConfig
+from simlab.llm.instruments import weight_change
+from simlab.llm.instruments.entropy_change import entropy_change
+from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
+from simlab.llm.instruments.weight_change import singular_values, weight_change_metrics, weight_changes
+from simlab.llm.model import forward, named, shapes
+
+CONFIG = ModelConfig(
+    vocab_size=6,
+    hidden_size=8,
+    intermediate_size=12,
+    num_layers=2,
+    num_heads=2,
+    num_kv_heads=1,
+    head_dim=4,
+    max_positions=32,
+    architecture="qwen2",
+)
+BATCH = Batch(
+    np.array([[1, 2, 3], [4, 0, 0]]),
+    np.array([3, 1]),
+    np.array([[[2, 5, 1], [3, 0, 0]], [[1, 1, 4], [0, 3, 0]]]),
+    np.array([[[True] * 3, [True, False, False]], [[True] * 3, [True, True, False]]]),
+)
+ADVANTAGES = np.array([[1.0, -0.5], [0.25, 2.0]])
+
+
+def parameters_of(config, seed, scale):
+    random = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda shape: scale * random.normal(size=shape).astype("float32"),
+        shapes(config),
+        is_leaf=lambda shape: isinstance(shape, tuple),
+    )
+
+
+PARAMETERS = parameters_of(CONFIG, 0, 0.6)
+UPDATE = parameters_of(CONFIG, 1, 0.3)
+run = jax.jit(forward, static_argnums=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    """What runs for milliseconds need not be optimised for as many seconds."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def moved(step):
+    """The parameters after an update, in float64."""
+    return jax.tree.map(
+        lambda old, update: np.asarray(old, float) + step * np.asarray(update, float), PARAMETERS, UPDATE
+    )
+
+
+def naive_tokens(parameters, temperature=1.0):
+    """Of each token of the batch: all log-probabilities, its own, and its rollout's advantage, in float64."""
+    found = []
+    for p, g in np.ndindex(2, 2):
+        prompt = BATCH.prompts[p, : BATCH.lengths[p]].tolist()
+        completion = BATCH.tokens[p, g][BATCH.mask[p, g]].tolist()
+        whole = np.zeros((1, 7), int)
+        whole[0, : len(prompt) + len(completion)] = prompt + completion
+        logits = np.asarray(run(parameters, CONFIG, whole), float)[0, len(prompt) - 1 :] / temperature
+        for row, token in zip(logits, completion, strict=False):
+            logp = row - row.max() - np.log(np.sum(np.exp(row - row.max())))
+            found.append((logp, logp[token], ADVANTAGES[p, g]))
+    return found
+
+
+def naive_entropy(parameters, temperature=1.0):
+    return np.mean([-np.sum(np.exp(logp) * logp) for logp, _, _ in naive_tokens(parameters, temperature)])
+
+
+def covariance(ones, others):
+    return np.mean(np.multiply(ones, others)) - np.mean(ones) * np.mean(others)
+
+
+# The change of entropy
+
+
+@pytest.fixture
+def exactly():
+    """In float64, for small changes."""
+    with jax.enable_x64(True):
+        yield
+
+
+def change_of(step, advantages=ADVANTAGES, **choices):
+    return entropy_change(moved(0), moved(step), CONFIG, BATCH, advantages, **choices)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_the_entropy_changes_by_what_two_forward_passes_say(exactly, temperature):
+    expected = naive_entropy(moved(0.1), temperature) - naive_entropy(moved(0), temperature)
+    assert change_of(0.1, temperature=temperature)["entropy_change"] == pytest.approx(expected, rel=1e-9)
+    assert abs(expected) > 1e-3
+
+
+def test_the_prediction_is_the_first_order_of_the_change(exactly):
+    """It is linear in the step, and its error falls with the square: 16 times at a quarter of the step, within 15 %."""
+    changes = [change_of(step) for step in (0.01, 0.0025, 0.000625)]
+    predicted = [found["entropy_change_predicted"] for found in changes]
+    errors = [found["entropy_change"] - found["entropy_change_predicted"] for found in changes]
+    assert predicted[0] == pytest.approx(16 * predicted[2], rel=1e-9)
+    assert errors[0] / errors[1] == pytest.approx(16, rel=0.15)
+    assert errors[1] / errors[2] == pytest.approx(16, rel=0.15)
+
+
+def test_the_covariances_are_those_of_loops_over_tokens(exactly):
+    """d log pi by central differences of naive forward passes."""
+    tokens = naive_tokens(moved(0))
+    logp, advantages = [own for _, own, _ in tokens], [a for _, _, a in tokens]
+    later, earlier = ([own for _, own, _ in naive_tokens(moved(step))] for step in (1e-4, -1e-4))
+    change = (np.array(later) - np.array(earlier)) / 2e-4
+    found = change_of(1.0)
+    assert found["logp_advantage_covariance"] == pytest.approx(covariance(logp, advantages))
+    assert found["logp_change_covariance"] == pytest.approx(covariance(logp, change), rel=1e-4)
+    step = covariance(advantages, change) / covariance(advantages, advantages)
+    assert found["effective_step"] == pytest.approx(step, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_in_one_state_the_entropy_changes_by_minus_the_covariance_of_the_change(exactly):
+    """Every first token of a prompt, each as often as it is likely: the identity behind CW-GRPO's prediction."""
+    logits = np.asarray(run(moved(0), CONFIG, BATCH.prompts[:1]))[0, -1]
+    p = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    times = np.round(p * 4000).astype(int)
+    tokens = np.repeat(np.arange(6), times)[None, :, None]
+    batch = Batch(BATCH.prompts[:1], BATCH.lengths[:1], tokens, np.ones(tokens.shape, bool))
+    found = entropy_change(moved(0), moved(1e-3), CONFIG, batch, np.ones(tokens.shape[:2]))
+    assert found["entropy_change_predicted"] == pytest.approx(-found["logp_change_covariance"], rel=5e-3)
+
+
+def test_advantages_of_tokens(exactly):
+    each = np.where(BATCH.mask, ADVANTAGES[..., None], np.nan)
+    assert change_of(0.1, each) == pytest.approx(change_of(0.1), rel=1e-12)
+
+
+def test_no_update_changes_nothing_and_equal_advantages_fit_no_step(exactly):
+    found = change_of(0, np.ones((2, 2)))
+    assert math.isnan(found.pop("effective_step"))
+    assert set(found.values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"advantages": np.zeros((2, 3))}, "advantages have shape (2, 3); allowed: (2, 2) or (2, 2, 3)"),
+        ({"batch": BATCH._replace(mask=np.zeros((2, 2, 3), bool))}, "batch holds no token"),
+        ({"temperature": 0.0}, "temperature = 0.0 is outside its range (0.0"),
+    ],
+)
+def test_no_change_of_entropy_is_refused(changed, message):
+    asked = {"before": PARAMETERS, "after": PARAMETERS, "config": CONFIG, "batch": BATCH, "advantages": ADVANTAGES}
+    assert message in refusal(entropy_change, **(asked | changed))
+
+
+# Rare-correct trajectories
+
+TRAJECTORIES = Trajectories(
+    [[1, 2, 3], [4], [1, 2, 3], [4], [5, 5]], [[2, 5, 1], [1, 1, 4], [3], [0, 3], [1, 2, 3, 4, 5]]
+)
+
+
+def test_the_nll_of_a_trajectory_is_the_mean_over_its_tokens(exactly):
+    """Also beside another of another length, and in a batch that is not full."""
+    expected = []
+    for prompt, completion in zip(*TRAJECTORIES, strict=True):
+        whole = np.zeros((1, 7), int)
+        whole[0, : len(prompt) + len(completion)] = prompt + completion
+        logits = np.asarray(run(moved(0), CONFIG, whole))[0, len(prompt) - 1 :]
+        logp = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+        expected.append(-np.mean([row[token] for row, token in zip(logp, completion, strict=False)]))
+    found = length_normalised_nll(moved(0), CONFIG, TRAJECTORIES, at_once=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_the_rarest_are_those_of_the_highest_nll():
+    nll = np.array([1.0, 3.0, 2.0, 3.0, 0.5])
+    chosen = [rarest(TRAJECTORIES, nll, share).completions for share in (0.01, 0.4, 0.6, 0.799, 1.0)]
+    order = [TRAJECTORIES.completions[place] for place in (1, 3, 2, 0, 4)]  # of equal ones the earlier first
+    assert chosen == [order[:1], order[:2], order[:3], order[:3], order]
+    found = rarest(TRAJECTORIES, nll, 0.4)
+    assert found.prompts == [[4], [4]]
+    assert Trajectories(**json.loads(json.dumps(found._asdict()))) == found
+
+
+def test_one_percent_of_hundreds_is_one_of_each():
+    """Whatever the rounding of .01 times a number is."""
+    for hundreds in range(1, 40):
+        many = Trajectories([[1]] * 100 * hundreds, [[2]] * 100 * hundreds)
+        assert len(rarest(many, np.zeros(100 * hundreds)).prompts) == hundreds
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rarest(Trajectories([], []), np.zeros(0)), "there is no correct trajectory to choose rare ones from"),
+        (lambda: rarest(TRAJECTORIES, np.zeros(4)), "nll is not 5 finite numbers"),
+        (lambda: rarest(TRAJECTORIES, np.full(5, np.nan)), "nll is not 5 finite numbers"),
+        (lambda: rarest(TRAJECTORIES, np.zeros(5), 0.0), "share = 0.0 is outside its range (0, 1]"),
+        (lambda: nll_of([[1], [2]], [[1]]), "there are 1 completions; allowed: 2, one for each prompt"),
+        (lambda: nll_of([[1], [2]], [[1], []]), "trajectory 1 has an empty part"),
+        (lambda: nll_of([[1]], [[6]]), "trajectory 0 has token 6; allowed: 0 to 5"),
+        (lambda: nll_of([[1] * 30], [[1] * 3]), "trajectory 0 has 33 tokens; allowed: 32, the model's context"),
+    ],
+)
+def test_trajectories_that_cannot_be_followed_are_refused(call, message):
+    assert message in refusal(call)
+
+
+def nll_of(prompts, completions):
+    return length_normalised_nll(PARAMETERS, CONFIG, Trajectories(prompts, completions))
+
+
+# The rank of weight changes
+
+
+def test_every_matrix_of_every_layer_is_measured_alone():
+    """By the squared singular values: eigenvalues of change' change, with r1, gap and srank from their definitions."""
+    start, current = PARAMETERS, moved(0.1)
+    found = {(row.name, row.layer): row for row in weight_changes(start, current)}
+    matrices = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    assert set(found) == {(f"layers.{name}", layer) for name in matrices for layer in (0, 1)} | {
+        ("embed_tokens", None),
+        ("lm_head", None),
+    }
+    old, new = dict(named(start)), dict(named(current))
+    for (name, layer), row in found.items():
+        whole = np.asarray(new[name]).astype(float) - np.asarray(old[name])
+        change = whole if layer is None else whole[layer]
+        squares = np.sort(np.linalg.eigvalsh(change.T @ change))[::-1][: min(change.shape)]
+        values = np.sqrt(squares)
+        assert row.r1 == pytest.approx(squares[0] / squares.sum())
+        assert row.gap == pytest.approx(values[0] / values[1])
+        assert row.srank == next(r for r in range(1, 9) if sum(values[:r]) >= 0.99 * sum(values))
+        assert row.norm == pytest.approx(np.sqrt(np.sum(change**2)))
+    medians = weight_change_metrics(list(found.values()))
+    assert medians["weight_change_r1"] == np.median([row.r1 for row in found.values()])
+    assert medians.keys() == {f"weight_change_{name}" for name in ("r1", "gap", "srank", "norm")}
+
+
+def test_a_change_of_rank_1_and_none_at_all():
+    start = jax.tree.map(np.array, PARAMETERS)
+    current = jax.tree.map(np.array, PARAMETERS)
+    assert all(math.isnan(row.r1) and row.norm == 0 for row in weight_changes(start, current))
+    assert all(math.isnan(value) for value in weight_change_metrics(weight_changes(start, current)).values())
+    start["layers"]["up_proj"][1] = 0
+    current["layers"]["up_proj"][1] = np.outer(np.arange(8), 2.0 ** np.arange(12))
+    changed = [row for row in weight_changes(start, current) if row.norm > 0]
+    assert [(row.name, row.layer, row.srank) for row in changed] == [("layers.up_proj", 1, 1)]
+    assert changed[0].r1 == pytest.approx(1)
+    assert changed[0].gap > 1e14
+    assert weight_change_metrics(weight_changes(start, current))["weight_change_srank"] == 1
+
+
+@pytest.mark.parametrize("shape", [(300, 12), (12, 300), (40, 40)])
+def test_the_gram_matrix_gives_the_same_singular_values(shape, monkeypatch):
+    """To 1e-7 of the largest, for singular values over six orders, of any size."""
+    random = np.random.default_rng(0)
+    left, _ = np.linalg.qr(random.normal(size=(shape[0], min(shape))))
+    right, _ = np.linalg.qr(random.normal(size=(shape[1], min(shape))))
+    values = np.logspace(0, -6, min(shape))
+    for size in (1e-200, 1.0, 1e200):
+        monkeypatch.setattr(weight_change, "LONGEST", 4096)
+        np.testing.assert_allclose(singular_values(size * (left * values) @ right.T), size * values, rtol=1e-9)
+        monkeypatch.setattr(weight_change, "LONGEST", 1)
+        found = singular_values(size * (left * values) @ right.T)
+        np.testing.assert_allclose(found, size * values, atol=1e-7 * size)
+    assert singular_values(np.outer(np.arange(40.0), np.arange(9.0)))[1] == 0
+    assert not singular_values(np.zeros((40, 9))).any()
+
+
+def test_bfloat16_changes_are_measured_as_they_are():
+    start, current = (
+        jax.tree.map(lambda values: np.asarray(values).astype(jnp.bfloat16), parameters)
+        for parameters in (PARAMETERS, moved(0.1))
+    )
+    row = weight_changes(start, current)[0]
+    change = current["embed_tokens"].astype(float) - start["embed_tokens"].astype(float)
+    assert row.norm == pytest.approx(np.sqrt(np.sum(change**2)), rel=1e-12)
+
+
+def test_parameters_of_other_models_are_refused():
+    other = {name: leaf for name, leaf in PARAMETERS.items() if name != "embed_tokens"}
+    assert "parameter embed_tokens is in one of the models only" in refusal(weight_changes, PARAMETERS, other)
+    wider = PARAMETERS | {"embed_tokens": np.zeros((7, 8))}
+    message = "parameter embed_tokens has shape (7, 8); allowed: (6, 8), as at the start"
+    assert message in refusal(weight_changes, PARAMETERS, wider)
+    broken = PARAMETERS | {"embed_tokens": np.full((6, 8), np.nan)}
+    assert "parameter embed_tokens holds NaN or infinity" in refusal(weight_changes, PARAMETERS, broken)
