@@ -1,0 +1,175 @@
+"""A whole run: what arms and seeds share, what an evaluation says, and what is left at the end."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from naive_training import leaves
+from training_cases import parameters_of, quick_compilation, settings, task
+
+from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.tasks import task as named_task
+from simlab.llm.training.evaluate import evaluate, powers
+from simlab.llm.training.groups import Reader
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import Run, train
+from simlab.llm.training.state import State, load_state
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compilation():
+        yield
+
+
+TWO_SEEDS = {
+    "rl": {"steps": 2}, "seeds": 2, "arms": ["grpo", "f_grpo(gamma=2)"], "evaluation": {"every": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def two_seeds(tmp_path_factory):
+    """A run of two arms and two seeds, and the groups that each arm of each seed saw, step by step."""
+    out, groups, collect = tmp_path_factory.mktemp("run") / "run", [], Trainer.collect
+
+    def recorded(trainer, state, key):
+        found = collect(trainer, state, key)
+        groups.append(found[0])
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "collect", recorded)
+        train(settings(TWO_SEEDS), out, own_task=task())
+    names = [(seed, name) for seed in range(2) for name in TWO_SEEDS["arms"]]
+    return out, {pair: groups[2 * place : 2 * place + 2] for place, pair in enumerate(names)}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_arms_of_a_seed_see_the_same_rollouts_in_their_first_step(two_seeds):
+    _, groups = two_seeds
+    for seed in range(2):
+        one, other = (groups[seed, name] for name in TWO_SEEDS["arms"])
+        assert one[0].problems == other[0].problems
+        assert one[1].problems == other[1].problems, "and the same problems ever after"
+        for field in ("tokens", "logp", "entropy"):
+            np.testing.assert_array_equal(getattr(one[0].sampled, field), getattr(other[0].sampled, field))
+        assert (one[1].sampled.logp != other[1].sampled.logp).any()
+    assert (groups[0, "grpo"][0].sampled.tokens != groups[1, "grpo"][0].sampled.tokens).any()
+    assert (groups[0, "grpo"][0].sampled.tokens != groups[0, "grpo"][1].sampled.tokens).any()
+
+
+def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_them(two_seeds):
+    out, _ = two_seeds
+    evaluated = [(out / "start" / f"seed-{seed}" / "evaluation.jsonl").read_text() for seed in range(2)]
+    assert evaluated[0] != evaluated[1]
+    run = Run(settings(), out, named_task("addition", digits=6))
+    first = {(seed, start): run.reader.task.training(seed * 2**40 + start) for seed in range(2) for start in (0, 2**39)}
+    assert len(set(first.values())) == 4
+
+
+def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds):
+    out, _ = two_seeds
+    said = json.loads((out / "run.json").read_text())
+    assert said["settings"] == json.loads(json.dumps(settings(TWO_SEEDS).as_data()))
+    assert (said["arms"], said["seeds"]) == (TWO_SEEDS["arms"], [0, 1])
+    assert {"simlab", "jax", "optax"} <= said["versions"].keys()
+    folder = out / "arms" / "f_grpo(gamma=2)" / "seed-1"
+    model = read_checkpoint(folder / "model")
+    run = Run(settings(TWO_SEEDS), out, task())
+    assert model.config == run.loaded.config
+    state = load_state(folder / "state.safetensors", fresh(run))
+    assert (state.step, state.cursor) == (2, 8)
+    for (name, one), (_, two) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
+        np.testing.assert_array_equal(one, two, err_msg=name)
+
+
+def fresh(run):
+    """A state of the shapes of this run's."""
+    start = parameters_of(run.loaded.config)
+    return State(start, run.settings.rl.init(start), ())
+
+
+def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_seeds):
+    out, groups = two_seeds
+    for (seed, name), seen in groups.items():
+        folder = out / "arms" / name / f"seed-{seed}"
+        metrics, evaluations = lines(folder / "metrics.jsonl"), lines(folder / "evaluation.jsonl")
+        assert [line["step"] for line in metrics] == [line["step"] for line in evaluations] == [1, 2]
+        for line, own in zip(metrics, seen, strict=True):
+            assert line["reward"] == pytest.approx(own.rewards.mean())
+            assert line["entropy"] == pytest.approx(own.sampled.entropy[own.sampled.mask].mean(), rel=1e-5)
+            assert line["length"] == pytest.approx(own.sampled.mask.sum(axis=2).mean())
+            assert line["seconds"] > 0
+        for line in evaluations:
+            assert line["samples"] == 4
+            assert len(line["correct"]) == len(line["distinct"]) == 4
+            assert line["pass_at_k"].keys() == {"1", "2", "4"}
+            assert line["pass_at_k"]["1"]["mean"] == pytest.approx(np.mean(line["correct"]) / 4)
+            assert line["pass_at_k"]["4"]["mean"] == pytest.approx(np.mean(np.array(line["correct"]) > 0))
+            assert line["weight_change_norm"] > 0
+    (start,) = lines(out / "start" / "seed-0" / "evaluation.jsonl")
+    assert start["step"] == 0
+    assert "weight_change_norm" not in start
+
+
+def test_an_evaluation_in_parts_counts_every_completion_once(monkeypatch):
+    """Four problems, three of them at once: means are over all completions and tokens, not over parts."""
+    run = Run(settings(), Path("unused"), task())
+    parameters = parameters_of(run.loaded.config)
+    every = run.reader.task.evaluation
+    whole = run.reader.sample(parameters, every, 4, key=jax.random.key(3))
+    parts = []
+
+    def part(reader, parameters, problems, group_size, **asked):
+        parts.append(problems)
+        return whole.chosen(np.array([every.index(problem) for problem in problems]))
+
+    monkeypatch.setattr(Reader, "sample", part)
+    found = evaluate(run.reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
+    assert parts == [every[:3], every[3:]]
+    mask, entropy = whole.sampled.mask, whole.sampled.entropy
+    assert found.line["length"] == pytest.approx(mask.sum() / 16)
+    assert found.line["entropy"] == pytest.approx(entropy[mask].sum() / mask.sum(), rel=1e-5)
+    assert found.line["correct"].tolist() == whole.rewards.sum(axis=1).tolist()
+    assert found.line["distinct"] == [len(set(forms) - {None}) for forms in whole.solutions]
+    assert found.solutions == list(whole.solutions)
+
+
+def test_k_goes_by_powers_of_two_up_to_the_samples():
+    assert [powers(samples) for samples in (1, 2, 3, 4, 64)] == [
+        [1], [1, 2], [1, 2], [1, 2, 4], [1, 2, 4, 8, 16, 32, 64]
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_instruments_that_compute_with_the_model_are_used_when_they_are_due(tmp_path):
+    """Every second step; and with a warm start, recorded candidates and one sample of one problem."""
+    own = task(evaluation=["1+9="])
+    asked = settings(
+        {"rl": {"steps": 3}, "warm_start": {"steps": 3}, "evaluation": {"samples": 1}},
+        {"record": {"instruments_every": 2, "top_n": 2}},
+    )
+    train(asked, tmp_path / "run", own_task=own)
+    found = lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")
+    assert ["entropy_change" in line for line in found] == [False, True, False]
+    assert [line["step"] for line in lines(tmp_path / "run" / "start" / "seed-0" / "metrics.jsonl")] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_warm_start_teaches_and_the_arms_begin_there(tmp_path):
+    """One-digit addition, shown 200 batches: right answers become likely, which an untrained model never finds."""
+    asked = settings(
+        {"task": {"name": "addition", "digits": 1, "evaluation_size": 8}, "model": {"hidden_size": 32}},
+        {"warm_start": {"steps": 200, "batch": 32, "learning_rate": 1e-2, "eps": 1e-8}, "rl": {"steps": 1}},
+    )
+    train(asked, tmp_path / "run")
+    losses = [line["loss"] for line in lines(tmp_path / "run" / "start" / "seed-0" / "metrics.jsonl")]
+    assert losses[0] == pytest.approx(np.log(15), rel=0.05)
+    assert np.mean(losses[-10:]) < 0.5
+    (line,) = lines(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "metrics.jsonl")
+    assert line["reward"] > 0.1
