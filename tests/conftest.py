@@ -30,6 +30,11 @@ def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
     return checkers[key]
 
 
+# The tests compile thousands of small programs; without the last optimisations of machine code that takes a quarter less.
+# With SIMLAB_OPTIMISED=1 they run what users run: .ci/run does so once more with the simulator's.
+if os.environ.get("SIMLAB_OPTIMISED") != "1":
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
+
 # Compiled once for the tests of a process and the commands that they start; JAX does not write whole or not at all, so
 # that processes side by side must not share the folder.
 compiled = tempfile.TemporaryDirectory()
