@@ -98,7 +98,7 @@ LONG = {
     "rl": {"steps": 24},
     "evaluation": {"every": 5},
     "record": {"checkpoint_every": 3},
-    "arms": ["ha_dw+kl_penalty", "grpo"],
+    "arms": ["ha_dw", "grpo"],
 }
 
 

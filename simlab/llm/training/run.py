@@ -159,6 +159,7 @@ class Run:
     def _warm_start(self, folder: ArmFolder, seed: int, parameters: Parameters) -> Parameters:
         settings = self.settings.warm_start
         if (folder.path / MODEL / "config.json").exists():
+            (folder.path / CHECKPOINT).unlink(missing_ok=True)  # which a kill may have left
             return read_checkpoint(folder.path / MODEL).parameters
         state = folder.begin(State(parameters, settings.init(parameters)))
         with _progress(f"warm start, seed {seed}", settings.steps, state.step) as bar:
