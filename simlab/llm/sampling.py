@@ -261,7 +261,8 @@ def _should_move(alive: Bool[Array, "P G"]) -> Bool[Array, ""]:
         return jnp.zeros((), bool)
     groups = jnp.sum(jnp.any(alive, axis=1))
     count, width = _room(groups, jnp.max(jnp.sum(alive, axis=1)), alive.shape)
-    return (2 * count * width <= alive.size) & (groups > 0)
+    moves: Array = (2 * count * width <= alive.size) & (groups > 0)
+    return moves
 
 
 def _room(groups: Any, width: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
