@@ -160,7 +160,8 @@ def run_layers(
     """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
     ``attend(queries (*B, K, R, E), keys (*B, K, E), values (*B, K, E), memory)`` gives the values seen (*B, K, R, E)
-    and what it leaves behind; its ``memory`` is its layer's part of the stacked one.
+    and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
+    ``apart``, the memory is a tuple with an entry a layer, and so is what is left behind.
     """
     rotation = rotations(config, positions)
 
@@ -171,8 +172,26 @@ def run_layers(
         hidden = hidden + seen.reshape(*hidden.shape[:-1], -1) @ weights["o_proj"]
         return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), left
 
-    hidden, left = jax.lax.scan(layer, parameters["embed_tokens"][tokens], (parameters["layers"], memory))
+    hidden, layers = parameters["embed_tokens"][tokens], parameters["layers"]
+    if isinstance(layers, tuple):
+        left: Any = ()
+        for own in zip(layers, memory, strict=True):
+            hidden, behind = layer(hidden, own)
+            left = (*left, behind)
+    else:
+        hidden, left = jax.lax.scan(layer, hidden, (layers, memory))
     return rms_norm(hidden, parameters["norm"], config), left
+
+
+def apart(parameters: Parameters) -> Parameters:
+    """The same parameters with a tuple of layers in place of stacked ones, for ``run_layers``.
+
+    A scan copies the matrices of a layer each time it comes to it. Where one token is computed after the other, that
+    takes longer than the copies made here once, and longer than it takes to compile every layer.
+    """
+    layers = parameters["layers"]
+    count = len(layers["input_layernorm"])
+    return {**parameters, "layers": tuple({name: each[i] for name, each in layers.items()} for i in range(count))}
 
 
 def heads(

@@ -5,9 +5,10 @@ What is computed once, and what is not computed at all:
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the places in the batch have finished, the others move together: a finished completion costs nothing from
   then on, except that a group keeps as many places as the largest group needs. A batch of 8 places stays as it is.
-- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size.
-  A change of the number of prompts, group size, prompt length or completion length compiles anew only where it changes
-  the rounded size; temperature, ``top_p``, the stop tokens and the limit itself never do.
+- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size;
+  where places move, up to powers of two, which takes a few more places and a third fewer programs. A change of the
+  number of prompts, group size, prompt length or completion length compiles anew only where it changes the rounded
+  size; temperature, ``top_p``, the stop tokens and the limit itself never do.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone: it does not depend on what else is
 in the batch, on the group size or on the limit, up to the rounding of the logits.
@@ -26,10 +27,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
-from simlab.llm.model import Parameters
+from simlab.llm.model import Parameters, apart
 from simlab.simulate.sampling import ROWS, draw
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
+POWERS = 2 ** np.arange(25)
 SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**power for power in range(24))}))
 
 
@@ -196,8 +198,8 @@ class _Rows(NamedTuple):
     def moved(self, alive: np.ndarray) -> tuple["_Rows", np.ndarray, np.ndarray]:
         """The places of those that are alive, and the places that they have now."""
         needed = np.flatnonzero(alive.any(axis=1))
-        width = rounded_up(int(alive.sum(axis=1).max()))
-        prompts = np.zeros(rounded_up(len(needed)), int)
+        count, width = map(int, _room(len(needed), alive.sum(axis=1).max(), alive.shape))
+        prompts = np.zeros(count, int)
         prompts[: len(needed)] = needed
         # Of each group those alive come first, in their order; a place that is left over copies a finished one.
         members = np.argsort(~alive[prompts], axis=1, kind="stable")[:, :width]
@@ -257,22 +259,33 @@ def _should_move(alive: Bool[Array, "P G"]) -> Bool[Array, ""]:
     """Whether those alive fit into half of the places."""
     if alive.size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
-    sizes = jnp.asarray(SIZES[2 * alive.size >= SIZES], jnp.int32)
-    groups, width = jnp.sum(jnp.any(alive, axis=1)), jnp.max(jnp.sum(alive, axis=1))
-    places = sizes[jnp.searchsorted(sizes, groups)] * sizes[jnp.searchsorted(sizes, width)]
-    return (2 * places <= alive.size) & (groups > 0)
+    groups = jnp.sum(jnp.any(alive, axis=1))
+    count, width = _room(groups, jnp.max(jnp.sum(alive, axis=1)), alive.shape)
+    moves: Array = (2 * count * width <= alive.size) & (groups > 0)
+    return moves
+
+
+def _room(groups: Any, width: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """The numbers of prompts and of places for each that so many need: powers of two, at most those there are."""
+    powers = jnp.asarray(POWERS, jnp.int32)
+    count, members = (powers[jnp.searchsorted(powers, needed)] for needed in (groups, width))
+    return jnp.minimum(count, shape[0]), jnp.minimum(members, shape[1])
 
 
 @jax.jit
 def _move(state: State, prompts: Int[Array, " Q"], members: Int[Array, "Q H"], alive: Bool[Array, "Q H"]) -> State:
     """The batch with some of its places alone."""
-    rows, here = (prompts[:, None], members), (slice(None), prompts[:, None], members)
+    rows = prompts[:, None], members
+
+    def of_rows(fields: Any) -> Any:
+        return jax.tree.map(lambda field: field[rows], fields)
+
     return State(
-        Prompts(state.prompts.keys[:, prompts], state.prompts.values[:, prompts], state.prompts.lengths[prompts]),
-        Own(state.own.keys[here], state.own.values[here], state.own.written),
+        jax.tree.map(lambda field: field[prompts], state.prompts),
+        Own(of_rows(state.own.keys), of_rows(state.own.values), state.own.written),
         state.keys[rows],
         alive,
-        jax.tree.map(lambda field: field[rows], state.drawn),
+        of_rows(state.drawn),
         state.step,
     )
 
@@ -287,6 +300,7 @@ def _sampled(
     shape: tuple[int, int, int],
 ) -> Sampled:
     """Draw all further tokens, and put every completion where it belongs."""
+    parameters = apart(parameters)
     top_n, done = state.drawn.topn_ids.shape[-1], 0
     found = [np.zeros((*shape, *field.shape[3:]), field.dtype) for field in state.drawn]
     while True:
