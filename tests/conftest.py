@@ -30,8 +30,8 @@ def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
     return checkers[key]
 
 
-# The tests compile thousands of small programs; without the last optimisations of machine code that takes a quarter less.
-# With SIMLAB_OPTIMISED=1 they run what users run: .ci/run does so once more with the simulator's.
+# The tests compile thousands of small programs, which takes a quarter less without the last optimisations of machine
+# code. With SIMLAB_OPTIMISED=1 they run what users run: .ci/run does so once more with the simulator's.
 if os.environ.get("SIMLAB_OPTIMISED") != "1":
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
 

@@ -12,7 +12,6 @@ from training_cases import parameters_of, quick_compilation, settings, task
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.tasks import task as named_task
 from simlab.llm.training.evaluate import evaluate, powers
-from simlab.llm.training.groups import Reader
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
 from simlab.llm.training.state import State, load_state
@@ -117,21 +116,15 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
     assert "weight_change_norm" not in start
 
 
-def test_an_evaluation_in_parts_counts_every_completion_once(monkeypatch):
-    """Four problems, three of them at once: means are over all completions and tokens, not over parts."""
+def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
+    """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
     run = Run(settings(), Path("unused"), task())
     parameters = parameters_of(run.loaded.config)
-    every = run.reader.task.evaluation
-    whole = run.reader.sample(parameters, every, 4, key=jax.random.key(3))
-    parts = []
-
-    def part(reader, parameters, problems, group_size, **asked):
-        parts.append(problems)
-        return whole.chosen(np.array([every.index(problem) for problem in problems]))
-
-    monkeypatch.setattr(Reader, "sample", part)
+    whole = run.reader.sample(parameters, run.reader.task.evaluation, 4, key=jax.random.key(3))
     found = evaluate(run.reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
-    assert parts == [every[:3], every[3:]]
+    assert [len(part.problems) for part in found.groups] == [3, 1]
+    tokens = np.concatenate([part.sampled.tokens for part in found.groups])
+    np.testing.assert_array_equal(tokens, whole.sampled.tokens)
     mask, entropy = whole.sampled.mask, whole.sampled.entropy
     assert found.line["length"] == pytest.approx(mask.sum() / 16)
     assert found.line["entropy"] == pytest.approx(entropy[mask].sum() / mask.sum(), rel=1e-5)

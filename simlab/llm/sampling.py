@@ -102,6 +102,7 @@ def sample(
     top_p: float = 1.0,
     top_n: int = 0,
     stop_ids: Iterable[int] | None = None,
+    first_prompt: int = 0,
 ) -> Sampled:
     """``group_size`` completions of every prompt.
 
@@ -117,6 +118,8 @@ def sample(
             last of them stay too.
         top_n: how many candidates to report.
         stop_ids: the tokens that end a completion; the config's ``eos_ids`` by default.
+        first_prompt: the number of the first prompt, for parts of a longer list: a prompt's completions depend on
+            its number, not on how the list is divided.
 
     Raises:
         InputError: for a prompt that is empty, holds a token outside the vocabulary, or leaves no room for
@@ -127,6 +130,7 @@ def sample(
     check_range("temperature", temperature, 0.0)
     check_range("top_p", top_p, 0.0, 1.0, open_low=True)
     check_whole("top_n", top_n, 0)
+    check_whole("first_prompt", first_prompt, 0)
     check_range("top_n", top_n, 0, config.vocab_size)
     check_prompts(prompts, config, max_new_tokens)
     tokens, lengths = _filled_up(prompts)
@@ -138,7 +142,8 @@ def sample(
     )
     rows = _Rows.of(len(prompts), group_size, len(tokens), rounded_up(group_size))
     room = {"capacity": rounded_up(max_new_tokens), "top_n": top_n}
-    state = _start(parameters, config, tokens, lengths, key=key, alive=rows.filled, choices=choices, **room)
+    of = {"key": key, "first_prompt": jnp.int32(first_prompt), "alive": rows.filled, "choices": choices}
+    state = _start(parameters, config, tokens, lengths, **of, **room)
     return _sampled(parameters, config, state, rows, choices, shape=(len(prompts), group_size, max_new_tokens))
 
 
@@ -216,6 +221,7 @@ def _start(
     lengths: Int[Array, " P"],
     *,
     key: PRNGKeyArray,
+    first_prompt: Int[Array, ""],
     alive: Bool[Array, "P G"],
     choices: Choices,
     capacity: int,
@@ -235,7 +241,7 @@ def _start(
         each,
         each.astype(jnp.int32),
     )
-    of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(alive.shape[0]))
+    of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, first_prompt + jnp.arange(alive.shape[0]))
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
     return _draw_next(State(prompts, own, keys, alive, room, jnp.zeros((), jnp.int32)), logits, choices)
 

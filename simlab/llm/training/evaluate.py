@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -44,7 +43,8 @@ def evaluate(
             parameters,
             problems[first : first + together],
             samples,
-            key=jax.random.fold_in(key, first),
+            key=key,
+            first=first,
             temperature=temperature,
         )
         for first in range(0, len(problems), together)

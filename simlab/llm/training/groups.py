@@ -118,8 +118,9 @@ class Reader:
         key: PRNGKeyArray,
         temperature: float = 1.0,
         top_n: int = 0,
+        first: int = 0,
     ) -> Groups:
-        """Groups of rollouts of some problems.
+        """Groups of rollouts of some problems, the first of which has the number ``first`` in a longer list.
 
         Raises:
             InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
@@ -136,6 +137,7 @@ class Reader:
             temperature=temperature,
             top_n=top_n,
             stop_ids=self.stop_ids,
+            first_prompt=first,
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
