@@ -19,6 +19,7 @@ from simlab.llm.sampling import (
     entropy,
     log_distribution,
     nucleus,
+    rounded_length,
     rounded_up,
     sample,
 )
@@ -226,6 +227,11 @@ def test_a_tiny_temperature_is_no_overflow():
 
 
 # What it costs
+
+
+def test_lengths_of_prompts_are_rounded_up_by_an_eighth_at_most():
+    assert [rounded_length(n) for n in (1, 7, 16, 17, 33, 65, 310)] == [1, 7, 16, 18, 36, 72, 320]
+    assert all(n <= rounded_length(n) <= 1.125 * n for n in range(1, 3000))
 
 
 def test_sizes_are_rounded_up_by_less_than_half():

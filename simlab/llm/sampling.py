@@ -5,10 +5,11 @@ What is computed once, and what is not computed at all:
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the places in the batch have finished, the others move together: a finished completion costs nothing from
   then on, except that a group keeps as many places as the largest group needs. A batch of 8 places stays as it is.
-- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, so that one program serves all batches of about a size;
-  where places move, up to powers of two, which takes a few more places and a third fewer programs. A change of the
-  number of prompts, group size, prompt length or completion length compiles anew only where it changes the rounded
-  size; temperature, ``top_p``, the stop tokens and the limit itself never do.
+- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, and lengths of prompts to an eighth or less, so that
+  one program serves all batches of about a size; where places move, up to powers of two, which takes a few more
+  places and a third fewer programs. A change of the number of prompts, group size, prompt length or completion length
+  compiles anew only where it changes the rounded size; temperature, ``top_p``, the stop tokens and the limit itself
+  never do.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone: it does not depend on what else is
 in the batch, on the group size or on the limit, up to the rounding of the logits.
@@ -169,9 +170,15 @@ def rounded_up(size: int) -> int:
     return int(SIZES[np.searchsorted(SIZES, size)])
 
 
+def rounded_length(tokens: int) -> int:
+    """The next of 1 to 16, 18, 20, ..., 32, 36, ...: lengths of prompts differ less from step to step than sizes do."""
+    step = 1 << max(0, tokens.bit_length() - 4)
+    return -(-tokens // step) * step
+
+
 def _filled_up(prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """The prompts filled up with token 0, on the right, and with prompts of one token, to rounded sizes."""
-    count, length = rounded_up(len(prompts)), rounded_up(max(len(prompt) for prompt in prompts))
+    count, length = rounded_up(len(prompts)), rounded_length(max(len(prompt) for prompt in prompts))
     tokens, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)
     for index, prompt in enumerate(prompts):
         tokens[index, : len(prompt)], lengths[index] = prompt, len(prompt)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from simlab.errors import InputError
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import named, shapes
-from simlab.llm.sampling import rounded_up
+from simlab.llm.sampling import rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
@@ -35,7 +35,8 @@ def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completi
         "parameters, start and update": 3 * weights,
         "gradients": 2 * weights,
         "AdamW": 2 * weights,
-        "sampling": max(_sampling(config, prompt, completion, *places) for places in (batch, judged)),
+        # The sampler takes the layers apart, which copies them.
+        "sampling": weights + max(_sampling(config, prompt, completion, *places) for places in (batch, judged)),
         "gradient of a microbatch": _microbatch(config, settings, prompt, completion),
     }
 
@@ -43,7 +44,7 @@ def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completi
 def _sampling(config: ModelConfig, prompt: int, completion: int, prompts: int, group_size: int) -> int:
     """Keys and values of prompts and completions, twice while places move, and the logits of a token."""
     own = 2 * config.num_layers * config.num_kv_heads * config.head_dim * FLOAT
-    tokens = prompts * (rounded_up(prompt) + group_size * rounded_up(completion))
+    tokens = prompts * (rounded_length(prompt) + group_size * rounded_up(completion))
     return 2 * own * tokens + LOGITS * FLOAT * prompts * group_size * config.vocab_size
 
 
@@ -52,7 +53,7 @@ def _microbatch(config: ModelConfig, settings: Settings, prompt: int, completion
     rl = settings.rl
     width = min(rl.group_size, rl.microbatch)
     rows, members = rounded_up(max(1, min(rl.prompts, rl.microbatch // width))), rounded_up(width)
-    before, own = rounded_up(prompt), rounded_up(completion)
+    before, own = rounded_length(prompt), rounded_up(completion)
     size = jnp.dtype(settings.model.dtype).itemsize
     a_token = (KEPT_WIDTHS * config.hidden_size + KEPT_INNER * config.intermediate_size) * size
     seen = config.num_heads * rows * (before**2 + members * own * (before + own)) * FLOAT

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.llm.completions import Batch
-from simlab.llm.sampling import rounded_up
+from simlab.llm.sampling import rounded_length, rounded_up
 
 
 class Piece(NamedTuple):
@@ -63,7 +63,7 @@ def _piece(batch: Batch, chosen: np.ndarray, own: np.ndarray, longest: int, shap
     prompts = np.asarray(batch.prompts)[chosen]
     lengths = np.asarray(batch.lengths)[chosen]
     height, width = map(rounded_up, shape)
-    filled = np.zeros((height, rounded_up(int(lengths.max()))), np.int32)
+    filled = np.zeros((height, rounded_length(int(lengths.max()))), np.int32)
     filled[: len(chosen), : lengths.max()] = prompts[:, : lengths.max()]
     room = Batch(
         filled,
