@@ -9,6 +9,7 @@ import pytest
 FIGURES = Path(__file__).parent.parent / "figures"
 NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "fade", "fade_rank"]
 NAMES += ["casp", "cw_grpo", "f_grpo_regime_map", "league"]
+TRAINED = ["countdown"]
 QUICK = "league"  # drawing takes up to ten seconds: the others are drawn by hand
 
 
@@ -25,7 +26,7 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in NAMES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in NAMES + TRAINED])
 def test_two_runs_give_identical_bytes(name, tmp_path, monkeypatch):
     module = script(name)
     images = []
@@ -44,3 +45,10 @@ def test_the_numbers_carry_their_provenance(name):
     for provenance in kept if isinstance(kept, list) else [kept]:
         assert {"commit", "code", "versions", "dtype", "platform"} <= set(provenance)
         assert "+changes" not in provenance["commit"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_numbers_of_trained_models_carry_their_run(name):
+    run = json.loads((FIGURES / "data" / f"{name}.json").read_text())["run.json"]
+    assert {"settings", "commit", "versions", "platform"} <= set(run)
+    assert "+changes" not in run["commit"]
