@@ -4,10 +4,11 @@
     python figures/countdown.py countdown      (condenses the run, prints its table, then draws)
     python figures/countdown.py                (draws from the condensed numbers kept here)
 
-It also prints every arm beside GRPO at equal pass@1: F-GRPO's and MaxRL's weights are smaller than GRPO's, and an arm that
-is only slower keeps more for that reason alone.
+It also prints every arm beside GRPO at equal pass@1: F-GRPO's and MaxRL's weights are smaller than GRPO's, and an arm
+that is only slower keeps more for that reason alone.
 """
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def at_equal_pass_1(files: dict[str, Any], arm: str, seed: int) -> np.ndarray:
     evaluation stands, and a difference in pass@1 is left.
     """
     end, path = numbers(files, arm, seed)[-1], numbers(files, "grpo", seed)
-    for before, after in zip(path[:-1], path[1:], strict=True):
+    for before, after in itertools.pairwise(path):
         if before[0] <= end[0] <= after[0]:
             return end - before - (after - before) * (end[0] - before[0]) / (after[0] - before[0])
     return end - path[np.argmin(np.abs(path[:, 0] - end[0]))]

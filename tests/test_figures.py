@@ -26,7 +26,9 @@ def script(name: str):
     return module
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in NAMES + TRAINED])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in NAMES + TRAINED]
+)
 def test_two_runs_give_identical_bytes(name, tmp_path, monkeypatch):
     module = script(name)
     images = []
