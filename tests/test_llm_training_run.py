@@ -116,6 +116,7 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
     assert "weight_change_norm" not in start
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
     """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
     run = Run(settings(), Path("unused"), task())
