@@ -9,7 +9,7 @@ import pytest
 FIGURES = Path(__file__).parent.parent / "figures"
 NAMES = ["f_grpo_fig2", "f_grpo_fig2_readings", "f_grpo_bank", "a_grae_controls", "fade", "fade_rank"]
 NAMES += ["casp", "cw_grpo", "f_grpo_regime_map", "league"]
-TRAINED = ["countdown"]
+TRAINED = ["countdown", "fewshot"]
 QUICK = "league"  # drawing takes up to ten seconds: the others are drawn by hand
 
 

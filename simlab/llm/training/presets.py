@@ -29,10 +29,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # A pretrained model of text, and no demonstrations.
     "fewshot": {
-        "task": {"name": "fewshot", "shots": 2, "digits": 2, "evaluation_size": 64},
+        "task": {"name": "fewshot", "shots": 2, "digits": 2, "evaluation_size": 48},
         "model": {"source": "smollm2"},
-        "rl": {"steps": 20, "prompts": 8, "group_size": 8, "learning_rate": 1e-5, "microbatch": 64},
-        "evaluation": {"every": 20, "samples": 8, "rollouts": 512},
+        "rl": {"steps": 12, "prompts": 8, "group_size": 8, "learning_rate": 2e-5, "microbatch": 64},
+        "evaluation": {"every": 12, "samples": 4, "rollouts": 512},
         "record": {"instruments_every": 20, "checkpoint_every": 10},
         "arms": ["grpo", "f_grpo"],
     },
