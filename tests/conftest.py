@@ -5,6 +5,7 @@ import signal
 import tempfile
 from collections.abc import Callable
 
+import pytest
 from beartype import BeartypeConf, beartype
 from hypothesis import settings
 from jaxtyping import install_import_hook
@@ -49,3 +50,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 settings.register_profile("seeded", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("seeded")
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """A module compiles without most optimisations: ``pytestmark = pytest.mark.usefixtures("quickly")``."""
+    from quick_compilation import quick_compilation  # noqa: PLC0415  # JAX reads the environment that is set above
+
+    with quick_compilation():
+        yield

@@ -51,12 +51,7 @@ UPDATE = parameters_of(CONFIG, 1, 0.3)
 run = jax.jit(forward, static_argnums=1)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    """What runs for milliseconds need not be optimised for as many seconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def moved(step):

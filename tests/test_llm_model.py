@@ -27,12 +27,7 @@ SMALL = ModelConfig(vocab_size=11, hidden_size=8, intermediate_size=12, num_laye
 run = jax.jit(forward, static_argnums=1)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    """What runs for milliseconds need not be optimised for as many seconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def golden(name):

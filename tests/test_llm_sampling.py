@@ -65,12 +65,7 @@ def naive_log_distribution(logits, temperature=1.0, top_p=1.0):
         return np.log(np.where(kept, p, 0) / p[kept].sum())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    """What runs for milliseconds need not be optimised for as many seconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 @pytest.fixture(scope="module")

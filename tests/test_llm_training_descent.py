@@ -7,15 +7,11 @@ import numpy as np
 import pytest
 from naive_training import NaiveAdamW, assert_trees_agree
 from sweep_cases import refusal
-from training_cases import parameters_of, quick_compilation, trainer_and_state
+from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.training.descent import Descent, ascend
 
-
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 RULE = {"b1": 0.9, "b2": 0.95, "eps": 1e-3, "weight_decay": 0.01, "max_norm": 0.5}  # as all tests of training have

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from naive_training import assert_trees_agree, naive_gradient, naive_logp
-from training_cases import parameters_of, quick_compilation, trainer_and_state
+from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.completions import Batch
 from simlab.llm.training.gradient import Policy
@@ -14,10 +14,7 @@ TEMPERATURE = 0.7
 LENGTHS = [[3, 2, 3, 1], [1, 3, 2, 2], [3, 3, 3, 3], [2, 1, 0, 3]]  # one rollout has no token
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 @pytest.fixture(scope="module")

@@ -7,35 +7,19 @@ from pathlib import Path
 
 import pytest
 import training_cases
+from killed_in_a_write import killed_in_a_write
 from sweep_cases import start
-from training_cases import LONG, contents, long_run, quick_compilation
+from training_cases import LONG, contents, long_run
 
 FIRST, SECOND = LONG["arms"]
 
-KILLED_IN_A_WRITE = """
-import itertools, os, signal, sys
-from training_cases import long_run, quick_compilation
-
-moment, last, replace, calls = sys.argv[1], int(sys.argv[2]), os.replace, itertools.count(1)
-
-def counted(source, target):
-    die = next(calls) == last
-    if die and moment == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(source, target)
-    if die:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-os.replace = counted
-with quick_compilation():
-    long_run(sys.argv[3], int(sys.argv[4]))
-"""
+KILLED_IN_A_WRITE = killed_in_a_write(
+    "from quick_compilation import quick_compilation\nfrom training_cases import long_run",
+    "with quick_compilation():\n    long_run(sys.argv[3], int(sys.argv[4]))",
+)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 @pytest.fixture(scope="module")

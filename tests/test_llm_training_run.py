@@ -7,20 +7,17 @@ import jax
 import numpy as np
 import pytest
 from naive_training import leaves
-from training_cases import parameters_of, quick_compilation, settings, task
+from training_cases import parameters_of, settings, task
 
 from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task
-from simlab.llm.training.evaluate import evaluate, powers
+from simlab.llm.training.evaluate import evaluate
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
 from simlab.llm.training.state import State, load_state
 
-
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 TWO_SEEDS = {

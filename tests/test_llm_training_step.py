@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables, textbook_loss
-from training_cases import parameters_of, quick_compilation, task, trainer_and_state
+from training_cases import parameters_of, task, trainer_and_state
 
 from simlab.estimators import REGISTRY, chain, estimator
 from simlab.estimators.base import Link
@@ -18,10 +18,7 @@ KEY = jax.random.key(7)
 STATEFUL = sorted(name for name in REGISTRY if jax.tree.leaves(estimator(name).init()))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def keys(count):

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 from sweep_cases import refusal
-from training_cases import EVALUATION, contents, quick_compilation, reward, settings, task
+from training_cases import EVALUATION, contents, reward, settings, task
 from training_cases import trainer_and_state as built
 
 from simlab.estimators import estimator
@@ -19,10 +19,7 @@ from simlab.llm.training.state import State, load_state, save_state
 SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compilation():
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 def short_run(out, *layers, rewards=reward, **choices):

@@ -5,6 +5,7 @@ import signal
 import time
 
 import pytest
+from killed_in_a_write import killed_in_a_write
 from sweep_cases import TINY, command, parts_of, start
 
 from simlab.sweep.result import read
@@ -14,23 +15,7 @@ from simlab.sweep.run import parts_folder
 OPTIONS = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 96, "--steps", 3000, "--record-every", 1000)
 UNITS = 24
 
-KILLED_IN_A_WRITE = """
-import itertools, os, signal, sys
-from simlab.cli import main
-
-moment, last, replace, calls = sys.argv[1], int(sys.argv[2]), os.replace, itertools.count(1)
-
-def counted(source, target):
-    die = next(calls) == last
-    if die and moment == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(source, target)
-    if die:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-os.replace = counted
-main(sys.argv[3:])
-"""
+KILLED_IN_A_WRITE = killed_in_a_write("from simlab.cli import main", "main(sys.argv[3:])")
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ The prompt is a sum such as ``3+4=``, and a completion is right if it begins wit
 right about once in three times, so that most groups are mixed.
 """
 
-import contextlib
 import json
 import sys
 from pathlib import Path
 
 import jax
 import numpy as np
+from quick_compilation import quick_compilation
 
 from simlab.llm.model import shapes
 from simlab.llm.tasks.own import from_callable
@@ -73,14 +73,6 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n)
     remembered = jax.tree.map(np.float32, method.estimator.init())
     return trainer, State(start, asked.rl.init(start), remembered)
-
-
-@contextlib.contextmanager
-def quick_compilation():
-    """What runs for milliseconds need not be optimised for as many seconds."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def contents(out):

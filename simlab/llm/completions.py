@@ -6,10 +6,12 @@ most S tokens, G rollouts of each, T tokens; the other letters are those of ``si
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.llm.config import ModelConfig
@@ -30,6 +32,22 @@ class Batch(NamedTuple):
     lengths: Int[Any, " P"]
     tokens: Int[Any, "P G T"]
     mask: Bool[Any, "P G T"]
+
+
+def filled_up(sequences: Sequence[Sequence[int]], count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences as rows (``count``, ``length``), and how long each is.
+
+    They are filled up with token 0 on the right, and the rows that are left over with sequences of one such token.
+    """
+    tokens, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)
+    for row, sequence in enumerate(sequences):
+        tokens[row, : len(sequence)], lengths[row] = sequence, len(sequence)
+    return tokens, lengths
+
+
+def longest(sequences: Sequence[Sequence[int]]) -> int:
+    """The length of the longest sequence; 1 where there is none."""
+    return max(map(len, sequences), default=1)
 
 
 def completion_logits(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, "P G T V"]:

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from simlab.errors import InputError, check_range, check_whole
+from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
 from simlab.llm.model import Parameters, apart
@@ -134,7 +135,7 @@ def sample(
     check_whole("first_prompt", first_prompt, 0)
     check_range("top_n", top_n, 0, config.vocab_size)
     check_prompts(prompts, config, max_new_tokens)
-    tokens, lengths = _filled_up(prompts)
+    tokens, lengths = filled_up(prompts, rounded_up(len(prompts)), rounded_length(longest(prompts)))
     choices = Choices(
         jnp.float32(temperature),
         jnp.float32(top_p),
@@ -174,15 +175,6 @@ def rounded_length(tokens: int) -> int:
     """The next of 1 to 16, 18, 20, ..., 32, 36, ...: lengths of prompts differ less from step to step than sizes do."""
     step = 1 << max(0, tokens.bit_length() - 4)
     return -(-tokens // step) * step
-
-
-def _filled_up(prompts: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The prompts filled up with token 0, on the right, and with prompts of one token, to rounded sizes."""
-    count, length = rounded_up(len(prompts)), rounded_length(max(len(prompt) for prompt in prompts))
-    tokens, lengths = np.zeros((count, length), np.int32), np.ones(count, np.int32)
-    for index, prompt in enumerate(prompts):
-        tokens[index, : len(prompt)], lengths[index] = prompt, len(prompt)
-    return tokens, lengths
 
 
 def _stops(ids: Iterable[int], vocab_size: int) -> np.ndarray:

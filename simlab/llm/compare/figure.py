@@ -17,13 +17,13 @@ from simlab.llm.compare.arms import Arm, Shown, arms_of, check_comparable, shown
 from simlab.llm.compare.estimates import Estimate, estimate
 from simlab.llm.compare.measures import pass_at_k
 from simlab.llm.compare.runs import Evaluation, Run
-from simlab.plotting import DASHES, STYLE, check_figure
+from simlab.llm.instruments.pass_at_k import powers
+from simlab.plotting import DASHES, STYLE, UNDATED, check_figure
 
 POINTS = 100  # of a curve of training: a longer one is averaged over so many parts
 COLOURS = 7  # of the style
 LEGEND_WIDTH = 110  # in letters; a label has its line and the gaps beside it, too
 GREY = "0.55"  # of the start
-UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}  # two figures of a run are the same file
 
 
 def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
@@ -117,12 +117,12 @@ def _draw_by_k(axes: Axes, shown: Sequence[Shown], starts: Sequence[Shown]) -> N
     for arm, look in looks:
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
-        ks = sorted({2**power for power in range(samples.bit_length())} | {samples}) if evaluations else []
+        ks = sorted({*powers(samples), samples}) if evaluations else []
         means = [estimate(np.stack([pass_at_k(evaluation, k) for evaluation in evaluations])) for k in ks]
         _draw_line(axes, ks, means, label=arm.name, **look)
         longest = max(longest, samples)
     axes.set_xscale("log", base=2)
-    ticks = [4**power for power in range(longest.bit_length()) if 4**power <= longest]
+    ticks = powers(longest, 4)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xlabel("k")
 

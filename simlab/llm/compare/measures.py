@@ -8,7 +8,7 @@ from jaxtyping import Float
 from simlab.errors import InputError, check_whole
 from simlab.llm.compare.arms import Shown
 from simlab.llm.compare.runs import Evaluation, Training
-from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
+from simlab.llm.instruments.pass_at_k import powers, unbiased_pass_at_k
 
 OF_TRAINING = ("reward", "entropy")
 LAST_PART = 10  # they are averaged over the last of so many equal parts of the steps
@@ -51,7 +51,7 @@ def checked_ks(ks: Sequence[int] | None, samples: int) -> list[int]:
         InputError: for a k that is no whole number from 1 to ``samples``.
     """
     if ks is None:
-        return [4**power for power in range(samples.bit_length()) if 4**power <= samples]
+        return powers(samples, 4)
     for k in ks:
         check_whole("pass@k's k", k, 1)
         if k > samples:

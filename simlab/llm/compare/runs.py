@@ -17,6 +17,7 @@ from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
 from simlab.llm.checkpoint import read_json
+from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN
 
 NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null where there is none
 
@@ -76,9 +77,9 @@ def read_run(folder: str | os.PathLike) -> Run:
         InputError: for a folder that is no run, and for a damaged file; the line says which line of it.
     """
     folder = Path(folder)
-    path = folder / "run.json"
+    path = folder / RUN
     if not path.is_file():
-        raise InputError(f"{folder} is no run, it has no run.json; allowed: a folder that simlab train wrote")
+        raise InputError(f"{folder} is no run, it has no {RUN}; allowed: a folder that simlab train wrote")
     entries = read_json(path)
     settings, arms, seeds = (entries.get(name) for name in ("settings", "arms", "seeds"))
     if not isinstance(settings, dict):
@@ -98,7 +99,7 @@ def _trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
 
 
 def _training(folder: Path) -> Training:
-    metrics, evaluations = folder / "metrics.jsonl", folder / "evaluation.jsonl"
+    metrics, evaluations = folder / METRICS, folder / EVALUATIONS
     found = [_evaluation(line, where) for line, where in _by_step(evaluations)]
     return Training(_columns([line for line, _ in _by_step(metrics)], metrics), tuple(found))
 

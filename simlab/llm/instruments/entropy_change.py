@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from simlab.errors import InputError, check_range
-from simlab.estimators.tokens import covariance_terms
+from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.llm.completions import Batch, log_probabilities
 from simlab.llm.config import ModelConfig
+from simlab.llm.instruments.tokens import check_advantages
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import entropy
 from simlab.rollouts import Scalar
@@ -55,8 +56,7 @@ def entropy_change(
     """
     check_range("temperature", temperature, 0.0, open_low=True)
     mask = np.asarray(batch.mask)
-    if advantages.shape not in (mask.shape, mask.shape[:2]):
-        raise InputError(f"advantages have shape {advantages.shape}; allowed: {mask.shape[:2]} or {mask.shape}")
+    check_advantages(advantages, mask.shape)
     if not mask.any():
         raise InputError("batch holds no token; allowed: one or more")
     change = jax.tree.map(jnp.subtract, after, before)
@@ -65,7 +65,7 @@ def entropy_change(
     (first, logp), (rate, logp_change) = (_on_host(values) for values in (seen, rates))
     last = np.asarray(later, float)
     present = mask.astype(float)
-    advantages = advantages.astype(float) if advantages.ndim == 3 else advantages[..., None] * np.ones(mask.shape)
+    advantages = of_tokens(advantages).astype(float) * np.ones(mask.shape)
 
     def covariance(one: np.ndarray, other: np.ndarray) -> float:
         return float(covariance_terms(one, other, present, "batch")[mask].mean())

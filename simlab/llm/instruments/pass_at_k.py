@@ -58,6 +58,11 @@ def log_missed(samples: int, k: int) -> Float[np.ndarray, " counts"]:
     return missed
 
 
+def powers(samples: int, base: int = 2) -> list[int]:
+    """The k to report: 1, ``base``, ``base``^2, ... up to ``samples``."""
+    return [base**power for power in range(samples.bit_length()) if base**power <= samples]
+
+
 class Interval(NamedTuple):
     """A mean over problems and the interval around it."""
 

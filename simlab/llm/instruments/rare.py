@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.completions import Batch, target_logp
+from simlab.llm.completions import Batch, filled_up, longest, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import rounded_up
@@ -80,8 +79,10 @@ def length_normalised_nll(
     _check(trajectories, config)
     count = len(trajectories.prompts)
     rows = min(at_once, rounded_up(max(count, 1)))
-    prompts, lengths = _filled_up(trajectories.prompts, rows)
-    tokens, sizes = _filled_up(trajectories.completions, rows)
+    (prompts, lengths), (tokens, sizes) = (
+        filled_up(sequences, rows * math.ceil(count / rows), rounded_up(longest(sequences)))
+        for sequences in trajectories
+    )
     mask = np.arange(tokens.shape[1]) < sizes[:, None]
     found = np.zeros(len(tokens))
     for start in range(0, count, rows):
@@ -97,16 +98,6 @@ def _nll(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Arr
     own = target_logp(parameters, config, batch, jnp.asarray(batch.tokens)[..., None])[..., 0]
     present = jnp.asarray(batch.mask)
     return -jnp.sum(jnp.where(present, own, 0), axis=(1, 2)) / jnp.sum(present, axis=(1, 2))
-
-
-def _filled_up(sequences: Sequence[Sequence[int]], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sequences filled up with token 0, to a rounded length and, with sequences of one token, to whole batches."""
-    count = rows * math.ceil(len(sequences) / rows)
-    longest = max((len(sequence) for sequence in sequences), default=1)
-    tokens, lengths = np.zeros((count, rounded_up(longest)), np.int32), np.ones(count, np.int32)
-    for index, sequence in enumerate(sequences):
-        tokens[index, : len(sequence)], lengths[index] = sequence, len(sequence)
-    return tokens, lengths
 
 
 def _check(trajectories: Trajectories, config: ModelConfig) -> None:

@@ -43,8 +43,7 @@ def token_metrics(
         InputError: for arrays that do not fit together, no token at all, or an unknown scope.
     """
     check_choice("scope", scope, SCOPES)
-    if advantages.shape not in (logp.shape, logp.shape[:2]):
-        raise InputError(f"advantages have shape {advantages.shape}; allowed: {logp.shape[:2]} or {logp.shape}")
+    check_advantages(advantages, logp.shape)
     if not mask.any():
         raise InputError("mask holds no token; allowed: one or more")
     exact = np.where(mask, logp, 0).astype(float)
@@ -62,6 +61,12 @@ def token_metrics(
         by_rank = np.moveaxis(topn_logp.astype(float), -1, 0)
         values["rank_logp"] = [mean_over_rollouts(of_rank, mask) for of_rank in by_rank]
     return values
+
+
+def check_advantages(advantages: Num[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
+    """Raise ``InputError`` unless there is an advantage for each rollout, or each token, of (P, G, T)."""
+    if advantages.shape not in (shape, shape[:2]):
+        raise InputError(f"advantages have shape {advantages.shape}; allowed: {shape[:2]} or {shape}")
 
 
 def mean_over_rollouts(values: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from simlab.llm.instruments.pass_at_k import interval, unbiased_pass_at_k
+from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.model import Parameters
 from simlab.llm.training.groups import Groups, Reader
 
@@ -62,8 +62,3 @@ def evaluate(
         "entropy": entropy[mask].mean(),
     }
     return Evaluated(line, parts)
-
-
-def powers(samples: int) -> list[int]:
-    """1, 2, 4, ... up to ``samples``."""
-    return [2**power for power in range(samples.bit_length())]

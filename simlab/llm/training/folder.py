@@ -12,6 +12,7 @@ from simlab.llm.checkpoint import Model, write_checkpoint, write_whole
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.state import State, load_state, save_state
 
+RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
 
 

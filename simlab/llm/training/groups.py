@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from simlab.errors import InputError
-from simlab.llm.completions import Batch
+from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
@@ -171,19 +171,15 @@ class _Verdicts:
 
 
 def _batch(prompts: Sequence[Sequence[int]], sampled: Sampled) -> Batch:
-    lengths = np.array([len(prompt) for prompt in prompts], np.int32)
-    filled = np.zeros((len(prompts), lengths.max()), np.int32)
-    for row, prompt in zip(filled, prompts, strict=True):
-        row[: len(prompt)] = prompt
-    return Batch(filled, lengths, sampled.tokens, sampled.mask)
+    return Batch(*filled_up(prompts, len(prompts), longest(prompts)), sampled.tokens, sampled.mask)
 
 
 def joined(parts: Sequence[Groups]) -> Groups:
     """Groups that were sampled one after the other, as one batch."""
     if len(parts) == 1:
         return parts[0]
-    longest = max(part.batch.prompts.shape[1] for part in parts)
-    prompts = [np.pad(part.batch.prompts, ((0, 0), (0, longest - part.batch.prompts.shape[1]))) for part in parts]
+    width = max(part.batch.prompts.shape[1] for part in parts)
+    prompts = [np.pad(part.batch.prompts, ((0, 0), (0, width - part.batch.prompts.shape[1]))) for part in parts]
     batches = [part.batch._replace(prompts=own) for part, own in zip(parts, prompts, strict=True)]
 
     def together(fields: Sequence[Any]) -> Any:

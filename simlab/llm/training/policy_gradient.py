@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from simlab.estimators.tokens import of_tokens
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
@@ -141,9 +142,7 @@ class Trainer(NamedTuple):
     def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
         """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""
         piece = next(pieces(groups.batch, self.policy.microbatch))
-        spread = np.broadcast_to(
-            advantages if np.ndim(advantages) == 3 else advantages[..., None], groups.batch.mask.shape
-        )
+        spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
         found = entropy_change(
             before, after, self.policy.config, piece.batch, piece.cut(spread), temperature=self.settings.temperature
         )

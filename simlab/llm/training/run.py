@@ -28,7 +28,7 @@ from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
 from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
@@ -40,7 +40,6 @@ from simlab.llm.vocabulary import Vocabulary
 from simlab.simulate.compiled import keep_on_disk
 from simlab.sweep.provenance import commit, versions
 
-RUN = "run.json"
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
 EVALUATION_KEY = 2**31  # beside the steps
 FOLLOWED = "followed.json"

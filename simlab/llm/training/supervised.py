@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simlab.llm.completions import Batch
+from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.tasks.base import Problem
 from simlab.llm.training.descent import ascend
 from simlab.llm.training.gradient import Policy
@@ -14,18 +14,9 @@ from simlab.llm.training.state import State
 def demonstrations(reader: Reader, problems: list[Problem]) -> Batch:
     """One demonstration of each problem, as groups of one."""
     prompts, answers = [reader.prompt(problem) for problem in problems], list(map(reader.answer, problems))
-    lengths = np.array([len(prompt) for prompt in prompts], np.int32)
-    batch = Batch(
-        np.zeros((len(problems), lengths.max()), np.int32),
-        lengths,
-        np.zeros((len(problems), 1, max(map(len, answers))), np.int32),
-        np.zeros((len(problems), 1, max(map(len, answers))), bool),
-    )
-    for place, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        batch.prompts[place, : len(prompt)] = prompt
-        batch.tokens[place, 0, : len(answer)] = answer
-        batch.mask[place, 0, : len(answer)] = True
-    return batch
+    tokens, sizes = filled_up(answers, len(answers), longest(answers))
+    mask = np.arange(tokens.shape[1]) < sizes[:, None]
+    return Batch(*filled_up(prompts, len(prompts), longest(prompts)), tokens[:, None], mask[:, None])
 
 
 def supervised_step(
