@@ -1,14 +1,13 @@
 """A-GRAE's controlled experiments and the collapse of its negative-dominant control ``[a-grae:fig-3]``.
 
     simlab sweep --preset a-grae --out a-grae.nc
-    python figures/a_grae_controls.py a-grae.nc      (condenses a-grae-few.nc and its siblings, then draws)
-    python figures/a_grae_controls.py                (draws from the condensed numbers kept here)
+    python -m figures.a_grae_controls a-grae.nc   (condenses a-grae-few.nc and its siblings)
+    simlab figures a_grae_controls                (draws from the condensed numbers kept here)
 
 Only part of what is condensed is drawn; figures/README.md quotes the rest.
 """
 
 import itertools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,18 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import at_equal_mass, mean_and_error, provenance, results, rounded
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from simlab.plotting import STYLE
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "a_grae_controls.json"
+DATA = Path(__file__).parent / "data" / "a_grae_controls.json"
+DIFFERS = (
+    "Tabular prompts in place of Qwen2.5-Math-7B on MATH; 24 to 200 seeds in place of one run, differences paired "
+    "by seed."
+)
 LEVELS = np.array([0.6, 0.7, 0.8, 0.9])
 CURVES = ("q_pos", "entropy", "retained_mass", "unsolved")
 AT_EQUAL_MASS = ("entropy", "retained_mass", "pass_at_8", "pass_at_64", "pass_at_256")
@@ -258,10 +260,8 @@ def _surge_label(cell: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if a path is given, then draw."""
-    if arguments:
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "a_grae_controls")
+    """Condense results into the numbers kept here."""
+    keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """CaSP's toy ``[casp:figure-5-runs]`` over the settings that its paper leaves unstated.
 
     simlab sweep --preset casp --out casp.nc
-    python figures/casp.py casp.nc      (condenses casp-grpo.nc and its siblings, then draws)
-    python figures/casp.py              (draws from the condensed numbers kept here)
+    python -m figures.casp casp.nc   (condenses casp-grpo.nc and its siblings)
+    simlab figures casp              (draws from the condensed numbers kept here)
 
 A mode is held where its probability is .01 or more. Bars and bands are 95 % of the mean over seeds; what is compared is
 compared seed by seed.
 """
 
 import itertools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import each_cell, mean_and_error, provenance, results, rounded
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.condensed import each_cell, keep, mean_and_error, provenance, results, rounded
+from simlab.plotting import STYLE
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "casp.json"
+DATA = Path(__file__).parent / "data" / "casp.json"
+DIFFERS = "Every setting that the paper leaves unstated is swept, where the paper shows one run."
 METRICS = ("modes_held", "mode_coverage", "effective_modes", "q_pos")
 MODES = 6
 EXACT, LEAKING = 0.99, 0.9  # accuracy above and below which panels (d) and (c) of the paper's figure are matched
@@ -237,11 +236,8 @@ def _finish(axes: Axes, title: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if some are given, then draw."""
-    if arguments:
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "casp")
+    """Condense results into the numbers kept here."""
+    keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

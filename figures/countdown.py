@@ -1,11 +1,11 @@
 """Countdown from scratch: seven methods from the same starts, and how many different solutions are left.
 
     simlab train --preset countdown --out countdown
-    python figures/countdown.py countdown      (condenses the run, prints its table, then draws)
-    python figures/countdown.py                (draws from the condensed numbers kept here)
+    python -m figures.countdown countdown   (condenses the run, prints its table)
+    simlab figures countdown                (draws from the condensed numbers kept here)
 
-It also prints every arm beside GRPO at equal pass@1: F-GRPO's and MaxRL's weights are smaller than GRPO's, and an arm
-that is only slower keeps more for that reason alone.
+The second also prints every arm beside GRPO at equal pass@1: F-GRPO's and MaxRL's weights are smaller than GRPO's, and
+an arm that is only slower keeps more for that reason alone.
 """
 
 import itertools
@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trained import DATA, draw
 
-HERE = Path(__file__).parent
+from figures.shared import trained
+
+DATA = Path(__file__).parent / "data" / "countdown.json"
+DIFFERS = "Not in the papers: seven methods train one small language model from scratch, five seeds."
+draw = trained.draw
 NAMES = ("pass@16", "pass@64", "distinct", "entropy", "tail_miss", "tail_miss_lemma")
 
 
@@ -57,9 +60,10 @@ def table(files: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense a run if one is given, then draw."""
-    draw("countdown", HERE, arguments)
-    print(table(json.loads((DATA / "countdown.json").read_text())))
+    """Condense a run into the numbers kept here if one is given; print the tables."""
+    if arguments:
+        trained.keep_run(DATA, Path(arguments[0]))
+    print(table(json.loads(DATA.read_text())))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """CW-GRPO's kernel beside GRPO, Clip-Cov and KL-Cov on a tree ``[cw-grpo:kernel]``, ``[cw-grpo:table-1-dominance]``.
 
     simlab sweep --preset cw-grpo --out cw.nc
-    python figures/cw_grpo.py cw.nc      (condenses cw-kernel.nc and cw-baselines.nc, then draws)
-    python figures/cw_grpo.py            (draws from the condensed numbers kept here)
+    python -m figures.cw_grpo cw.nc   (condenses cw-kernel.nc and cw-baselines.nc)
+    simlab figures cw_grpo            (draws from the condensed numbers kept here)
 
 Bars and bands are 95 % of the mean over seeds, in (e) the standard deviation of single groups; what is compared is
 compared seed by seed.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,17 +17,20 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from advantage_sums import measured
-from condensed import at_equal_mass, each_cell, mean_and_error, provenance, results
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.advantage_sums import measured
+from figures.shared.condensed import at_equal_mass, each_cell, keep, mean_and_error, provenance, results
+from simlab.plotting import STYLE
 from simlab.problems import tree
 from simlab.sweep.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "cw_grpo.json"
+DATA = Path(__file__).parent / "data" / "cw_grpo.json"
+DIFFERS = (
+    "A tree of tabular policies in place of a language model; Clip-Cov and KL-Cov beside the kernel, compared at "
+    "equal accuracy."
+)
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9])
 LEVEL = 0.75  # the accuracy at which methods are compared
 DRAWN = slice(None, None, 5)  # the records of the learning curves
@@ -204,11 +206,8 @@ def _draw_shares(axes: Axes, sums: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if some are given, then draw."""
-    if arguments:
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "cw_grpo")
+    """Condense results into the numbers kept here."""
+    keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

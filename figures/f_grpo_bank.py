@@ -2,13 +2,12 @@
 
     simlab sweep --preset f-grpo --out f-grpo.nc
     simlab sweep --preset f-grpo --group-size 8 --param beta_a=1e6 --param beta_b=1e6 --out alike.nc
-    python figures/f_grpo_bank.py f-grpo.nc alike.nc   (condenses f-grpo-adam.nc, alike-adam.nc, ..., then draws)
-    python figures/f_grpo_bank.py                      (draws from the condensed numbers kept here)
+    python -m figures.f_grpo_bank f-grpo.nc alike.nc   (condenses f-grpo-adam.nc, alike-adam.nc, ...)
+    simlab figures f_grpo_bank                         (draws from the condensed numbers kept here)
 
 In the second sweep all prompts start at a solve rate of 1/2. It is not drawn; figures/README.md quotes it.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,17 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import at_equal_mass, mean_and_error, provenance, results
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from simlab.plotting import STYLE
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "f_grpo_bank.json"
+DATA = Path(__file__).parent / "data" / "f_grpo_bank.json"
+DIFFERS = (
+    "A bank of tabular prompts in place of mathematics and a language model, compared at equal correct mass; the "
+    "control of App. N beside it."
+)
 OPTIMIZERS = {"adam": "Adam", "sgd": "plain steps", "norm": "steps of one norm"}
 LEVELS = np.round(np.arange(0.55, 0.96, 0.025), 3)
 METRICS = ("retained_mass", "share_correct_kept", "pass_at_64", "entropy")
@@ -128,11 +130,9 @@ def _draw_gains(axes: Axes, data: dict[str, Any], optimizer: str, metric: str) -
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if their paths are given, then draw."""
-    if arguments:
-        mixed, alike = (condense(Path(name)) for name in arguments)
-        DATA.write_text(json.dumps(mixed | {"alike": alike}, separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "f_grpo_bank")
+    """Condense results into the numbers kept here."""
+    mixed, alike = (condense(Path(name)) for name in arguments)
+    keep(DATA, mixed | {"alike": alike})
 
 
 if __name__ == "__main__":

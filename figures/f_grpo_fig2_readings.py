@@ -1,13 +1,11 @@
 """What other readings of F-GRPO's App. J give ``[f-grpo:app-j]``: the paper states neither optimiser nor gradient.
 
-    python figures/f_grpo_fig2_readings.py --run      (runs the sweeps, some minutes on two cores, then draws)
-    python figures/f_grpo_fig2_readings.py            (draws from the numbers kept here)
+    python -m figures.f_grpo_fig2_readings   (runs the sweeps, some minutes on two cores)
+    simlab figures f_grpo_fig2_readings      (draws from the numbers kept here)
 
 Each panel is one reading, at gamma = 0: the final correct mass and retained mass against group size, 4 seeds.
 """
 
-import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,13 @@ import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 
-from simlab.plotting import LABELS, STYLE, save_everywhere
+from figures.shared.condensed import keep
+from simlab.plotting import LABELS, STYLE
 from simlab.sweep import Sweep, run
 from simlab.sweep.presets import F_GRPO_FIG2
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "f_grpo_fig2_readings.json"
+DATA = Path(__file__).parent / "data" / "f_grpo_fig2_readings.json"
+DIFFERS = "Not in the paper: what its Figure 2 would be under the other readings of App. J."
 
 # Reading: optimiser, and what differs from the preset's parameters.
 READINGS: dict[str, tuple[str, dict[str, tuple[Any, ...]]]] = {
@@ -84,15 +83,5 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def main(arguments: list[str]) -> None:
-    """Run the sweeps if asked to, then draw."""
-    if arguments == ["--run"]:
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(simulate_readings(), separators=(",", ":")) + "\n")
-    elif arguments:
-        sys.exit(f"unknown arguments {arguments}; allowed: --run")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "f_grpo_fig2_readings")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    keep(DATA, simulate_readings())

@@ -1,9 +1,9 @@
 """F-GRPO's Figure 2 over both G and N ``[f-grpo:fig-2]``, beside the tail-miss probability ``[f-grpo:lemma-3.1]``.
 
-    python figures/f_grpo_regime_map.py --run FOLDER   (runs what FOLDER does not hold yet, some 40 minutes on two busy
-                                                        cores, condenses it, then draws)
-    python figures/f_grpo_regime_map.py FOLDER         (condenses what FOLDER holds, then draws)
-    python figures/f_grpo_regime_map.py                (draws from the condensed numbers kept here)
+    python -m figures.f_grpo_regime_map --run FOLDER   (runs what FOLDER does not hold yet, some 40 minutes on two busy
+                                                        cores, condenses it)
+    python -m figures.f_grpo_regime_map FOLDER         (condenses what FOLDER holds)
+    simlab figures f_grpo_regime_map                   (draws from the condensed numbers kept here)
 
 The runs are those of the preset f-grpo-fig2, with N actions of which 5 N / 64 are correct, as in the paper. There, a
 correct action other than the anchor is the target, so that tau is about 8.06 / N. The anchor's mass either shrinks with
@@ -26,15 +26,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from simlab.plotting import LABELS, STYLE, save_everywhere
+from figures.shared.condensed import keep
+from simlab.plotting import LABELS, STYLE
 from simlab.sweep import Sweep, run
 from simlab.sweep.presets import F_GRPO_FIG2
 from simlab.sweep.result import configuration, read
 from simlab.theory import conditional_tail_miss, tail_miss
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "f_grpo_regime_map.json"
-FIGURE_2 = HERE / "data" / "f_grpo_fig2.json"
+DATA = Path(__file__).parent / "data" / "f_grpo_regime_map.json"
+DIFFERS = "Not in the paper: its Figure 2 over the number of actions as well as over group size."
+FIGURE_2 = DATA.with_name("f_grpo_fig2.json")
 METRICS = ("q_pos", "retained_mass")
 SHRINKING, HELD = "shrinking", "fixed"
 PAPER_ACTIONS, PAPER_ANCHOR_MASS = 128_000, 4.653e-4
@@ -410,16 +411,13 @@ def run_into(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run what is missing if asked to, condense a folder if one is given, then draw."""
-    if arguments:
-        folder = Path(arguments[-1])
-        if arguments[:-1] == ["--run"]:
-            run_into(folder)
-        elif arguments[:-1]:
-            sys.exit(f"unknown arguments {arguments}; allowed: FOLDER, or --run FOLDER")
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(folder), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "f_grpo_regime_map")
+    """Run what is missing if asked to, and condense a folder."""
+    folder = Path(arguments[-1])
+    if arguments[:-1] == ["--run"]:
+        run_into(folder)
+    elif arguments[:-1]:
+        sys.exit(f"unknown arguments {arguments}; allowed: FOLDER, or --run FOLDER")
+    keep(DATA, condense(folder))
 
 
 if __name__ == "__main__":

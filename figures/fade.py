@@ -1,14 +1,13 @@
 """FADE's two axes and its scheduler on a bank of prompts ``[fade:fig-4]``, ``[fade:fig-6]``, ``[fade:fig-9]``.
 
     simlab sweep --preset fade --out fade.nc
-    python figures/fade.py fade.nc      (condenses fade-sign.nc and its three siblings, then draws)
-    python figures/fade.py              (draws from the condensed numbers kept here)
+    python -m figures.fade fade.nc   (condenses fade-sign.nc and its three siblings)
+    simlab figures fade              (draws from the condensed numbers kept here)
 
 What the paper plots against one another for whole models is here of 64 tabular policies. Bars and bands are 95 % of the
 mean over seeds; what is compared is compared seed by seed.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,17 +17,20 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import at_equal_mass, each_cell, mean_and_error, provenance, results, rounded
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import spearmanr
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.condensed import at_equal_mass, each_cell, keep, mean_and_error, provenance, results, rounded
+from simlab.plotting import STYLE
 from simlab.theory.power_law import power_laws
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "fade.json"
+DATA = Path(__file__).parent / "data" / "fade.json"
+DIFFERS = (
+    "64 tabular policies in place of 7B and 32B models; the ratio is measured at batch level, and the entropy "
+    "compared at equal pass@1 as well."
+)
 STEPS = {"weight": "steps as the weight gives them", "equal": "steps of one norm"}
 MEAN_GRPO = "delta 1"
 LEVEL = np.array([0.6])  # the pass@1 at which runs are compared
@@ -335,11 +337,8 @@ def _draw_scheduler(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if they are given, then draw."""
-    if arguments:
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "fade")
+    """Condense results into the numbers kept here."""
+    keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """FADE's rank-1 funnel, and its control ``[fade:prop-15.1]``, ``[fade:app-15-clt]``: diverse failures or successes.
 
     simlab sweep --preset fade-rank --out rank.nc
-    python figures/fade_rank.py rank.nc      (condenses rank-sgd.nc and its four siblings, then draws)
-    python figures/fade_rank.py              (draws from the condensed numbers kept here)
+    python -m figures.fade_rank rank.nc   (condenses rank-sgd.nc and its four siblings)
+    simlab figures fade_rank              (draws from the condensed numbers kept here)
 
 Runs are compared where they have learnt as much, and as they end. Bars and bands are 95 % of the mean over seeds; what
 is compared is compared seed by seed.
@@ -19,15 +19,18 @@ import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
-from condensed import at_equal_mass, mean_and_error, provenance, results
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from simlab.plotting import DASHES, STYLE, save_everywhere
+from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from simlab.plotting import DASHES, STYLE
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "fade_rank.json"
+DATA = Path(__file__).parent / "data" / "fade_rank.json"
+DIFFERS = (
+    "A linear softmax with shared features in place of a language model's output head, with a control that makes "
+    "the successes diverse."
+)
 LEVELS = np.array([0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
 WAY = (0.8, 0.95)  # the Q_pos between which single steps are averaged
 LATE = slice(-10, None)  # the records of the last 100 steps
@@ -250,11 +253,8 @@ def _draw_settings(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if they are given, then draw."""
-    if arguments:
-        DATA.parent.mkdir(exist_ok=True)
-        DATA.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
-    save_everywhere(draw(json.loads(DATA.read_text())), HERE / "fade_rank")
+    """Condense results into the numbers kept here."""
+    keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,19 @@
 """SmolLM2-135M on few-shot arithmetic.
 
 simlab train --preset fewshot --out fewshot
-python figures/fewshot.py fewshot      (condenses the run, prints its table, then draws)
-python figures/fewshot.py              (draws from the condensed numbers kept here)
+python -m figures.fewshot fewshot   (condenses the run, prints its table)
+simlab figures fewshot              (draws from the condensed numbers kept here)
 """
 
 import sys
 from pathlib import Path
 
-from trained import draw
+from figures.shared import trained
 
-HERE = Path(__file__).parent
-
-
-def main(arguments: list[str]) -> None:
-    """Condense a run if one is given, then draw."""
-    draw("fewshot", HERE, arguments)
+DATA = Path(__file__).parent / "data" / "fewshot.json"
+DIFFERS = "Not in the papers: a pretrained model of 135M parameters, one seed."
+draw = trained.draw
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    trained.keep_run(DATA, Path(sys.argv[1]))

@@ -1,9 +1,9 @@
 """Every estimator on one bank of prompts at equal update norms, and chains of links beside them.
 
-    simlab sweep --preset league --out league.nc                                                    (minutes)
-    python figures/league.py league-named.nc league-links.nc league-fixed-rate.nc     (condenses, then draws)
-    python figures/league.py                                    (draws from the condensed numbers kept here)
-    python figures/league.py --tables                                  (prints the tables of README.md too)
+    simlab sweep --preset league --out league.nc                                    (minutes)
+    python -m figures.league league-named.nc league-links.nc league-fixed-rate.nc   (condenses)
+    python -m figures.league --tables                                               (prints the tables of README.md)
+    simlab figures league                                                           (draws from what is kept here)
 
 Estimators that are one up to a constant factor share a number; ``rivals`` says who beats whom.
 """
@@ -16,16 +16,17 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
-from labels import number_points
-from league_numbers import LEVEL, MATCHED_NORM, METRICS, SCORED, condense
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from simlab.plotting import STYLE, save_everywhere
+from figures.shared.condensed import keep
+from figures.shared.labels import number_points
+from figures.shared.league_numbers import LEVEL, MATCHED_NORM, METRICS, SCORED, condense
+from simlab.plotting import STYLE
 from simlab.sweep.result import read
 
-HERE = Path(__file__).parent
-DATA = HERE / "data" / "league.json"
+DATA = Path(__file__).parent / "data" / "league.json"
+DIFFERS = "Not in the papers: every estimator on one bank at equal update norms."
 SHOWN_NORM = 1.0  # of panel (a)
 
 
@@ -148,15 +149,11 @@ def tables(data: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results if some are given, then draw; print the tables if asked to."""
-    if arguments and arguments != ["--tables"]:
-        DATA.parent.mkdir(exist_ok=True)
-        data = condense(*(read(Path(name)) for name in arguments))
-        DATA.write_text(json.dumps(data, separators=(",", ":")) + "\n")
-    data = json.loads(DATA.read_text())
-    save_everywhere(draw(data), HERE / "league")
+    """Condense results, or print the tables of README.md."""
     if arguments == ["--tables"]:
-        print(tables(data))
+        print(tables(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(*(read(Path(name)) for name in arguments)))
 
 
 if __name__ == "__main__":

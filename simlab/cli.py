@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
+    _add_figures(commands.add_parser("figures", help="draw the papers' figures and the project's own"))
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
     return parser
@@ -263,6 +264,35 @@ def _check(options: argparse.Namespace) -> int:
     if changed:
         print("not as recorded in paper_checks/verdicts.json:", *changed, sep="\n  ")
     return 1 if changed else 0
+
+
+def _add_figures(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Draw figures: SVG, PDF and PNG, and a JSON of the plotted numbers and what they come from."
+    parser.set_defaults(run=_figures)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a figure, or all")
+    parser.add_argument("--list", action="store_true", help="name the figures, and say what differs from the papers'")
+    parser.add_argument(
+        "--out", type=Path, default=Path("figures/images"), metavar="FOLDER", help="default: figures/images"
+    )
+
+
+def _figures(options: argparse.Namespace) -> int:
+    from figures.shared.images import write
+    from figures.shared.registry import in_words, names, script
+    from simlab.sweep.parts import make_folder
+
+    if options.list == (options.name is not None):
+        raise InputError("figures takes NAME, all, or --list, and one of them alone")
+    chosen = names() if options.list or options.name == "all" else [options.name]
+    scripts = [script(name) for name in chosen]
+    if options.list:
+        print(*(in_words(one) for one in scripts), sep="\n")
+        return 0
+    make_folder(options.out)
+    for one in scripts:
+        write(one, options.out)
+        print(options.out / one.name)
+    return 0
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:

@@ -1,21 +1,15 @@
 """The preset ``league``: whom it holds, and how its figure tells who beats whom."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from figures.shared import league_numbers, rivals
 from simlab import estimator
 from simlab.estimators import REGISTRY
 from simlab.problems import prompt_bank
 from simlab.sweep import Sweep
 from simlab.sweep.presets.league import LEAGUE, response_level
 from simlab.theory import alike
-
-sys.path.append(str(Path(__file__).parent.parent / "figures"))
-import league_numbers
-import rivals
 
 TOKENS = {"cw_grpo", "entropy_advantage"}
 

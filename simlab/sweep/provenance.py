@@ -43,8 +43,11 @@ def _version(name: str) -> str:
 
 
 @functools.cache
-def commit(folder: Path = _PACKAGE) -> str:
-    """The git commit of a folder of the source tree, "+changes" if it differs; "unknown" for an installed package."""
+def commit(*places: Path) -> str:
+    """The git commit of the source tree, "unknown" for an installed package.
+
+    With "+changes" where the library differs from it, or a file or folder of ``places``.
+    """
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(_PACKAGE), *arguments]
@@ -53,6 +56,8 @@ def commit(folder: Path = _PACKAGE) -> str:
     try:
         if not (_PACKAGE.parent / ".git").exists():
             return "unknown"
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--", str(folder)) else "")
+        return git("rev-parse", "HEAD") + (
+            "+changes" if git("status", "--porcelain", "--", *map(str, (_PACKAGE, *places))) else ""
+        )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -9,9 +9,9 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
-from condensed import mean_and_error, rounded
 
 import simlab
+from figures.shared.condensed import mean_and_error, rounded
 from simlab.problems import Tree, tree
 
 ACCURACIES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
@@ -39,7 +39,8 @@ def small_tree() -> Tree:
 def tilted(problem: Tree, accuracy: float) -> np.ndarray:
     """(leaves,) the probabilities of the leaves, tilted to an accuracy."""
     p, mass = np.exp(problem.leaf_logp), np.exp(problem.leaf_logp)[problem.correct].sum()
-    return np.where(problem.correct, p * accuracy / mass, p * (1 - accuracy) / (1 - mass))
+    moved: np.ndarray = np.where(problem.correct, p * accuracy / mass, p * (1 - accuracy) / (1 - mass))
+    return moved
 
 
 def groups(problem: Tree, p: np.ndarray, leaves: np.ndarray) -> Groups:
@@ -71,7 +72,8 @@ def sums(own: Groups) -> dict[str, np.ndarray]:
 def mixed(own: Groups) -> np.ndarray:
     """(P,) whether a group has both outcomes."""
     solved = own.rewards.mean(axis=1)
-    return (solved > 0) & (solved < 1)
+    both: np.ndarray = (solved > 0) & (solved < 1)
+    return both
 
 
 def enumerated(accuracy: float) -> dict[str, Any]:

@@ -23,7 +23,8 @@ def margins(winner: np.ndarray, loser: np.ndarray) -> np.ndarray:
     0 where the two are equal seed by seed.
     """
     mean, error = mean_and_error(winner - loser, axis=-2)
-    return np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+    ratio: np.ndarray = np.divide(mean, error, out=np.zeros_like(mean), where=error > 0)
+    return ratio
 
 
 def beaters(results: Mapping[str, np.ndarray]) -> dict[str, tuple[str, list[int]]]:

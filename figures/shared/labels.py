@@ -1,5 +1,7 @@
 """Numbers beside crowded points, moved apart until none covers another."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -24,8 +26,8 @@ def number_points(axes: Axes, x: np.ndarray, y: np.ndarray, numbers: list[int]) 
         places = _pushed(places, places, points)
         places = _pushed(places, points, points)
         places = np.clip(places, APART / 2, (width, height) - APART / 2)
-    line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.4, "shrinkA": 2, "shrinkB": 0}
-    centred = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SIZE}
+    line: dict[str, Any] = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.4, "shrinkA": 2, "shrinkB": 0}
+    centred: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SIZE}
     for row, number in enumerate(numbers):
         away = places[row] - points[row]
         axes.annotate(

@@ -5,14 +5,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from condensed import rounded
+from matplotlib.figure import Figure
 
+from figures.shared.condensed import keep, rounded
 from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.compare.figure import comparison_figure
-from simlab.plotting import save_everywhere
+from simlab.llm.compare.runs import Run
 
 KEPT = ("step", "reward", "entropy", "loss", "distinct_solutions", "all_wrong", "all_right", "grad_norm", "seconds")
-DATA = Path(__file__).parent / "data"
 
 
 def condense(run: Path) -> dict[str, Any]:
@@ -39,14 +39,19 @@ def expand(files: dict[str, Any], folder: Path) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def draw(name: str, here: Path, arguments: list[str], baseline: str = "grpo") -> None:
-    """Condense a run if one is given, print its table, and draw its figure."""
-    data = DATA / f"{name}.json"
-    if arguments:
-        data.write_text(json.dumps(condense(Path(arguments[0])), separators=(",", ":")) + "\n")
+def runs_of(files: dict[str, Any]) -> list[Run]:
+    """A condensed run, read as ``simlab compare`` reads its folder."""
     with tempfile.TemporaryDirectory() as folder:
-        expand(json.loads(data.read_text()), Path(folder))
-        runs = [read_run(Path(folder))]
-    if arguments:
-        print(comparison_table(runs, baseline=baseline))
-    save_everywhere(comparison_figure(runs), here / name)
+        expand(files, Path(folder))
+        return [read_run(Path(folder))]
+
+
+def keep_run(path: Path, run: Path, baseline: str = "grpo") -> None:
+    """Condense a run into ``path``, and print its table."""
+    keep(path, condense(run))
+    print(comparison_table(runs_of(json.loads(path.read_text())), baseline=baseline))
+
+
+def draw(files: dict[str, Any]) -> Figure:
+    """The figure of a condensed run."""
+    return comparison_figure(runs_of(files))

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from condensed import provenance, rounded
-from rivals import best_settings, front, judge, mean_and_error
 from scipy.stats import spearmanr
 
+from figures.shared.condensed import provenance, rounded
+from figures.shared.rivals import best_settings, front, judge, mean_and_error
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.problems import PromptBank
 from simlab.rollouts import Rollouts
@@ -72,7 +72,8 @@ def kin(names: list[str], group_size: int) -> list[list[str]]:
 def written_down(names: list[str]) -> dict[str, Estimator]:
     """What papers have: the estimators at their defaults, those over a base over each, and AsymGRPO at 1/2."""
     over = {f"{name}(base={base})": (name, {"base": base}) for name in names for base in names if has_base(name)}
-    asked = {name: (name, {}) for name in names} | over | {"asym_grpo(delta=0.5)": ("asym_grpo", {"delta": 0.5})}
+    asked: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in names} | over
+    asked["asym_grpo(delta=0.5)"] = ("asym_grpo", {"delta": 0.5})
     return {call: estimator(name, **parameters) for call, (name, parameters) in asked.items()}
 
 

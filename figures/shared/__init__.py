@@ -1,0 +1,1 @@
+"""What figure scripts share."""

@@ -1,0 +1,42 @@
+"""The files of a figure: SVG, PDF and PNG, and a JSON of what was drawn and what it came from."""
+
+import json
+from pathlib import Path
+
+import figures
+from figures.shared.plotted import plotted
+from figures.shared.registry import Script
+from simlab.errors import InputError
+from simlab.plotting import save_everywhere
+from simlab.sweep.provenance import commit, versions
+
+FIGURES = Path(figures.__file__).parent
+LIBRARIES = ("simlab", "jax", "numpy", "scipy", "matplotlib")
+
+
+def write(script: Script, folder: Path) -> None:
+    """Draw a figure into ``folder``: NAME.svg, .pdf, .png and .json.
+
+    Two runs give the same bytes. The JSON has the configuration, the commit of the script, the versions, and
+    the plotted numbers as read from the figure.
+
+    Raises:
+        InputError: for a folder that cannot be written.
+    """
+    figure = script.draw()
+    stem = folder / script.name
+    content = {
+        "figure": script.name,
+        "title": script.title,
+        "tags": script.tags,
+        "differs": script.differs,
+        "configuration": script.configuration,
+        "commit": commit(Path(str(script.module.__file__)), *(FIGURES / name for name in ("shared", "data"))),
+        "versions": versions(LIBRARIES),
+        "panels": plotted(figure),
+    }
+    try:
+        save_everywhere(figure, stem)
+        stem.with_suffix(".json").write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    except OSError as error:
+        raise InputError(f"cannot write {stem}: {error.strerror}; figures already drawn are kept") from None

@@ -1,0 +1,79 @@
+"""Which figures there are, read from the scripts themselves."""
+
+import importlib
+import json
+import pkgutil
+import re
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from matplotlib.figure import Figure
+
+import figures
+from simlab.errors import InputError
+
+_TAGS = re.compile(r"\[([a-z-]+:[a-z0-9.-]+)\]")
+
+
+@dataclass(frozen=True)
+class Script:
+    """One figure.
+
+    Attributes:
+        name: of its script and files, such as ``"f_grpo_fig3"``.
+        title: what it shows, the first line of the script.
+        tags: of the paper's figures and statements that it shows, such as ``"f-grpo:fig-3"``.
+        differs: what differs from the paper's figure and why, one line.
+        configuration: what its numbers come from: the settings of formulas, or the provenance of runs.
+        module: the script.
+    """
+
+    name: str
+    title: str
+    tags: tuple[str, ...]
+    differs: str
+    configuration: Any
+    module: ModuleType
+
+    def draw(self) -> Figure:
+        """The figure, anew."""
+        figure: Figure = self.module.draw(_given(self.module))
+        return figure
+
+
+def names() -> list[str]:
+    """The names of all figures, in order."""
+    return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if not module.ispkg)
+
+
+def script(name: str) -> Script:
+    """A figure by its name.
+
+    Raises:
+        InputError: for an unknown name.
+    """
+    if name not in names():
+        raise InputError(f"figure {name!r} is unknown; allowed: {', '.join(names())}, or all")
+    module = importlib.import_module(f"figures.{name}")
+    head = str(module.__doc__).split("\n\n", 1)[0].replace("\n", " ")
+    given = _given(module)
+    return Script(
+        name=name,
+        title=re.sub(r",? ``\[[^`]*\]``(,? and)?", "", head),
+        tags=tuple(_TAGS.findall(head)),
+        differs=module.DIFFERS,
+        configuration=given if hasattr(module, "SETTINGS") else given.get("provenance") or given["run.json"],
+        module=module,
+    )
+
+
+def _given(module: ModuleType) -> Any:
+    """What a script draws from."""
+    return module.SETTINGS if hasattr(module, "SETTINGS") else json.loads(module.DATA.read_text())
+
+
+def in_words(one: Script) -> str:
+    """A figure in three lines: name and tags, what it shows, and what differs."""
+    tags = " ".join(f"[{tag}]" for tag in one.tags)
+    return f"{one.name}  {tags}\n    {one.title}\n    {one.differs}"
