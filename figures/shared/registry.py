@@ -63,14 +63,14 @@ def script(name: str) -> Script:
         title=re.sub(r",? ``\[[^`]*\]``(,? and)?", "", head),
         tags=tuple(_TAGS.findall(head)),
         differs=module.DIFFERS,
-        configuration=given if hasattr(module, "SETTINGS") else given.get("provenance") or given["run.json"],
+        configuration=given if hasattr(module, "CONFIGURATION") else given.get("provenance") or given["run.json"],
         module=module,
     )
 
 
 def _given(module: ModuleType) -> Any:
     """What a script draws from."""
-    return module.SETTINGS if hasattr(module, "SETTINGS") else json.loads(module.DATA.read_text())
+    return module.CONFIGURATION if hasattr(module, "CONFIGURATION") else json.loads(module.DATA.read_text())
 
 
 def in_words(one: Script) -> str:

@@ -56,8 +56,7 @@ def commit(*places: Path) -> str:
     try:
         if not (_PACKAGE.parent / ".git").exists():
             return "unknown"
-        return git("rev-parse", "HEAD") + (
-            "+changes" if git("status", "--porcelain", "--", *map(str, (_PACKAGE, *places))) else ""
-        )
+        changed = git("status", "--porcelain", "--", *map(str, (_PACKAGE, *places)))
+        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
