@@ -229,8 +229,8 @@ def draw(data: dict[str, Any]) -> Figure:
         _draw_differences(panels[1, 1], data)
         _draw_scheduler(panels[1, 2], data)
         families = [
-            Line2D([], [], ls="", marker=marker, ms=4, color=colour, label=_FAMILY_LABELS[family])
-            for family, (colour, marker) in _FAMILIES.items()
+            Line2D([], [], ls="", marker=marker, ms=4, color=colour, label=FAMILY_LABELS[family])
+            for family, (colour, marker) in FAMILIES.items()
         ]
         title = "(b), (c), (f): filled, steps as the weight gives them; open, all steps of one norm"
         figure.legend(handles=families, loc="outside lower center", ncols=len(families), title=title)
@@ -254,8 +254,8 @@ def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
     _title(axes, "a", "training, one norm")
 
 
-_FAMILIES = {"delta": ("C1", "o"), "power": ("C0", "^"), "easy": ("C2", "v"), "other": ("C6", "s")}
-_FAMILY_LABELS = {"delta": "AsymGRPO", "power": r"Power-$\alpha$", "easy": "easy Power", "other": "other weights"}
+FAMILIES = {"delta": ("C1", "o"), "power": ("C0", "^"), "easy": ("C2", "v"), "other": ("C6", "s")}
+FAMILY_LABELS = {"delta": "AsymGRPO", "power": r"Power-$\alpha$", "easy": "easy Power", "other": "other weights"}
 
 
 def _draw_ratio(axes: Axes, data: dict[str, Any], quantity: str, label: str) -> None:
@@ -265,7 +265,7 @@ def _draw_ratio(axes: Axes, data: dict[str, Any], quantity: str, label: str) -> 
             family = name.split()[0]
             if family == "fade":
                 continue
-            colour, marker = _FAMILIES.get(family, _FAMILIES["other"])
+            colour, marker = FAMILIES.get(family, FAMILIES["other"])
             x, y = weight["log_ratio"]["mean"], weight[quantity]["mean"]
             if x is None or y is None:
                 continue

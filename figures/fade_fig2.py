@@ -36,7 +36,7 @@ CONFIGURATION: dict[str, Any] = {
     },
 }
 LINES = (("C0", "-"), ("C1", "--"), ("C2", ":"), ("C3", "-."))
-_DENSE = np.linspace(0.001, 0.999, 999)  # inside (0, 1): some weights jump at its ends
+_DENSE = np.linspace(0.005, 0.995, 199)  # inside (0, 1): some weights jump at its ends
 
 
 def draw(configuration: dict[str, Any]) -> Figure:

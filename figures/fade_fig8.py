@@ -1,0 +1,123 @@
+"""Figure 8 of FADE: the scheduler along a run, and its entropy target and the rank ``[fade:fig-8-continuous]``.
+
+    python -m figures.fade_fig8    (simulates, in a few minutes of one core)
+    simlab figures fade_fig8       (draws from the condensed numbers kept here)
+
+Bands and bars are 95 % of the mean over seeds.
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep, mean_and_error, provenance, rounded
+from figures.shared.scheduled import scheduled
+from simlab.plotting import STYLE
+from simlab.sweep import Sweep, run
+from simlab.sweep.presets import PRESETS
+
+DATA = Path(__file__).parent / "data" / "fade_fig8.json"
+DIFFERS = (
+    "The schedule is that of a bank of 64 tabular prompts, at the means of solve rate and entropy over prompts; the "
+    "head is a linear softmax with shared features, in place of a language model's."
+)
+SEEDS = 8
+BANK = PRESETS["fade"]["scheduler"] | {"seeds": SEEDS}
+BANK_CHANGES = {
+    "estimator.alpha_max": (3.0,),
+    "estimator.delta_min": (0.3,),
+    "estimator.beta": (0.02,),
+    "run.update_norm": (0.0,),
+}
+HEAD = PRESETS["fade-rank"]["sgd"] | {"seeds": SEEDS, "record_every": 30}
+HEAD_CHANGES = {"problem.failure_modes": (8,), "problem.success_modes": (1,), "problem.answers": ("shared",)}
+TARGETS = (0.5, 1.0, 1.5, 2.0, 2.5)
+STATIC = (0.3, 1.0)
+MEASURES = ("singular_gap", "leading_share", "norm", "q_pos", "entropy")
+
+
+def simulate() -> dict[str, Any]:
+    """One run of the scheduler on a bank, and runs at several entropy targets on prompts that share a head."""
+    head = {name: values for name, values in HEAD["parameters"].items() if name != "estimator.delta"} | HEAD_CHANGES
+    targets = HEAD | {"estimators": ("fade",), "parameters": head | {"estimator.target_entropy": TARGETS}}
+    static = HEAD | {"parameters": head | {"estimator.delta": STATIC}}
+    with tempfile.TemporaryDirectory() as folder:
+        bank, of_targets, of_static = (
+            run(Sweep(**settings), Path(folder) / f"{number}.nc")
+            for number, settings in enumerate(
+                (BANK | {"parameters": BANK["parameters"] | BANK_CHANGES}, targets, static)
+            )
+        )
+    runs = bank.isel(estimator=0, group_size=0).transpose("step", ..., "seed")
+    return {
+        "provenance": [provenance(dataset) for dataset in (bank, of_targets, of_static)],
+        "step": bank["step"].values.tolist(),
+        "bank": {name: mean_and_error(runs[name].values) for name in ("q_pos", "entropy")},
+        "targets": [_ended(of_targets.sel(target_entropy=target)) | {"target": target} for target in TARGETS],
+        "static": [_ended(of_static.sel(delta=delta)) | {"delta": delta} for delta in STATIC],
+    }
+
+
+def _ended(dataset: xr.Dataset) -> dict[str, Any]:
+    """What the runs of one setting ended with, and the entropy that they started from."""
+    runs = dataset.isel(estimator=0, group_size=0)
+    last = runs.isel(step=-1)
+    last = last.assign(norm=last["singular_values"].isel(singular=0) / np.sqrt(last["leading_share"]))
+    start = rounded(runs["entropy"].isel(step=0).mean().item())
+    return {"start_entropy": start} | {name: mean_and_error(last[name].values) for name in MEASURES}
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """The scheduler's path, and the weight change at each target."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        panels = figure.subplots(1, 3)
+        _draw_schedule(panels[0], data)
+        _draw_targets(panels[1], data, "singular_gap", "$s_1/s_2$ of $W_t - W_0$")
+        _draw_targets(panels[2], data, "norm", r"$\|W_t - W_0\|_F$")
+        for axes, title in zip(panels, ("(a) the controller", "(b) singular values", "(c) size"), strict=True):
+            axes.set_title(title, loc="left")
+        handles, labels = panels[0].get_legend_handles_labels()
+        more, words = panels[1].get_legend_handles_labels()
+        figure.legend(handles + more, labels + words, loc="outside lower center", ncols=7, columnspacing=1.0)
+    return figure
+
+
+def schedule(data: dict[str, Any]) -> np.ndarray:
+    """(steps, 2) alpha and delta at the mean solve rate and the mean entropy of each record."""
+    rates, entropies = (np.array(data["bank"][name]["mean"]) for name in ("q_pos", "entropy"))
+    return np.array([scheduled(p, h, entropies[0] / 2) for p, h in zip(rates, entropies, strict=True)])
+
+
+def _draw_schedule(axes: Axes, data: dict[str, Any]) -> None:
+    """alpha and delta, with the solve rate and the entropy over its target."""
+    alpha, delta = schedule(data).T
+    entropy = np.array(data["bank"]["entropy"]["mean"])
+    axes.plot(data["step"], alpha, color="C0", label=r"$\alpha$")
+    axes.plot(data["step"], delta, "--", color="C1", label=r"$\delta$")
+    axes.plot(data["step"], data["bank"]["q_pos"]["mean"], ":", color="C2", label="solve rate")
+    axes.plot(data["step"], entropy - entropy[0] / 2, "-.", color="C3", label=r"$H - H^*$")
+    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
+    axes.set(xlabel="step")
+
+
+def _draw_targets(axes: Axes, data: dict[str, Any], measure: str, label: str) -> None:
+    """A measure of the accumulated weight change against the entropy target; static weights as levels."""
+    rows = [row[measure] for row in data["targets"]]
+    mean, error = (np.array([row[part] for row in rows]) for part in ("mean", "error"))
+    targets = [row["target"] for row in data["targets"]]
+    axes.errorbar(targets, mean, 1.96 * error, color="C4", marker="o", ms=4, label="FADE")
+    for row, dashes in zip(data["static"], (":", "--"), strict=True):
+        axes.axhline(row[measure]["mean"], color="0.3", ls=dashes, lw=1, label=rf"AsymGRPO $\delta$ = {row['delta']:g}")
+    axes.set(xlabel="entropy target $H^*$ (nats)", ylabel=label)
+
+
+if __name__ == "__main__":
+    keep(DATA, simulate())
