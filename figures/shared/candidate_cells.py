@@ -1,0 +1,36 @@
+"""Examples of tokens with all their candidates, and what a method does to each candidate of each token."""
+
+import numpy as np
+
+from simlab.llm.training.arms import arm
+from simlab.rollouts import Rollouts
+
+Cells = np.ndarray  # (G, T, C) coefficients of grad log pi by rollout, token and rank of the candidate
+
+
+def example(policies: np.ndarray, ranks: np.ndarray, rewards: np.ndarray) -> Rollouts:
+    """One group from the policies (G, T, C), the likeliest candidate first, and the rank sampled at each (G, T)."""
+    logp = np.log(policies)
+    sampled = np.take_along_axis(logp, ranks[..., None], axis=-1)[..., 0]
+    entropy = -(policies * logp).sum(axis=-1)
+    return Rollouts(rewards[None], old_logp=sampled[None], entropy=entropy[None], topn_logp=logp[None])
+
+
+def coefficients(method: str, rollouts: Rollouts, ranks: np.ndarray) -> Cells:
+    """What a method, written as an arm, multiplies each candidate's grad log pi with, on-policy, times G T."""
+    assert rollouts.topn_logp is not None
+    _, size, tokens, candidates = rollouts.topn_logp.shape
+    own = arm(method).method
+    found, _ = own.coefficients(np.ones((1, size, tokens)), rollouts, own.estimator.init())
+    found = np.asarray(found)[0].reshape(size, tokens, -1)
+    cells = np.zeros((size, tokens, candidates))
+    cells[..., : found.shape[-1] - 1] = found[..., 1:]
+    np.put_along_axis(cells, ranks[..., None], np.take_along_axis(cells, ranks[..., None], -1) + found[..., :1], -1)
+    scaled: Cells = cells * size * tokens
+    return scaled
+
+
+def logit_change(policy: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """(C,) the gradient of sum_c coefficient_c log pi_c in the logits of a softmax, all candidates listed."""
+    change: np.ndarray = cell - cell.sum() * policy
+    return change
