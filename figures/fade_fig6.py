@@ -34,7 +34,7 @@ def draw(data: dict[str, Any]) -> Figure:
             style = {"color": colour, "linestyle": dashes, "label": name.replace("delta", r"$\delta$ =")}
             _draw_path(left, _mean(runs["scale"]), _mean(runs["exponent"]), style)
             _draw_path(right, _mean(runs["pass_at_k"])[:, 0], _mean(runs["pass_at_k"])[:, place], style)
-        left.set(xlabel="scale a", ylabel="exponent b", xscale="log")
+        left.set(xlabel="scale a", ylabel="exponent b")
         left.set_title("(a) the law G(k) = exp(-a (k + c)$^{-b}$)", loc="left")
         right.set(xlabel="pass@1", ylabel=f"pass@{K}")
         right.set_title("(b) accuracy and diversity", loc="left")
