@@ -113,7 +113,8 @@ def _draw_tree(axes: Axes, problem: Tree, p: np.ndarray) -> None:
             colour = "C1" if leaks else "C0"
             ends = places[level - 1][child // branching], places[level][child]
             axes.plot((level - 1, level), ends, color="0.85", lw=0.3, zorder=0)
-            axes.plot((level - 1, level), ends, "--" if leaks else "-", color=colour, lw=5 * np.sqrt(mass), alpha=0.8)
+            style: dict[str, Any] = {"color": colour, "lw": 5 * np.sqrt(mass), "solid_capstyle": "round"}
+            axes.plot((level - 1, level), ends, "--" if leaks else "-", **style)
     for leaf in np.flatnonzero(problem.correct):
         text = f"{word(int(leaf), depth, branching)} {levels[depth][leaf]:.2f}"
         axes.text(depth + 0.12, places[depth][leaf], text, fontsize=6.5, va="center")
