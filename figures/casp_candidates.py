@@ -3,8 +3,8 @@
     python -m figures.casp_candidates ranks   (reads the models of casp_fig3's run)
     simlab figures casp_candidates            (draws from the numbers kept here)
 
-The response is the first correct one that the start draws, to the first problem of the evaluation to which its samples
-hold at least four different solutions. All models read this same response.
+The response is the first correct one that the start draws, to the problem of the evaluation to which its samples hold
+the most different solutions. All models read this same response.
 """
 
 import sys
@@ -27,11 +27,11 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "casp_candidates.json"
 DIFFERS = (
-    "A whole response of Countdown by a model of 0.2 million parameters, in place of 20 tokens of a 7B model's; "
+    "A whole response of Countdown by a model of 0.12 million parameters, in place of 20 tokens of a 7B model's; "
     "CaSP at ten times its alpha is added."
 )
 SHOWN = (BASE, "grpo", "casp", "grpo+casp(alpha=0.1)")
-SAMPLES, SOLUTIONS = 64, 4
+SAMPLES = 64
 MASS = 0.95  # candidates are shown until they hold this probability
 
 
@@ -51,12 +51,10 @@ def condense(run: Path) -> dict[str, Any]:
 def chosen(put: Reader, parameters: Any) -> tuple[list[int], list[int]]:
     """The prompt and the response, as tokens."""
     groups = put.sample(parameters, put.task.evaluation, SAMPLES, key=jax.random.key(SEED))
-    for place, forms in enumerate(groups.solutions):
-        if len({form for form in forms if form is not None}) >= SOLUTIONS:
-            member = next(member for member, form in enumerate(forms) if form is not None)
-            response = groups.sampled.tokens[place, member][groups.sampled.mask[place, member]]
-            return put.prompt(groups.problems[place]), response.tolist()
-    raise SystemExit(f"no problem has {SOLUTIONS} different solutions among {SAMPLES} samples")
+    place = int(np.argmax([len(set(forms) - {None}) for forms in groups.solutions]))
+    member = next(member for member, form in enumerate(groups.solutions[place]) if form is not None)
+    response = groups.sampled.tokens[place, member][groups.sampled.mask[place, member]]
+    return put.prompt(groups.problems[place]), response.tolist()
 
 
 def candidates(run: Path, arm: str, put: Reader, prompt: list[int], response: list[int]) -> list[dict[str, Any]]:
@@ -103,7 +101,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def _draw_matrix(axes: Axes, columns: list[dict[str, Any]], rows: int) -> QuadMesh:
-    """Cells as dark as they are likely, the path of the response through them."""
+    """Cells as dark as they are likely; a box around each token of the response."""
     p = np.full((rows, len(columns)), np.nan)
     for place, column in enumerate(columns):
         p[: len(column["p"]), place] = column["p"]
@@ -112,9 +110,8 @@ def _draw_matrix(axes: Axes, columns: list[dict[str, Any]], rows: int) -> QuadMe
     for place, column in enumerate(columns):
         for rank, (text, own) in enumerate(zip(column["texts"], column["p"], strict=True)):
             colour = "white" if own > 0.6 else "black"
-            axes.text(place, rank, text, color=colour, fontsize=6.5, ha="center", va="center", zorder=3)
+            axes.text(place, rank, text, color=colour, fontsize=6.5, ha="center", va="center")
     path = [column["sampled"] for column in columns]
-    axes.plot(range(len(path)), path, color="C1", lw=1, alpha=0.7, zorder=1)
     axes.plot(range(len(path)), path, ls="", marker="s", ms=12, markerfacecolor="none", color="C1")
     axes.set(ylim=(rows - 0.5, -0.5), xticks=range(len(columns)), yticks=range(rows))
     axes.set_xticklabels([str(place + 1) for place in range(len(columns))], fontsize=7)

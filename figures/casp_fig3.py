@@ -24,7 +24,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "casp_fig3.json"
 DIFFERS = (
-    "Countdown by a model of 0.2 million parameters from scratch, one seed, in place of Llama and Qwen on mathematics; "
+    "Countdown by a model of 0.12 million parameters from scratch, one seed, in place of Llama and Qwen on mathematics; "
     "CaSP at ten times its alpha is added."
 )
 WINDOW = 10  # steps that one point is the mean of

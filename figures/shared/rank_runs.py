@@ -11,8 +11,6 @@ from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.tasks import task
 from simlab.llm.training.groups import Reader
 
-COMMAND = """simlab train --preset countdown --arms "grpo,psr,nsr,casp,grpo+casp(alpha=0.1)" --seeds 1 --steps 100 \\
-        --param record.top_n=4 --param evaluation.every=100 --out ranks"""
 ARMS = {
     "grpo": ("GRPO", "C0", "-"),
     "psr": ("PSR", "C1", "--"),
