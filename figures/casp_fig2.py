@@ -25,8 +25,8 @@ from simlab.plotting import STYLE
 FOLDER = Path(__file__).parent / "data"
 DATA = FOLDER / "casp_fig2.json"
 DIFFERS = (
-    "Countdown by a model of 0.12 million parameters from scratch, in place of 7B models on mathematics and logic; CaSP "
-    "at ten times its alpha is added on the right."
+    "Countdown by a model of 0.12 million parameters from scratch, in place of 7B models on mathematics and logic; "
+    "CaSP at ten times its alpha is added on the right."
 )
 COMPARED = ("grpo", "casp")
 RANKED = (BASE, "grpo", "casp", "grpo+casp(alpha=0.1)")

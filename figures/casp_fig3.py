@@ -24,8 +24,8 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "casp_fig3.json"
 DIFFERS = (
-    "Countdown by a model of 0.12 million parameters from scratch, one seed, in place of Llama and Qwen on mathematics; "
-    "CaSP at ten times its alpha is added."
+    "Countdown by a model of 0.12 million parameters from scratch, one seed, in place of Llama and Qwen on "
+    "mathematics; CaSP at ten times its alpha is added."
 )
 WINDOW = 10  # steps that one point is the mean of
 
