@@ -209,6 +209,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def banded(axes: Axes, x: Any, values: dict[str, Any], method: str) -> None:
+    """A line of the mean of a method in its 95 % band."""
     mean, half = np.array(values["mean"]), 1.96 * np.array(values["error"])
     axes.plot(x, mean, linestyle=DASHES[method], color=COLOURS[method], label=NAMES[method])
     axes.fill_between(x, mean - half, mean + half, color=COLOURS[method], alpha=0.2, lw=0)

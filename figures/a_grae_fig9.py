@@ -47,14 +47,15 @@ def condense() -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """Unsolved prompts and accuracy of every run."""
     unsolved = np.array(data["unsolved"])
-    shown = {int(unsolved[:, -1].argmin()): ("C0", "-", "stable"), int(unsolved[:, -1].argmax()): ("C1", "--", "surge")}
+    last = unsolved[:, -1]
+    shown = {int(last.argmin()): ("C0", "-", "fewest"), int(last.argmax()): ("C1", "--", "most")}
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 2.6), layout="constrained")
         panels = figure.subplots(1, 2)
         for axes, values in zip(panels, (unsolved, np.array(data["q_pos"])), strict=True):
             axes.plot(data["step"], values.T, color="0.75", linewidth=0.6)
             for seed, (colour, dashes, word) in shown.items():
-                label = f"{word} (seed {seed})"
+                label = f"{word} unsolved at the end (seed {seed})"
                 axes.plot(data["step"], values[seed], color=colour, linestyle=dashes, linewidth=1.8, label=label)
             axes.set(xlabel="step", ylim=(0, None))
         panels[0].set_title(f"(a) prompts unsolved by {SAMPLES} samples, of {PROMPTS}", loc="left")

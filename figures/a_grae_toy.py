@@ -1,8 +1,8 @@
 """A-GRAE's control experiments on a bank, drawn as the paper draws them ``[a-grae:fig-3]``, ``[a-grae:fig-5]``,
 ``[a-grae:sec-4.2-pass-256]``, ``[a-grae:sec-4.3-focus]``.
 
-Figures 2 to 5 of the paper, from the numbers of a_grae_controls, whose head says how to make them. Bands are 95 % of the
-mean over seeds.
+Figures 2 to 5 of the paper, from the numbers of a_grae_controls, whose head says how to make them. Bands are 95 % of
+the mean over seeds.
 """
 
 from typing import Any
@@ -13,14 +13,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.a_grae_controls import COLOURS, DASHES, DATA, GROUP_SIZE, banded
+from figures.a_grae_controls import DATA, GROUP_SIZE, banded
 from simlab.plotting import STYLE
 
 __all__ = ["DATA", "DIFFERS", "draw"]
 
 DIFFERS = (
-    "16 tabular prompts of 64 actions in place of Qwen2.5-Math-7B on MATH, 24 seeds in place of one run, under Adam and "
-    "under plain steps; the base is what training starts from."
+    "16 tabular prompts of 64 actions in place of Qwen2.5-Math-7B on MATH, 24 seeds in place of one run, under Adam "
+    "and under plain steps; the base is what training starts from."
 )
 ROWS = {"few": "Adam", "few-sgd": "SGD"}
 PROMPTS_PER_STEP = 4
@@ -42,6 +42,7 @@ def draw(data: dict[str, Any]) -> Figure:
             _draw_curves(row[1], experiment, SIGN, "entropy", 1)
             _draw_pass_at_k(row[2], data["k"], experiment, DIFFICULTY)
             _draw_curves(row[3], experiment, DIFFICULTY, "q_pos", batch)
+            row[1].set_ylim(0, None)
             row[0].set_ylabel(optimiser)
         for axes, title in zip(panels[0], TITLES, strict=True):
             axes.set_title(title.format(batch), loc="left", fontsize=8)
@@ -70,4 +71,3 @@ def _draw_curves(axes: Axes, experiment: dict[str, Any], methods: tuple[str, ...
         curve = experiment["methods"][method]["curves"][metric]
         scaled = {part: scale * np.array(values) for part, values in curve.items()}
         banded(axes, experiment["step"], scaled, method)
-    axes.set(ylim=(0, None))
