@@ -17,7 +17,7 @@ from simlab.plotting import STYLE
 __all__ = ["DATA", "DIFFERS", "draw"]
 
 DIFFERS = (
-    "A tree of tabular policies and a model of 0.2M parameters on countdown in place of a 1.5B model over 50 steps, "
+    "A tree of tabular policies and a model of 0.12M parameters on countdown in place of a 1.5B model over 50 steps, "
     "whose printed numbers stand beside them."
 )
 PRINTED = {"positive": (11.52, 3.32, 0.58, 0.33, 0.06), "negative": (13.62, 3.34, 0.36, 0.22, 0.04)}  # sizes
@@ -45,4 +45,4 @@ def _draw_thresholds(axes: Axes, data: dict[str, Any], sign: str) -> None:
         axes.plot(places, sizes, color=colour, linestyle=dashes, marker=marker, label=name)
     axes.set_yscale("log")
     axes.set_xticks(places, [f"{percent:g}" for percent in data["percent"]])
-    axes.set(xlabel="% of the tokens of that sign", ylim=(1e-4, 40))
+    axes.set(xlabel="% of the tokens of that sign", ylim=(5e-7, 80))
