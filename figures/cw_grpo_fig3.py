@@ -30,8 +30,8 @@ from simlab.theory.covariance import TOP_PERCENT
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_fig3.json"
 DIFFERS = (
-    "A tree of tabular policies and a model of 0.12M parameters on countdown, at its start and after 30 steps, in place "
-    "of a 1.5B model over 50 steps; the kernel's effect is drawn as well."
+    "A tree of tabular policies and a model of 0.12M parameters on countdown, at its start and after 30 steps, in "
+    "place of a 1.5B model over 50 steps; the kernel's effect is drawn as well."
 )
 SAMPLED = {"seed": 1, "group_size": 16, "tree_groups": 4000, "tree_accuracy": [0.05, 0.5], "model_groups": 1024}
 MODELS = {"model, start": "start/seed-0/model", "model, trained": "arms/grpo/seed-0/model"}
