@@ -15,6 +15,7 @@ with app.setup:
     import marimo as mo
     import matplotlib.pyplot as plt
     import numpy as np
+    import pandas as pd
     from matplotlib.figure import Figure
 
     import simlab
@@ -81,10 +82,8 @@ def _(gamma, solved):
 
     assert abs(focal.sum()) < 1e-12, "the weights of a group cancel"
     assert np.allclose(focal, (1 - solved.value / 8) ** gamma.value * plain), "F-GRPO is GRPO times (1 - X/G)^gamma"
-    mo.ui.table(
+    pd.DataFrame(
         {"rollout": range(1, 9), "reward": rewards, "GRPO": plain.round(3), "F-GRPO": focal.round(3)},
-        selection=None,
-        show_download=False,
     )
     return
 
@@ -202,7 +201,7 @@ def _():
 def _(gamma):
     settings = Settings.from_data(
         {
-            "task": {"name": "addition", "digits": 1, "evaluation_size": 20},
+            "task": {"name": "addition", "digits": 1, "evaluation_size": 10},
             "model": {"hidden_size": 32, "intermediate_size": 64, "num_layers": 1, "num_heads": 2, "num_kv_heads": 1},
             "warm_start": {"steps": 150, "batch": 32, "learning_rate": 3e-3},
             "rl": {"steps": 20, "prompts": 16, "group_size": 16, "learning_rate": 1e-3},

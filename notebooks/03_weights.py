@@ -12,6 +12,7 @@ with app.setup:
     import marimo as mo
     import matplotlib.pyplot as plt
     import numpy as np
+    import pandas as pd
     from array_api_compat import array_namespace
     from matplotlib.figure import Figure
 
@@ -74,9 +75,9 @@ def _(chosen, size):
     rate = np.arange(size.value + 1) / size.value
 
     for name, curve in curves.items():
-        formula = closed_form(name, size.value)
-        assert np.allclose(curve.success, formula.success, atol=1e-12), f"{name}: m_S is its closed form"
-        assert np.allclose(curve.failure, formula.failure, atol=1e-12), f"{name}: m_F is its closed form"
+        success, failure = closed_form(name, rate, size.value)
+        assert np.allclose(curve.success, success, atol=1e-12), f"{name}: m_S is its closed form"
+        assert np.allclose(curve.failure, failure, atol=1e-12), f"{name}: m_F is its closed form"
     return curves, rate
 
 
@@ -242,11 +243,9 @@ def _(mine, power):
 
     assert np.allclose(changes["mean GRPO"][2:], 0, atol=1e-15), "weights that cancel move drawn answers only"
     assert np.allclose(changes["yours"][2:], 0) == (power.value == 1), "yours cancel at power 1 only"
-    mo.ui.table(
+    pd.DataFrame(
         {"answer": ["drawn, correct", "drawn, wrong", "not drawn", "not drawn"], "probability": policy}
         | {f"logit change, {label}": change.round(4) + 0.0 for label, change in changes.items()},
-        selection=None,
-        show_download=False,
     )
     return
 

@@ -12,6 +12,7 @@ with app.setup:
     import marimo as mo
     import matplotlib.pyplot as plt
     import numpy as np
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from simlab.plotting import STYLE, draw_band
@@ -197,7 +198,7 @@ def _(axes, ks, rates):
 
 @app.cell
 def _(axes):
-    mo.ui.table(
+    pd.DataFrame(
         [
             {
                 "weight": label,
@@ -208,8 +209,6 @@ def _(axes):
             }
             for label, run in axes.items()
         ],
-        selection=None,
-        show_download=False,
     )
     return
 

@@ -14,6 +14,7 @@ with app.setup:
 
     import marimo as mo
     import numpy as np
+    import pandas as pd
     from array_api_compat import array_namespace
 
     import simlab
@@ -234,13 +235,11 @@ def _():
         "sample and population std differ by sqrt((G - 1) / G)"
     )
     assert (np.abs(trl) < np.abs(verl)).all(), "a larger eps shortens all advantages"
-    mo.ui.table(
+    pd.DataFrame(
         [
             {"convention": name, "success": round(value[0], 5), "failure": round(value[1], 5)}
             for name, value in found.items()
         ],
-        selection=None,
-        show_download=False,
     )
     return
 

@@ -26,7 +26,7 @@ FILES = sorted(notebooks(CHECKOUT))
 MUTATIONS = {
     "01_tour.py": ('"f_grpo", rewards, gamma=gamma.value)', '"f_grpo", rewards, gamma=gamma.value + 1)'),
     "02_group_size.py": ("(1 - mu) ** sizes,", "(1 - mu) ** (sizes + 1),"),
-    "03_weights.py": ("formula = closed_form(name, size.value)", "formula = closed_form('psr', size.value)"),
+    "03_weights.py": ("closed_form(name, rate, size.value)", "closed_form('psr', rate, size.value)"),
     "04_referee_report.py": ("known = recorded()", "known = recorded() | {'f-grpo:lemma-3.1': 'fails'}"),
     "05_bank.py": ('run("asym_grpo", delta=1.0)', 'run("asym_grpo", delta=1.1)'),
     "06_train.py": ("math.comb(64 - int(c), k)", "math.comb(63 - int(c), k)"),
