@@ -187,9 +187,10 @@ def _():
     mo.md(r"""
     ## What the missed answers lose
 
-    Now the policy learns. 1000 answers, 100 of them correct, one of these likely and the others rare; 1000 steps at each
-    group size. Small groups keep the rare answers and learn little; large groups keep them and learn; in between the
-    correct mass gathers on what was drawn. The lemma says where the risk is; how much is lost takes the simulator.
+    Now the policy learns. 1000 answers, 100 of them correct, one of these likely and the others rare; 1000 steps at
+    each group size. Small groups keep most of the rare answers and learn little; large groups keep them and learn; in
+    between the correct mass gathers on what was drawn. The lemma says where the risk is; how much is lost takes the
+    simulator.
     """)
     return
 
