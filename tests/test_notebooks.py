@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import tomllib
 import urllib.error
 import urllib.request
@@ -159,6 +160,17 @@ def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(mo
 # The server
 
 
+def wait_for(port, seconds=60):
+    """marimo prints its address a moment before it listens."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise TimeoutError(f"nothing listens on port {port}")
+
+
 @pytest.mark.notebooks
 @pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
 def test_the_server_answers_on_the_loopback_interface_alone_and_stops_cleanly(way, tmp_path):
@@ -174,6 +186,7 @@ def test_the_server_answers_on_the_loopback_interface_alone_and_stops_cleanly(wa
             address = next(match[0] for line in process.stdout if (match := re.search(r"http://\S+", line)))
             address = address.replace("localhost", "127.0.0.1")
             assert address.startswith(f"http://127.0.0.1:{port}")
+            wait_for(port)
             with urllib.request.urlopen(address, timeout=20) as answer:
                 assert answer.status == 200
                 assert b"marimo" in answer.read()
