@@ -120,8 +120,8 @@ def _():
     mo.md(r"""
     ## The simulator
 
-    A softmax policy over 2000 answers. One correct answer is likely, 199 more are rare, the others are wrong. Each of
-    200 steps draws a group of 64 and follows the weights. The correct mass rises; the question is whether the rare
+    A softmax policy over 1000 answers. One correct answer is likely, 99 more are rare, the others are wrong. Each of
+    600 steps draws a group of 64 and follows the weights. The correct mass rises; the question is whether the rare
     correct answers keep theirs: $M_{ret}$ is the share of the initial correct mass that is still in place. Bands are
     95 % over four seeds.
     """)
@@ -132,10 +132,10 @@ def _():
 def _(gamma):
     runs = {
         exponent: simulate(
-            anchored(2000, 200),
+            anchored(1000, 100),
             Program(group_size=64, estimator="f_grpo"),
             numbers=Numbers({"gamma": exponent}, {}, {}),
-            steps=300,
+            steps=600,
             record_every=20,
         )
         for exponent in (0.0, float(gamma.value))

@@ -56,7 +56,7 @@ def _():
 
 @app.cell
 def _():
-    correct = mo.ui.slider(0.02, 0.98, step=0.02, value=0.5, label=r"correct mass $\mu$", show_value=True)
+    correct = mo.ui.slider(0.02, 0.98, step=0.02, value=0.7, label=r"correct mass $\mu$", show_value=True)
     correct
     return (correct,)
 
@@ -72,7 +72,7 @@ def _():
 def _(correct, decades):
     mu = correct.value
     tau = mu * 10 ** -float(decades.value)
-    sizes = 2.0 ** np.arange(0, 17)
+    sizes = np.unique(np.rint(2 ** np.arange(0, 16.1, 0.25)))
     missed = tail_miss(sizes, mu, tau)
     parts = {
         r"not drawn, $(1 - \tau)^G$": (1 - tau) ** sizes,

@@ -56,7 +56,10 @@ def _():
 @app.cell
 def _():
     chosen = mo.ui.multiselect(
-        sorted(CLOSED_FORMS), value=["dr_grpo", "grpo", "maxrl", "asym_grpo"], max_selections=6, label="weights"
+        sorted(CLOSED_FORMS),
+        value=["dr_grpo", "grpo", "maxrl", "f_grpo", "w_reinforce"],
+        max_selections=6,
+        label="weights",
     )
     chosen
     return (chosen,)

@@ -249,6 +249,7 @@ def _(dominant):
         bar_panel.barh(answers, values, color=["C2" if value > 0 else "C1" for value in values])
         bar_panel.axvline(0, color="k", linewidth=0.8)
         bar_panel.set(xlabel=f"change of the {what}")
+        bar_panel.locator_params(axis="x", nbins=5)
     bar_panel.invert_yaxis()
     bar_figure
     return

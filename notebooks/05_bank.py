@@ -218,7 +218,17 @@ def _():
     mo.md(r"""
     ## What it does not say
 
-    TODO
+    With the sliders as they come, attention to hard prompts gains most at small k, and the sign axis at $\delta = 0.3$
+    keeps the most entropy and learns least. At large k the curves meet one another and that of the
+    start. Bands are over four seeds of one bank.
+
+    Three things are not settled by this. Prompts of a bank share no parameters, so that none helps or harms another.
+    The weights are compared after equally many steps of one length; at the lengths that the weights give themselves
+    the order may be another, which is why the referee report finds that $\delta$ above 1 *slows* the loss of entropy
+    at one learning rate (`fade:sec-4-1-delta-above`). And the same entropy at different pass@1 is no merit by itself:
+    `figures/README.md` of the repository compares weights at equal correct mass, over 16 seeds.
+
+    `simlab sweep --preset fade` is this at that size.
     """)
     return
 
