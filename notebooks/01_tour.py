@@ -30,6 +30,7 @@ with app.setup:
     from simlab.theory import masses
 
     plt.style.use(STYLE)
+    plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
 
 
 @app.cell(hide_code=True)

@@ -25,6 +25,7 @@ with app.setup:
     from simlab.theory import CLOSED_FORMS, alike, closed_form, masses
 
     plt.style.use(STYLE)
+    plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
 
 
 @app.cell(hide_code=True)

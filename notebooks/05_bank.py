@@ -20,6 +20,7 @@ with app.setup:
     from simlab.simulate import Numbers, Program, simulate
 
     plt.style.use(STYLE)
+    plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
 
 
 @app.cell(hide_code=True)
