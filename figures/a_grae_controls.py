@@ -208,7 +208,8 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _banded(axes: Axes, x: Any, values: dict[str, Any], method: str) -> None:
+def banded(axes: Axes, x: Any, values: dict[str, Any], method: str) -> None:
+    """A line of the mean of a method in its 95 % band."""
     mean, half = np.array(values["mean"]), 1.96 * np.array(values["error"])
     axes.plot(x, mean, linestyle=DASHES[method], color=COLOURS[method], label=NAMES[method])
     axes.fill_between(x, mean - half, mean + half, color=COLOURS[method], alpha=0.2, lw=0)
@@ -216,7 +217,7 @@ def _banded(axes: Axes, x: Any, values: dict[str, Any], method: str) -> None:
 
 def _draw_curves(axes: Axes, experiment: dict[str, Any], metric: str) -> None:
     for method in DOMINANCE:
-        _banded(axes, experiment["step"], experiment["methods"][method]["curves"][metric], method)
+        banded(axes, experiment["step"], experiment["methods"][method]["curves"][metric], method)
     axes.set(xlabel="step", ylim=(0, None))
 
 
@@ -225,7 +226,7 @@ def _draw_gains(axes: Axes, data: dict[str, Any], experiment: str) -> None:
     for method in COLOURS:
         if method != "grpo":
             gains = data["experiments"][experiment]["methods"][method]["pass_at_k_over_grpo"]["quarter"]
-            _banded(axes, data["k"], gains, method)
+            banded(axes, data["k"], gains, method)
     axes.set_xscale("log", base=2)
     axes.set(xlabel="k, at step 375")
 

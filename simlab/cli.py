@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_figures(commands.add_parser("figures", help="draw the papers' figures and the project's own"))
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
+    _add_notebooks(commands.add_parser("notebooks", help="open the notebooks in marimo"))
     return parser
 
 
@@ -410,6 +411,37 @@ def _compare(options: argparse.Namespace) -> int:
     draw_comparison(runs, options.figure, at=options.at)
     print(f"\nfigure  {options.figure}")
     return 0
+
+
+def _add_notebooks(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Open the notebooks in marimo, on this machine alone (127.0.0.1). Those of a checkout are opened where they "
+        "are; an installed package copies them first, and never over a file that is there."
+    )
+    parser.set_defaults(run=_notebooks)
+    parser.add_argument("--list", action="store_true", help="say what each is about, and end")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        metavar="FOLDER",
+        help="where to work on copies (default: the checkout's own, or simlab-notebooks)",
+    )
+    parser.add_argument("--port", type=_whole, metavar="N", help="default: 2718, or the next that is free")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+
+
+def _notebooks(options: argparse.Namespace) -> int:
+    from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, packaged, working_folder
+
+    if options.list:
+        print(*(f"{name:26}{about}" for name, about in notebooks(packaged()).items()), sep="\n")
+        return 0
+    check_marimo()
+    if options.port is not None:
+        check_port(options.port)
+    folder = working_folder(options.folder)
+    print(f"notebooks  {folder}")
+    open_in_marimo(folder, options.port, browser=not options.no_browser)
 
 
 if __name__ == "__main__":

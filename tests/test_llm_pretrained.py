@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from sweep_cases import refusal
 
+from simlab.llm import tokenizer as tokenizer_files
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.gguf import read_gguf
 from simlab.llm.model import forward, named
 from simlab.llm.pretrained import load
 from simlab.llm.sampling import sample
 from simlab.llm.tokenizer import byte_pairs, read_tokenizer
+from simlab.llm.vocabulary import Words, characters
 
 gguf = pytest.importorskip("gguf")
 tokenizers = pytest.importorskip("tokenizers")
@@ -192,6 +194,28 @@ def test_the_tokenizer_of_a_checkpoint_is_read_with_its_special_tokens(tmp_path)
     assert tokens[tokenizer.bos] == "the"
     assert tokenizer.pad == tokenizer.eos
     assert tokenizer.decode(tokenizer.encode(SENTENCES[1])) == SENTENCES[1]
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "text"),
+    [
+        (characters("0123456789+=\n "), "12 + 3=\n15"),
+        (Words(("<pad>", "<bos>", "<eos>", "UP", "DONE")), "<bos> UP UP DONE"),
+        (byte_pairs(*small_tokenizer(), ["<end>"], "gpt-2", eos=0), SENTENCES[0]),
+    ],
+    ids=["characters", "words", "byte pairs"],
+)
+def test_a_vocabulary_that_is_written_is_read_as_the_same(vocabulary, text, tmp_path):
+    tokenizer_files.write_tokenizer(tmp_path, vocabulary)
+    read = read_tokenizer(tmp_path)
+    assert read.encode(text) == vocabulary.encode(text)
+    assert read.decode(read.encode(text)) == text
+    assert (read.size, read.eos, read.bos, read.pad) == (
+        vocabulary.size,
+        vocabulary.eos,
+        vocabulary.bos,
+        vocabulary.pad,
+    )
 
 
 def test_a_tokenizer_that_lacks_what_is_needed_is_refused(tmp_path):

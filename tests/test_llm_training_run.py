@@ -9,9 +9,12 @@ import pytest
 from naive_training import leaves
 from training_cases import parameters_of, settings, task
 
+from simlab.alone import alone
+from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task
+from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import evaluate
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
@@ -76,6 +79,7 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     assert {"simlab", "jax", "optax"} <= said["versions"].keys()
     folder = out / "arms" / "f_grpo(gamma=2)" / "seed-1"
     model = read_checkpoint(folder / "model")
+    assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
     run = Run(settings(TWO_SEEDS), out, task())
     assert model.config == run.loaded.config
     state = load_state(folder / "state.safetensors", fresh(run))
@@ -114,6 +118,14 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
 
 
 @pytest.mark.slow
+def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_path):
+    with alone(tmp_path / "run"), pytest.raises(InputError, match="run is being written by another process"):
+        train(settings({"rl": {"steps": 1}}), tmp_path / "run", own_task=task())
+    assert not (tmp_path / "run" / "run.json").exists()
+    with alone(tmp_path / "run"):
+        pass
+
+
 def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
     """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
     run = Run(settings(), Path("unused"), task())

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.spines import Spine
 
 from figures.shared.condensed import rounded
 
@@ -40,7 +41,7 @@ def _named(axis: Any) -> bool:
 
 def _numbers(artist: Artist, axes: Axes) -> dict[str, Any] | None:
     """What one artist shows; None for frames, texts, and what is not in the units of the axes."""
-    if artist is axes.patch:
+    if artist is axes.patch or isinstance(artist, Spine):
         return None
     found: dict[str, Any] | None = None
     if isinstance(artist, Line2D):
@@ -59,7 +60,7 @@ def _numbers(artist: Artist, axes: Axes) -> dict[str, Any] | None:
     elif isinstance(artist, Patch):
         found = {"kind": "shape", "outline": rounded(artist.get_path().vertices)}
     label = str(artist.get_label())
-    return found and found | ({} if label.startswith("_") else {"label": label})
+    return found and found | ({"label": label} if label and not label.startswith("_") else {})
 
 
 def _floats(values: Any) -> np.ndarray:

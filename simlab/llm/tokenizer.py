@@ -1,16 +1,19 @@
 """Tokenizers of pretrained models: of a checkpoint's ``tokenizer.json``, and byte-pair encodings of a GGUF file.
 
-Both are rules that the ``tokenizers`` package follows; neither can run code.
+Both are rules that the ``tokenizers`` package follows; neither can run code. A vocabulary of a task is written as such
+rules too, so that a model trained on it from scratch has its tokenizer beside it.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import read_json
+from simlab.llm.checkpoint import read_json, write_whole
 from simlab.llm.extra import package
+from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
 
 # How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
 LLAMA3_PIECES = "|".join(
@@ -91,6 +94,40 @@ def _special(rules: Any, entry: Any, name: str) -> int | None:
     if token is None:
         raise InputError(f"the tokenizer has no token {text!r}, its {name}_token")
     return token
+
+
+def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | Characters) -> None:
+    """Write a vocabulary as ``tokenizer.json`` and ``tokenizer_config.json``, which ``read_tokenizer`` reads.
+
+    Raises:
+        InputError: for a folder that cannot be written.
+    """
+    rules = vocabulary.rules if isinstance(vocabulary, Tokenizer) else _listed(vocabulary)
+    names = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
+    special = {f"{name}_token": rules.id_to_token(token) for name, token in names.items() if token is not None}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False} | special
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "tokenizer.json", rules.to_str(pretty=True).encode())
+        write_whole(folder / "tokenizer_config.json", (json.dumps(config, indent=2) + "\n").encode())
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _listed(vocabulary: Words | Characters) -> Any:
+    """The rules that cut a text as a task's vocabulary does."""
+    tokenizers = package("tokenizers")
+    rules = tokenizers.Tokenizer(tokenizers.models.WordLevel({token: i for i, token in enumerate(vocabulary.tokens)}))
+    cuts = tokenizers.pre_tokenizers
+    if isinstance(vocabulary, Words):
+        rules.pre_tokenizer = cuts.WhitespaceSplit()
+    else:
+        rules.pre_tokenizer = cuts.Split(tokenizers.Regex(r"[\s\S]"), behavior="isolated")
+        rules.decoder = tokenizers.decoders.Fuse()
+    special = [tokenizers.AddedToken(token, special=True, normalized=False) for token in (PAD, BOS, EOS)]
+    rules.add_special_tokens(special)
+    return rules
 
 
 def byte_pairs(

@@ -10,7 +10,9 @@ import numpy as np
 
 from simlab.llm.checkpoint import Model, write_checkpoint, write_whole
 from simlab.llm.tensorboard import Scalars
+from simlab.llm.tokenizer import Tokenizer, write_tokenizer
 from simlab.llm.training.state import State, load_state, save_state
+from simlab.llm.vocabulary import Characters, Vocabulary, Words
 
 RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
@@ -68,8 +70,10 @@ class ArmFolder:
         """Write a checkpoint in place of the former one."""
         save_state(self.path / CHECKPOINT, state)
 
-    def save_model(self, model: Model) -> None:
-        """Write a checkpoint that ``transformers`` opens."""
+    def save_model(self, model: Model, vocabulary: Vocabulary) -> None:
+        """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
+        if isinstance(vocabulary, Tokenizer | Words | Characters):
+            write_tokenizer(self.path / MODEL, vocabulary)
         write_checkpoint(self.path / MODEL, model)
 
 

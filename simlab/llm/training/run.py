@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
+from simlab.alone import alone
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, read_checkpoint, write_whole
 from simlab.llm.config import ModelConfig
@@ -79,7 +80,8 @@ def train(
         say: takes what is to be known before the work begins, line by line.
 
     Raises:
-        InputError: for settings that cannot be met, another run at ``out``, and what goes wrong in a step.
+        InputError: for settings that cannot be met, another run at ``out``, one that another process is at, and what
+            goes wrong in a step.
         OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
     """
     keep_on_disk()
@@ -88,11 +90,12 @@ def train(
     if say is not None:
         say(in_words(needed))
     check_memory(needed, free_memory())
-    run.begin(overwrite)
-    for seed in range(settings.seeds):
-        start = run.start(seed)
-        for name in settings.arms:
-            run.arm(name, seed, start)
+    with alone(out):
+        run.begin(overwrite)
+        for seed in range(settings.seeds):
+            start = run.start(seed)
+            for name in settings.arms:
+                run.arm(name, seed, start)
 
 
 class Run:
@@ -172,7 +175,7 @@ class Run:
                     folder.save(state)
                 bar.set_postfix(loss=f"{line['loss']:.3f}")
                 bar.update()
-        folder.save_model(Model(self.loaded.config, state.parameters))
+        folder.save_model(Model(self.loaded.config, state.parameters), self.reader.vocabulary)
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return state.parameters
 
@@ -197,7 +200,7 @@ class Run:
                     folder.save(state)
                 bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
                 bar.update()
-        folder.save_model(Model(self.loaded.config, state.parameters))
+        folder.save_model(Model(self.loaded.config, state.parameters), self.reader.vocabulary)
 
     def _step(self, trainer: Trainer, state: State, seed: int, folder: ArmFolder) -> tuple[State, dict[str, Any]]:
         instruments = (state.step + 1) % self.settings.record.instruments_every == 0

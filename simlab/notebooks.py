@@ -1,0 +1,96 @@
+"""The notebooks of the project: where they lie, and marimo started on them (``simlab notebooks``)."""
+
+import ast
+import importlib.util
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from simlab.errors import InputError, check_range, check_whole
+
+HOST = "127.0.0.1"
+INSTALLED = Path(__file__).resolve().parent / "notebook_files"  # where a wheel has them
+CHECKOUT = Path(__file__).resolve().parent.parent / "notebooks"
+COPIES = "simlab-notebooks"
+
+
+def packaged() -> Path:
+    """The folder of the notebooks as they came: of the installed package, or of its checkout.
+
+    Raises:
+        InputError: if they are in neither.
+    """
+    for folder in (INSTALLED, CHECKOUT):
+        if folder.is_dir():
+            return folder
+    raise InputError(f"the notebooks are neither in {INSTALLED} nor in {CHECKOUT}; install simlab again")
+
+
+def notebooks(folder: Path) -> dict[str, str]:
+    """What each notebook of a folder is about, by file name: the first line of its docstring."""
+    found = {}
+    for path in sorted(folder.glob("[0-9]*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        found[path.name] = text.partition("\n")[0]
+    return found
+
+
+def working_folder(wanted: Path | None = None) -> Path:
+    """The folder to work in. Notebooks are saved where they are opened, so an installed package gives away copies.
+
+    Without a wish it is the checkout's own, or else ``simlab-notebooks`` in the present folder. What is there already
+    is kept as it is.
+
+    Raises:
+        InputError: if the copies cannot be written.
+    """
+    source = packaged()
+    if wanted is None and source == CHECKOUT:
+        return source
+    folder = Path(COPIES) if wanted is None else wanted
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in notebooks(source):
+            if not (folder / name).exists():
+                shutil.copyfile(source / name, folder / name)
+    except OSError as error:
+        raise InputError(f"cannot copy the notebooks to {folder}: {error.strerror}") from None
+    return folder
+
+
+def check_port(port: int) -> None:
+    """Raise ``InputError`` unless the port is one, and free."""
+    check_whole("port", port, 1)
+    check_range("port", port, 1, 65535)
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise InputError(f"port = {port} cannot be used on {HOST}: {error.strerror}; allowed: a free one") from None
+
+
+def check_marimo() -> None:
+    """Raise ``InputError`` unless marimo is installed."""
+    if importlib.util.find_spec("marimo") is None:
+        raise InputError('notebooks needs marimo; install it with: pip install "simlab[notebooks]"')
+
+
+def open_in_marimo(folder: Path, port: int | None, browser: bool) -> NoReturn:
+    """Become marimo's editor on a folder, on the loopback interface alone.
+
+    This process is replaced, so that signals and the exit code are marimo's own. marimo has no telemetry; its one
+    request to the network, for a newer version of itself, is switched off. Its address carries a token, without which
+    other users of this machine are refused.
+
+    Args:
+        folder: with the notebooks.
+        port: None for marimo's usual one, or the next that is free.
+        browser: whether to open a browser.
+    """
+    command = [sys.executable, "-m", "marimo", "--yes", "edit", str(folder), "--host", HOST, "--skip-update-check"]
+    command += [] if port is None else ["--port", str(port)]
+    command += [] if browser else ["--headless"]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, os.environ | {"MARIMO_SKIP_UPDATE_CHECK": "1"})

@@ -1,0 +1,248 @@
+"""The notebooks: the command that opens them, and what they say, in marimo and in Jupyter."""
+
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import simlab.notebooks
+from simlab.cli import main
+from simlab.errors import InputError
+from simlab.notebooks import CHECKOUT, INSTALLED, check_port, notebooks, open_in_marimo, working_folder
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted(notebooks(CHECKOUT))
+# What is changed in a notebook is wrong afterwards, and one of its assertions has to notice.
+MUTATIONS = {
+    "01_tour.py": ('"f_grpo", rewards, gamma=gamma.value)', '"f_grpo", rewards, gamma=gamma.value + 1)'),
+    "02_group_size.py": ("(1 - mu) ** sizes,", "(1 - mu) ** (sizes + 1),"),
+    "03_weights.py": ("closed_form(name, rate, size.value)", "closed_form('psr', rate, size.value)"),
+    "04_referee_report.py": ("known = recorded()", "known = recorded() | {'f-grpo:lemma-3.1': 'fails'}"),
+    "05_bank.py": ('run("asym_grpo", delta=1.0)', 'run("asym_grpo", delta=1.1)'),
+    "06_train.py": ("math.comb(64 - int(c), k)", "math.comb(63 - int(c), k)"),
+    "07_to_trl_or_verl.py": ("ddof=1, eps=1e-4", "ddof=0, eps=1e-4"),
+}
+
+
+class Become(Exception):
+    """What this process would have become."""
+
+
+# The command
+
+
+def test_the_notebooks_are_listed_with_what_they_are_about(capsys):
+    assert main(["notebooks", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == FILES
+    assert [name[:2] for name in FILES] == [f"{number:02d}" for number in range(1, 8)]
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_the_readme_of_the_folder_lists_them_all():
+    listed = re.findall(r"^\| \[(\w+\.py)\]", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+    assert listed == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_opens_with_what_the_reader_will_be_able_to_do(name):
+    first_text = (CHECKOUT / name).read_text().split('mo.md(r"""')[1]
+    assert first_text.strip().startswith("# ")
+    assert "you will be able to" in first_text
+
+
+@pytest.fixture
+def taken():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("port", "reason"),
+    [
+        ("0", "outside its range"),
+        ("70000", r"outside its range \[1, 65535\]"),
+        ("-1", "outside"),
+        ("web", "whole number"),
+    ],
+)
+def test_a_bad_port_is_one_line_and_exit_code_2(port, reason, capsys):
+    assert main(["notebooks", "--port", port]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(rf"simlab: .*{reason}.*\n", printed.err)
+
+
+def test_a_port_that_is_taken_is_refused(taken):
+    with pytest.raises(InputError, match=f"port = {taken} cannot be used on 127.0.0.1: .*allowed: a free one"):
+        check_port(taken)
+
+
+def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["notebooks"]) == 2
+    assert (
+        capsys.readouterr().err == 'simlab: notebooks needs marimo; install it with: pip install "simlab[notebooks]"\n'
+    )
+
+
+def test_a_checkout_opens_its_own_notebooks():
+    assert working_folder() == CHECKOUT
+
+
+def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(simlab.notebooks, "CHECKOUT", tmp_path / "none")
+    monkeypatch.setattr(simlab.notebooks, "INSTALLED", CHECKOUT)
+    folder = working_folder()
+    assert folder == Path("simlab-notebooks")
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    (folder / FILES[0]).write_text("mine")
+    (folder / FILES[1]).unlink()
+    working_folder()
+    assert (folder / FILES[0]).read_text() == "mine"
+    assert (folder / FILES[1]).read_bytes() == (CHECKOUT / FILES[1]).read_bytes()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(simlab.notebooks, "check_marimo", lambda: None)
+    (tmp_path / "file").write_text("")
+    assert main(["notebooks", "--folder", str(tmp_path / "file")]) == 2
+    assert re.fullmatch(r"simlab: cannot copy the notebooks to .*\n", capsys.readouterr().err)
+
+
+def test_the_wheel_has_the_notebooks_where_they_are_looked_for():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert ROOT / wheel["force-include"]["notebooks"] == INSTALLED
+
+
+def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(monkeypatch):
+    def become(*arguments):
+        raise Become(arguments)
+
+    monkeypatch.setattr(os, "execve", become)
+    with pytest.raises(Become) as started:
+        open_in_marimo(Path("here"), 2750, browser=False)
+    ((program, command, environment),) = started.value.args
+    assert program == command[0] == sys.executable
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert command[command.index("--port") + 1] == "2750"
+    assert {"--headless", "--skip-update-check"} <= set(command)
+    assert environment["MARIMO_SKIP_UPDATE_CHECK"] == "1"
+
+
+# The server
+
+
+def wait_for(port, seconds=60):
+    """marimo prints its address a moment before it listens."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise TimeoutError(f"nothing listens on port {port}")
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_answers_on_the_loopback_interface_alone_and_stops_cleanly(way, tmp_path):
+    import psutil  # noqa: PLC0415  # it comes with marimo
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    command = [sys.executable, "-m", "simlab.cli", "notebooks", "--no-browser", "--port", str(port)]
+    with subprocess.Popen(
+        [*command, "--folder", str(tmp_path / "mine")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            address = next(match[0] for line in process.stdout if (match := re.search(r"http://\S+", line)))
+            address = address.replace("localhost", "127.0.0.1")
+            assert address.startswith(f"http://127.0.0.1:{port}")
+            wait_for(port)
+            with urllib.request.urlopen(address, timeout=20) as answer:
+                assert answer.status == 200
+                assert b"marimo" in answer.read()
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status", timeout=20)
+            listening = [
+                connection.laddr.ip
+                for each in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+                for connection in each.net_connections("inet")
+                if connection.status == psutil.CONN_LISTEN
+            ]
+            assert set(listening) == {"127.0.0.1"}
+        finally:
+            process.send_signal(way)
+            rest = process.stdout.read()
+        # uvicorn shuts down and then lets a SIGTERM end the process, as whoever sent it expects.
+        assert process.wait(20) == (0 if way == signal.SIGINT else -signal.SIGTERM)
+    assert "Traceback" not in rest
+    assert "Thanks for using marimo" in rest
+    check_port(port)
+
+
+# What they say
+
+
+def run_alone(*command):
+    """Python in a process of its own, which compiles as for users: notebooks do work that is worth optimising for."""
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    python = [sys.executable, "-W", "error::UserWarning", *map(str, command)]
+    return subprocess.run(python, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("name", FILES)
+def test_it_runs_with_its_assertions_at_every_end_of_its_sliders(name):
+    ran = run_alone(ROOT / "tests" / "run_notebook.py", CHECKOUT / name)
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()[-1].split()) == (CHECKOUT / name).read_text().count("mo.ui.slider(")
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("name", FILES)
+def test_a_wrong_statement_is_noticed(name, tmp_path):
+    right, wrong = MUTATIONS[name]
+    text = (CHECKOUT / name).read_text()
+    assert text.count(right) == 1
+    (tmp_path / name).write_text(text.replace(right, wrong))
+    ran = run_alone(tmp_path / name)
+    assert ran.returncode == 1
+    assert "AssertionError" in ran.stderr
+
+
+@pytest.mark.notebooks
+def test_marimo_finds_nothing_to_complain_about():
+    check = [sys.executable, "-m", "marimo", "check", "--strict", *(str(CHECKOUT / name) for name in FILES)]
+    found = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("name", FILES)
+def test_it_opens_and_runs_in_jupyter(name, tmp_path):
+    import nbclient  # noqa: PLC0415
+    import nbformat  # noqa: PLC0415
+
+    out = tmp_path / "notebook.ipynb"
+    export = [sys.executable, "-m", "marimo", "export", "ipynb", str(CHECKOUT / name), "-o", str(out)]
+    subprocess.run(export, capture_output=True, check=True)
+    notebook = nbformat.read(out, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    pictures = [
+        output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) == (CHECKOUT / name).read_text().count("Figure(figsize")
+    assert [cell.cell_type for cell in notebook.cells][:2] == ["code", "markdown"], "the setup, and the opening text"
