@@ -149,7 +149,6 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     (part,) = one._buffered_inputs
     rollouts, advantages = one._batch
     rows = part["simlab_row"]
-    assert (rollouts.old_logp is not None) and part["old_per_token_logps"] is not None
     first = arm("grpo").method.from_advantages(torch.ones_like(rollouts.old_logp), advantages, rollouts)
     second = part["simlab_coefficients"][rows.argsort()]
     first = one._grouping.rows(first)
@@ -203,7 +202,7 @@ def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
     command += [str(Path(__file__).with_name("trl_processes.py")), str(tmp_path), method]
     environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     together = np.load(tmp_path / "moved.npz")
     assert int(together["processes"]) == 2

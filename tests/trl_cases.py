@@ -1,4 +1,4 @@
-"""A tiny model, its tokenizer and prompts, and trainers on them; for tests of the TRL adapter and the script they start."""
+"""A tiny model, its tokenizer and prompts, and trainers on them: for the tests of the TRL adapter."""
 
 import warnings
 from pathlib import Path
@@ -57,8 +57,9 @@ def trainer(folder: Path, *, kind=SimlabGRPOTrainer, rewards=reward, given=None,
         args = GRPOConfig(**{
             "output_dir": str(folder / "out"), "per_device_train_batch_size": 16, "num_generations": 4,
             "max_completion_length": LENGTH, "use_cpu": True, "bf16": False, "report_to": [], "max_steps": 1,
-            "learning_rate": 1e-2, "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "optim": "sgd", "shuffle_dataset": False,
-            "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False, **(settings or {}),
+            "learning_rate": 1e-2, "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "optim": "sgd",
+            "shuffle_dataset": False, "save_strategy": "no", "disable_tqdm": True,
+            "gradient_checkpointing": False, **(settings or {}),
         })  # fmt: skip
         return kind(
             given or model, reward_funcs=rewards, args=args, train_dataset=Dataset.from_dict({"prompt": PROMPTS}),

@@ -43,7 +43,10 @@ IMAGES = (
 )  # fmt: skip
 
 
-class SimlabMixin:
+Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
+
+
+class SimlabMixin(Trainer):
     """Estimators and surrogates of the laboratory, for a subclass of ``GRPOTrainer``.
 
     Args:
@@ -106,15 +109,16 @@ class SimlabMixin:
         self._own_shape = output["completion_ids"].shape
         self._grouping = Grouping([row // size for row in range(len(rewards))])
         fields, candidates = self._token_fields(output)
+        tokens = self._grouping.groups(self._everywhere(_mask(output)) > 0)
         rollouts = Rollouts(
             self._grouping.groups(rewards),
             mask=self._grouping.groups(~unscorable),
-            token_mask=self._grouping.groups(self._everywhere(_mask(output)) > 0),
+            token_mask=tokens,
             **{name: self._grouping.groups(self._everywhere(values)) for name, values in fields.items()},
         )
         if "noise" in self._needs:
             source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
-            noise = torch.rand(rollouts.token_mask.shape, generator=source)
+            noise = torch.rand(tokens.shape, generator=source)
             rollouts = rollouts._replace(noise=noise.to(rewards.device))
         return rollouts, candidates
 
@@ -128,7 +132,7 @@ class SimlabMixin:
             count = 0 if self._method is None else self._method.surrogate.candidates
             with torch.no_grad():
                 fields["old_logp"], fields["entropy"], likeliest = self._policy(self.model, output, count)
-            if count:
+            if likeliest is not None:
                 fields["topn_logp"], candidates = likeliest
         return fields, candidates
 
