@@ -1,0 +1,59 @@
+"""Rows of an engine's batch as the groups that estimators read, and back."""
+
+from collections.abc import Hashable, Sequence
+
+from array_api_compat import array_namespace
+
+from simlab.errors import InputError
+from simlab.rollouts import Array
+
+
+class Grouping:
+    """Which rows are rollouts of one prompt: they may lie anywhere, and groups may differ in size.
+
+    Attributes:
+        shape: (P, G), prompts in the order of their first rows, and rollouts of the largest group.
+
+    Raises:
+        InputError: for no rows.
+
+    >>> import numpy as np
+    >>> grouping = Grouping(["a", "b", "a"])
+    >>> grouping.groups(np.array([1.0, 2.0, 3.0])).tolist()
+    [[1.0, 3.0], [2.0, 0.0]]
+    >>> grouping.rows(np.array([[1.0, 3.0], [2.0, 0.0]])).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    def __init__(self, prompts: Sequence[Hashable]):
+        if not len(prompts):
+            raise InputError("a batch has no rows; allowed: one or more")
+        members: dict[Hashable, list[int]] = {}
+        for row, prompt in enumerate(prompts):
+            members.setdefault(prompt, []).append(row)
+        largest = max(map(len, members.values()))
+        self.shape = len(members), largest
+        self._row_of = [rows + [-1] * (largest - len(rows)) for rows in members.values()]
+        self._place_of = [0] * len(prompts)
+        for group, rows in enumerate(members.values()):
+            for member, row in enumerate(rows):
+                self._place_of[row] = group * largest + member
+
+    def mask(self, like: Array) -> Array:
+        """(P, G) where a rollout exists, an array of the kind of ``like`` and where that is."""
+        xp = array_namespace(like)
+        return xp.asarray([[row >= 0 for row in rows] for rows in self._row_of], device=like.device)
+
+    def groups(self, rows: Array) -> Array:
+        """(P, G, ...) of (rows, ...); 0 where no rollout is."""
+        xp = array_namespace(rows)
+        index = xp.asarray([max(row, 0) for rows in self._row_of for row in rows], device=rows.device)
+        spread = xp.reshape(xp.take(rows, index, axis=0), (*self.shape, *rows.shape[1:]))
+        mask = xp.reshape(self.mask(rows), (*self.shape, *(1 for _ in rows.shape[1:])))
+        return xp.where(mask, spread, xp.zeros_like(spread))
+
+    def rows(self, groups: Array) -> Array:
+        """(rows, ...) of (P, G, ...)."""
+        xp = array_namespace(groups)
+        flat = xp.reshape(groups, (-1, *groups.shape[2:]))
+        return xp.take(flat, xp.asarray(self._place_of, device=groups.device), axis=0)

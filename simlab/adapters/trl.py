@@ -1,0 +1,306 @@
+"""TRL's ``GRPOTrainer`` with any estimator and surrogate of the laboratory.
+
+    from simlab.adapters.trl import SimlabGRPOTrainer
+
+    SimlabGRPOTrainer(model, reward_funcs=..., args=..., train_dataset=..., method="f_grpo(gamma=0.5)+clip_higher")
+
+``method`` brings its surrogate and aggregation: the loss is simlab's. ``estimator`` only puts its advantages in place
+of TRL's, whose loss and settings stay. A trainer of one's own takes ``SimlabMixin`` before ``GRPOTrainer``.
+
+What TRL 1.16 has no place for is reached by overriding. Advantages are computed within
+``_generate_and_score_completions``: they are replaced after it, from the rewards that ``_calculate_rewards`` has
+gathered from all processes; candidates need logits, which ``_compute_loss`` does not see.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import torch
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig, GRPOTrainer
+
+from simlab.adapters.grouping import Grouping
+from simlab.errors import InputError
+from simlab.estimators import Estimator
+from simlab.llm.training.arms import arm
+from simlab.methods import Method
+from simlab.rollouts import Rollouts
+from simlab.surrogates import add, kl_penalty
+
+MEMORY = "simlab_estimator.json"
+# What TRL's loss reads and simlab's does not; and what its own advantages are made of, which both replace.
+LOSS = (
+    "loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "top_entropy_quantile",
+    "off_policy_mask_threshold", "entropy_coef", "use_adaptive_entropy", "use_bias_correction_kl", "use_liger_kernel",
+)  # fmt: skip
+ADVANTAGES = ("scale_rewards", "multi_objective_aggregation")
+IMAGES = (
+    "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
+    "image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids",
+)  # fmt: skip
+
+
+Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
+
+
+class SimlabMixin(Trainer):
+    """Estimators and surrogates of the laboratory, for a subclass of ``GRPOTrainer``.
+
+    Args:
+        method: a ``Method``, or its text as ``simlab train --arms`` takes it. KL to a reference is ``GRPOConfig.beta``.
+        estimator: an ``Estimator``, or its text, under TRL's loss.
+
+    Raises:
+        InputError: unless one of the two is given; for settings of TRL that would have no effect; for a method that
+            needs what TRL does not have.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        method: Method | str | None = None,
+        estimator: Estimator | str | None = None,
+        **options: Any,
+    ):
+        if (method is None) == (estimator is None):
+            raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
+        self._method = arm(method).method if isinstance(method, str) else method
+        self._estimator = self._method.estimator if self._method else _estimator(estimator)
+        super().__init__(*arguments, **options)
+        _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
+        if self._method is not None:
+            self._method = _with_reference(self._method, self.args)
+        self._needs = self._estimator.needs if self._method is None else self._method.needs
+        self._memory = self._estimator.init()
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
+        """As the trainer has it, and kept: of all processes, (rows, reward functions)."""
+        self._rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        return self._rewards
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """As the trainer has it, with other advantages, and with what simlab's loss multiplies log pi by."""
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        rollouts, candidates = self._rollouts(output)
+        training = self.model.training
+        advantages, memory = self._estimator.update(rollouts, self._memory if training else self._estimator.init())
+        if training:
+            self._memory = jax.tree.map(float, memory)
+        rows = self._grouping.rows(advantages)
+        output["advantages"] = self._own(rows)
+        self._log_anew(rows, output)
+        if self._method is not None:
+            self._batch = rollouts, advantages
+            output["simlab_row"] = torch.arange(len(output["completion_ids"]), device=rows.device)
+            output["simlab_coefficients"] = self._coefficients(torch.ones_like(_mask(output)))
+            if candidates is not None:
+                output["simlab_candidates"] = candidates
+        return output
+
+    def _rollouts(self, output: dict[str, Any]) -> tuple[Rollouts, torch.Tensor | None]:
+        """The groups of all processes, and the ids of the likeliest candidates of this one's rows."""
+        weights = self.reward_weights.to(self._rewards.device)
+        rewards = (self._rewards * weights).nansum(dim=1)
+        unscorable = self._rewards.isnan().all(dim=1)  # no reward function had anything to say of this row
+        size = self.num_generations if self.model.training else self.num_generations_eval
+        self._own_shape = output["completion_ids"].shape
+        self._grouping = Grouping([row // size for row in range(len(rewards))])
+        fields, candidates = self._token_fields(output)
+        tokens = self._grouping.groups(self._everywhere(_mask(output)) > 0)
+        rollouts = Rollouts(
+            self._grouping.groups(rewards),
+            mask=self._grouping.groups(~unscorable),
+            token_mask=tokens,
+            **{name: self._grouping.groups(self._everywhere(values)) for name, values in fields.items()},
+        )
+        if "noise" in self._needs:
+            source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
+            noise = torch.rand(tokens.shape, generator=source)
+            rollouts = rollouts._replace(noise=noise.to(rewards.device))
+        return rollouts, candidates
+
+    def _token_fields(self, output: dict[str, Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+        """What the method needs to know of the tokens of this process's rows, (B, T) and (B, T, C)."""
+        fields: dict[str, torch.Tensor] = {}
+        candidates = None
+        if "ref_logp" in self._needs:
+            fields["ref_logp"] = output["ref_per_token_logps"]
+        if self._needs & {"old_logp", "entropy", "topn_logp"} or "old_per_token_logps" in output:
+            count = 0 if self._method is None else self._method.surrogate.candidates
+            with torch.no_grad():
+                fields["old_logp"], fields["entropy"], likeliest = self._policy(self.model, output, count)
+            if likeliest is not None:
+                fields["topn_logp"], candidates = likeliest
+        return fields, candidates
+
+    def _policy(
+        self, model: Any, inputs: dict[str, Any], top_n: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
+        """(B, T) log pi and entropy at the tokens of the completions; (B, T, C) log pi and ids of the likeliest."""
+        if not top_n:
+            ids, attention, length = _whole(inputs)
+            images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
+            size = self.args.per_device_train_batch_size
+            logp, entropy, _ = self._get_per_token_logps_and_entropies(
+                model, ids, attention, length, batch_size=size, compute_entropy=True, **images
+            )
+            return logp, entropy, None
+        parts = []
+        for rows in torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size):
+            every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
+            sampled = every.gather(-1, inputs["completion_ids"][rows].unsqueeze(-1)).squeeze(-1)
+            parts.append((sampled, -(every.exp() * every).sum(dim=-1), *every.topk(top_n, dim=-1)))
+        logp, entropy, values, ids = (torch.cat(part) for part in zip(*parts, strict=True))
+        return logp, entropy, (values, ids)
+
+    def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """(B, T, vocabulary) log pi at the places of the completions, at the temperature of sampling."""
+        ids, attention, length = _whole(inputs)
+        with self.accelerator.autocast():
+            logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits
+        distribution: torch.Tensor = (logits[:, -length - 1 : -1].float() / self.temperature).log_softmax(dim=-1)
+        return distribution
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        """As the trainer has it; where a batch is gone through again, its coefficients follow the policy."""
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        turn, part = divmod(self._step, self.args.steps_per_generation)
+        if self._method is not None and self.model.training and part == 0 and turn % self.num_iterations:
+            self._follow_the_policy()
+        return inputs
+
+    def _follow_the_policy(self) -> None:
+        parts: list[dict[str, Any]] = self._buffered_inputs
+        rows = torch.cat([part["simlab_row"] for part in parts])
+        ratios = []
+        for part in parts:
+            with torch.no_grad():
+                now, _, _ = self._policy(self.model, part)
+            ratios.append((now - part["old_per_token_logps"]).exp())
+        ratio = torch.cat(ratios)[rows.argsort()]
+        coefficients = self._coefficients(ratio)
+        for part in parts:
+            part["simlab_coefficients"] = coefficients[part["simlab_row"]]
+
+    def _coefficients(self, ratio: torch.Tensor) -> torch.Tensor:
+        """What multiplies log pi in the loss of this process's rows, (B, T) or (B, T, 1 + C), from their ratios.
+
+        Of the groups of all processes together: surrogates that choose among the tokens of a batch, and means over
+        tokens, see all of it.
+        """
+        rollouts, advantages = self._batch
+        assert self._method is not None
+        values = self._method.from_advantages(self._grouping.groups(self._everywhere(ratio)), advantages, rollouts)
+        return self._own(self._grouping.rows(values))
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """Minus the sum of coefficient log pi: its gradient is that of the method's objective, negated."""
+        if self._method is None:
+            return super()._compute_loss(model, inputs)
+        coefficients = inputs["simlab_coefficients"]
+        if "simlab_candidates" in inputs:
+            every = self._distribution(model, inputs)
+            moved = torch.cat([inputs["completion_ids"].unsqueeze(-1), inputs["simlab_candidates"]], dim=-1)
+            logp, entropy = every.gather(-1, moved), -(every.exp() * every).sum(dim=-1)
+        else:
+            logp, entropy, _ = self._policy(model, inputs)
+        mask = _mask(inputs)
+        totals = torch.stack([(entropy.detach() * mask).sum(), mask.sum()])
+        totals = self.accelerator.reduce(totals, reduction="sum")
+        mode = "train" if self.model.training else "eval"
+        self._metrics[mode]["entropy"].append((totals[0] / totals[1].clamp(min=1)).item())
+        if "importance_sampling_ratio" in inputs:  # to the policy as vLLM computed it
+            correction = inputs["importance_sampling_ratio"]
+            coefficients = coefficients * (correction if coefficients.ndim == 2 else correction[..., None])
+        terms = torch.where(coefficients == 0, 0, coefficients * logp)
+        # The engine averages over processes and adds up micro-batches; the weights are those of the whole batch.
+        return -terms.sum() * self.accelerator.num_processes
+
+    def _everywhere(self, rows: torch.Tensor) -> torch.Tensor:
+        """The rows of all processes, filled up with 0 to one number of tokens."""
+        padded = self.accelerator.pad_across_processes(rows.float(), dim=1)
+        gathered: torch.Tensor = self.accelerator.gather(padded)
+        return gathered
+
+    def _own(self, rows: torch.Tensor) -> torch.Tensor:
+        """This process's rows of the batch that was generated, without the filling."""
+        count, length = self._own_shape
+        first = self.accelerator.process_index * count
+        own = rows[first : first + count]
+        return own if own.ndim == 1 else own[:, :length]
+
+    def _log_anew(self, rows: torch.Tensor, output: dict[str, Any]) -> None:
+        """Put our advantages in the log in place of those that the trainer computed; of tokens, their mean."""
+        if rows.ndim == 2:
+            mask = self._everywhere(_mask(output))
+            rows = (rows * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        logged = self._logs["advantages"]
+        for _ in range(min(len(rows), len(logged))):
+            logged.pop()
+        logged.extend(rows.tolist())
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As the trainer has it, with what the estimator remembers."""
+        super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            (folder / MEMORY).write_text(json.dumps(jax.tree.leaves(self._memory)))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """As the trainer has it, with what the estimator remembered."""
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and (Path(checkpoint) / MEMORY).exists():
+            kept = json.loads((Path(checkpoint) / MEMORY).read_text())
+            self._memory = jax.tree.unflatten(jax.tree.structure(self._estimator.init()), kept)
+
+
+class SimlabGRPOTrainer(SimlabMixin, GRPOTrainer):
+    """``GRPOTrainer`` with ``method=`` or ``estimator=``, see ``SimlabMixin``."""
+
+
+SEQUENCES = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+
+
+def _whole(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Tokens and mask of prompts and completions, (B, prompt + T), and T."""
+    ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+    attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+    return ids, attention, inputs["completion_ids"].shape[1]
+
+
+def _mask(inputs: dict[str, Any]) -> torch.Tensor:
+    """(B, T) which tokens are learnt from: those that the policy wrote."""
+    mask: torch.Tensor = inputs["completion_mask"]
+    return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
+
+
+def _estimator(given: Estimator | str | None) -> Estimator:
+    return arm(given).method.estimator if isinstance(given, str) else given  # type: ignore[return-value]
+
+
+def _with_reference(method: Method, args: GRPOConfig) -> Method:
+    """TRL's ``beta`` as the weight of the penalty that TRL has, k3."""
+    if "ref_logp" in method.needs:
+        raise InputError("the method has a kl_penalty of its own; allowed: GRPOConfig.beta in its place")
+    if args.beta == 0.0:
+        return method
+    return dataclasses.replace(method, surrogate=add(method.surrogate, kl_penalty(args.beta, "k3")))
+
+
+def _check_settings(args: GRPOConfig, unused: tuple[str, ...]) -> None:
+    """Refuse what would have no effect, and what the loss cannot do."""
+    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+    for name in unused:
+        value = getattr(args, name, None)
+        if name in defaults and value != defaults[name]:
+            raise InputError(
+                f"GRPOConfig.{name} = {value!r} would have no effect; allowed: {defaults[name]!r}, and method= for it"
+            )
+    if args.steps_per_generation != args.gradient_accumulation_steps and unused != ADVANTAGES:
+        raise InputError(
+            f"GRPOConfig.steps_per_generation = {args.steps_per_generation}; allowed: gradient_accumulation_steps = "
+            f"{args.gradient_accumulation_steps}, since coefficients are those of a whole batch"
+        )

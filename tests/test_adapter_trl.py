@@ -1,0 +1,320 @@
+"""TRL's trainer with our methods: the same advantages and the same gradient, whatever a batch is cut into.
+
+Run with ``-m trl``.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = [
+    pytest.mark.trl,
+    pytest.mark.filterwarnings("default"),  # of TRL, transformers and accelerate
+]
+pytest.importorskip("trl")
+
+import jax
+import torch
+import trl
+from trl import GRPOTrainer
+from trl_cases import LENGTH, model_and_tokenizer, trainer
+
+import simlab
+from simlab.adapters.trl import SimlabGRPOTrainer, SimlabMixin
+from simlab.errors import InputError
+from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
+from simlab.llm.completions import Batch, completion_logits
+from simlab.llm.training.arms import arm
+from simlab.llm.training.gradient import Policy
+from simlab.rollouts import Rollouts
+
+RATE = 1e-2
+
+
+class Seen(SimlabGRPOTrainer):
+    """Keeps what it trains on, as it was before it was shuffled and cut."""
+
+    batches: list
+
+    def _generate_and_score_completions(self, inputs):
+        output = super()._generate_and_score_completions(inputs)
+        self.batches = [*getattr(self, "batches", []), output]
+        return output
+
+
+def moved(one) -> dict[str, np.ndarray]:
+    """The gradient of the loss, from one plain step."""
+    before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
+    one.train()
+    return {name: ((before[name] - value.detach()) / RATE).numpy() for name, value in one.model.named_parameters()}
+
+
+def by_group(rows):
+    return np.asarray(rows).reshape(-1, 4, *np.shape(rows)[1:])
+
+
+def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Advantages and gradient of the batch that a trainer saw, by our own decoder and trainer."""
+    (batch,) = one.batches
+    weights, _ = model_and_tokenizer(folder)
+    weights.save_pretrained(folder / "model")
+    model = read_checkpoint(folder / "model")
+    policy = Policy(model.config, "float32", 1.0, 16)
+    numpy = {name: value.numpy() for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    prompts = by_group(numpy["prompt_ids"])[:, 0]  # all of one length, so that nothing is filled up
+    completions, mask = (by_group(numpy[name]) for name in ("completion_ids", "completion_mask"))
+    lengths = np.full(len(prompts), prompts.shape[1])
+    own = Batch(prompts, lengths, completions, mask > 0)
+    rewards = by_group(one._rewards[:, 0].numpy()).astype(np.float32)
+    every = np.asarray(jax.nn.log_softmax(completion_logits(model.parameters, model.config, own)))
+    likeliest = np.argsort(-every, axis=-1)[..., :3]
+    rollouts = Rollouts(
+        rewards,
+        old_logp=np.take_along_axis(every, completions[..., None], -1)[..., 0],
+        entropy=-(np.exp(every) * every).sum(-1),
+        topn_logp=np.take_along_axis(every, likeliest, -1),
+        token_mask=mask > 0,
+    )
+    advantages, _ = method.estimator.update(rollouts, method.estimator.init())
+    ratio = np.ones(completions.shape, np.float32)
+    coefficients = np.asarray(method.from_advantages(ratio, advantages, rollouts), np.float32)
+    gradient, _ = policy.gradient(model.parameters, own, coefficients, likeliest.astype(np.int32))
+    return advantages, dict(_as_tensors(Model(model.config, gradient)))
+
+
+METHODS = [
+    "grpo", "f_dapo(gamma=0.5)", "maxrl+cispo", "fade", "a_grae", "dr_grpo", "gspo",  # of whole responses
+    "cw_grpo", "entropy_advantage",  # of tokens
+    "grpo+casp(alpha=0.3,quantile=0.3)", "grpo+entropy_bonus(coefficient=0.1)",  # of candidates, and added
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_both_engines_give_the_same_advantages_and_first_gradient(method, tmp_path):
+    one = trainer(tmp_path, kind=Seen, method=method)
+    found = moved(one)
+    advantages, gradient = by_the_laboratory(one, arm(method).method, tmp_path)
+    np.testing.assert_allclose(by_group(one.batches[0]["advantages"]), advantages, atol=1e-4)
+    assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
+    for name, value in found.items():
+        np.testing.assert_allclose(value, -gradient[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["f_grpo", "cw_grpo", "grpo+casp(quantile=0)"])
+def test_micro_batches_add_up_to_the_gradient_of_the_batch(method, tmp_path):
+    whole = moved(trainer(tmp_path, method=method))
+    cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
+    for name, value in moved(trainer(tmp_path, method=method, settings=cut)).items():
+        np.testing.assert_allclose(value, whole[name], atol=1e-5, err_msg=name)
+
+
+def test_an_estimator_alone_leaves_the_loss_to_trl(tmp_path):
+    """GRPO with the standard deviation of the sample and TRL's eps is TRL's own."""
+    theirs = moved(trainer(tmp_path, kind=GRPOTrainer))
+    ours = moved(trainer(tmp_path, estimator=simlab.estimator("grpo", ddof=1, eps=1e-4)))
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, atol=1e-6, err_msg=name)
+    other = moved(trainer(tmp_path, estimator="f_grpo(gamma=2)"))
+    assert max(np.abs(other[name] - value).max() for name, value in theirs.items()) > 1e-3
+
+
+def test_token_advantages_go_into_trls_loss_too(tmp_path):
+    one = trainer(tmp_path, kind=Seen, estimator="cw_grpo")
+    one.train()
+    assert one.batches[0]["advantages"].shape == one.batches[0]["completion_ids"].shape
+
+
+def test_logged_advantages_are_ours(tmp_path):
+    one = trainer(tmp_path, kind=Seen, method="f_grpo(gamma=2)")
+    one.train()
+    np.testing.assert_allclose(list(one._logs["advantages"]), one.batches[0]["advantages"], atol=1e-7)
+    tokens = trainer(tmp_path, kind=Seen, method="cw_grpo")
+    tokens.train()
+    batch = tokens.batches[0]
+    mean = (batch["advantages"] * batch["completion_mask"]).sum(1) / batch["completion_mask"].sum(1)
+    np.testing.assert_allclose(list(tokens._logs["advantages"]), mean, atol=1e-6)
+
+
+def test_going_through_a_batch_again_follows_the_policy(tmp_path):
+    """The second pass has the coefficients of ratios that have moved, here of a clip that acts."""
+    settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 5.0}
+    one = trainer(tmp_path, method="grpo", settings=settings)
+    one.train()
+    (part,) = one._buffered_inputs
+    rollouts, advantages = one._batch
+    rows = part["simlab_row"]
+    first = arm("grpo").method.from_advantages(torch.ones_like(rollouts.old_logp), advantages, rollouts)
+    second = part["simlab_coefficients"][rows.argsort()]
+    first = one._grouping.rows(first)
+    clipped = (second == 0) & (first != 0)
+    assert clipped.any()
+    assert ((second != first) & (second != 0)).any()
+
+
+@pytest.mark.parametrize("method", ["grpo+kl_cov(share=0.5)@token_mean", "grpo+clip_cov(share=0.5,low=0)@token_mean"])
+def test_what_chooses_among_the_tokens_of_a_batch_sees_all_of_it(method, tmp_path):
+    """Cut into micro-batches, both move the model by what they do uncut, also in the second pass."""
+    found = []
+    for cut in ((16, 1), (4, 4)):
+        settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 0.01}
+        settings |= {"per_device_train_batch_size": cut[0], "gradient_accumulation_steps": cut[1]}
+        one = trainer(tmp_path, method=method, settings=settings)
+        one.train()
+        found.append({name: value.detach().numpy() for name, value in one.model.named_parameters()})
+    for name, value in found[0].items():
+        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_a_reference_is_trls_beta(tmp_path):
+    """On policy with the reference at the start, the penalty has no gradient; from elsewhere it has."""
+    plain = moved(trainer(tmp_path, method="grpo"))
+    one = trainer(tmp_path, method="grpo", settings={"beta": 0.5})
+    for name, value in moved(one).items():
+        np.testing.assert_allclose(value, plain[name], atol=1e-5, err_msg=name)
+    with pytest.raises(InputError, match=r"kl_penalty of its own; allowed: GRPOConfig\.beta"):
+        trainer(tmp_path, method="grpo+kl_penalty")
+
+
+def test_what_no_reward_function_judged_is_no_rollout(tmp_path):
+    def partial(completions, **others):
+        return [None if place == 1 else float(place % 2 == 0) for place in range(len(completions))]
+
+    one = trainer(tmp_path, kind=Seen, rewards=partial, method="grpo")
+    one.train()
+    advantages = one.batches[0]["advantages"][:4].numpy()
+    np.testing.assert_allclose(advantages, [2**-0.5, 0, 2**-0.5, -(2**0.5)], atol=1e-4)
+
+
+# Several processes
+
+
+@pytest.mark.parametrize("method", ["f_grpo", "cw_grpo", "grpo+casp(quantile=0)"])
+def test_two_processes_take_the_step_that_one_takes(method, tmp_path):
+    """The one group of the step lies across both of them, and their completions differ in length."""
+    alone = trainer(tmp_path, method=method, settings={"num_generations": 16, "learning_rate": 0.1})
+    alone.train()
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
+    command += [str(Path(__file__).with_name("trl_processes.py")), str(tmp_path), method]
+    environment = os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    together = np.load(tmp_path / "moved.npz")
+    assert int(together["processes"]) == 2
+    for name, value in alone.model.named_parameters():
+        np.testing.assert_allclose(together[name], value.detach().numpy(), atol=1e-5, err_msg=name)
+
+
+def free_port() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+# What an estimator remembers
+
+
+def test_memory_goes_on_from_a_checkpoint(tmp_path):
+    settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = trainer(tmp_path, method="fade(beta=0.5)", settings=settings)
+    whole.train()
+    again = trainer(tmp_path, method="fade(beta=0.5)", settings=settings)
+    again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    assert whole._memory == again._memory
+    assert whole._memory != whole._estimator.init()
+    kept = json.loads((tmp_path / "out" / "checkpoint-4" / "simlab_estimator.json").read_text())
+    assert kept == jax.tree.leaves(whole._memory)
+
+
+def test_evaluation_leaves_the_memory_alone(tmp_path):
+    one = trainer(tmp_path, method="fade", settings={"per_device_eval_batch_size": 8})
+    one.train()
+    remembered = one._memory
+    one.evaluate(one.train_dataset)
+    assert one._memory == remembered
+
+
+# Adapters of low rank
+
+
+@pytest.mark.parametrize("method", ["f_grpo", "grpo+casp(quantile=0)"])
+def test_lora_trains_its_own_weights_alone(method, tmp_path):
+    peft = pytest.importorskip("peft")
+    one = trainer(tmp_path, method=method, peft_config=peft.LoraConfig(target_modules=["q_proj", "v_proj"]))
+    before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
+    one.train()
+    changed = {name for name, value in one.model.named_parameters() if not torch.equal(before[name], value)}
+    assert changed
+    assert all("lora_B" in name for name in changed), "lora_A moves only when lora_B is no longer 0"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "complaint"),
+    [
+        ({}, {}, "takes method or estimator"),
+        ({"method": "grpo", "estimator": "grpo"}, {}, "takes method or estimator"),
+        ({"method": "grop"}, {}, "arm = 'grop'"),
+        ({"method": "grpo"}, {"loss_type": "dr_grpo"}, r"GRPOConfig.loss_type = 'dr_grpo' would have no effect"),
+        ({"method": "grpo"}, {"epsilon": 0.1}, r"GRPOConfig.epsilon = 0.1 would have no effect"),
+        ({"estimator": "grpo"}, {"scale_rewards": "batch"}, r"GRPOConfig.scale_rewards = 'batch' would have no effect"),
+        ({"method": "grpo"}, {"steps_per_generation": 2}, r"GRPOConfig.steps_per_generation = 2; allowed"),
+    ],
+)
+def test_settings_that_would_have_no_effect_are_refused(given, settings, complaint, tmp_path):
+    with pytest.raises(InputError, match=complaint):
+        trainer(tmp_path, settings=settings, **given)
+
+
+def test_trls_own_loss_keeps_its_settings(tmp_path):
+    one = trainer(tmp_path, estimator="grpo", settings={"loss_type": "dr_grpo", "epsilon": 0.1, "beta": 0.1})
+    one.train()
+
+
+def test_a_subclass_of_ones_own_takes_the_mixin(tmp_path):
+    class Mine(SimlabMixin, GRPOTrainer):
+        pass
+
+    trainer(tmp_path, kind=Mine, method="f_grpo").train()
+
+
+# What the adapter rests on; when one of these fails, TRL has changed there
+
+
+def test_this_is_a_version_that_was_tested():
+    assert trl.__version__.startswith("1.16.")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("_calculate_rewards", ["self", "inputs", "prompts", "completions", "completion_ids_list"]),
+        ("_generate_and_score_completions", ["self", "inputs"]),
+        ("_prepare_inputs", ["self", "generation_batch"]),
+        ("_compute_loss", ["self", "model", "inputs"]),
+        ("_save_checkpoint", ["self", "model", "trial"]),
+        ("_load_optimizer_and_scheduler", ["self", "checkpoint"]),
+    ],
+)
+def test_what_is_overridden_is_there(name, arguments):
+    code = getattr(GRPOTrainer, name)
+    while hasattr(code, "__wrapped__"):
+        code = code.__wrapped__
+    assert list(code.__code__.co_varnames[: code.__code__.co_argcount]) == arguments
+
+
+def test_the_batch_is_what_the_adapter_reads(tmp_path):
+    one = trainer(tmp_path, kind=Seen, method="grpo")
+    one.train()
+    names = {"prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "advantages"}
+    assert names <= set(one.batches[0])
+    assert one.batches[0]["completion_ids"].shape[1] <= LENGTH
+    assert one._rewards.shape == (16, 1)
+    assert one._logs["advantages"].maxlen == 16
