@@ -13,6 +13,8 @@ from jaxtyping import install_import_hook
 collect_ignore = [
     "own_estimator.py",  # importing it registers an estimator, which one test alone does
     "golden/make_llm_golden.py",  # needs torch and transformers
+    "trl_cases.py",  # and these need TRL
+    "trl_processes.py",
 ]
 
 CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
