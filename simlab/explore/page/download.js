@@ -30,7 +30,9 @@ export async function saveSvg(name, plot, ground) {
   const copy = { data: plot.data, layout: { ...plot.layout, paper_bgcolor: ground, title: undefined } };
   const { width, height } = plot.getBoundingClientRect();
   const address = await window.Plotly.toImage(copy, { format: "svg", width, height });
-  save(`${name}.svg`, decodeURIComponent(address.slice(address.indexOf(",") + 1)), "image/svg+xml");
+  const drawing = decodeURIComponent(address.slice(address.indexOf(",") + 1));
+  const clear = `.textpoint text { paint-order: stroke; stroke: ${ground}; stroke-width: 3.5px; }`;
+  save(`${name}.svg`, drawing.replace(/(<svg[^>]*>)/, `$1<style>${clear}</style>`), "image/svg+xml");
 }
 
 // The drawn lines as a table: a row for each point of each.

@@ -62,7 +62,7 @@ export class Look {
   layout(panels, { height = 420, columns = panels.length, legend = true } = {}) {
     const across = this.narrow ? 1 : columns;
     const down = Math.ceil(panels.length / across);
-    const tall = down > 1 ? down * (this.narrow ? 270 : 250) + 60 : height;
+    const tall = down > 1 ? down * (this.narrow ? 300 : 250) + 60 : height;
     const layout = {
       height: tall,
       margin: { l: 58, r: 18, t: 34, b: legend ? 84 : 46 },
@@ -72,7 +72,9 @@ export class Look {
       hovermode: "x unified",
       hoverlabel: { bgcolor: this.ink.card, bordercolor: this.ink.grid, font: { color: this.ink.text, size: 12 } },
       showlegend: legend,
-      legend: { orientation: "h", x: 0, xanchor: "left", y: -50 / (tall - 118), yanchor: "top", font: { size: 12.5 } },
+      legend: {
+        orientation: "h", x: 0, xanchor: "left", y: -50 / (tall - 118), yanchor: "top", font: { size: 12.5 }, traceorder: "normal",
+      },
       annotations: [],
       shapes: [],
       uirevision: "kept",
@@ -83,7 +85,7 @@ export class Look {
 
   place(layout, panel, index, across, down) {
     const [column, row] = [index % across, Math.floor(index / across)];
-    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? 78 / layout.height : 0];
+    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? (this.narrow ? 96 : 72) / (layout.height - layout.margin.t - layout.margin.b) : 0];
     const [width, height] = [(1 - gapX * (across - 1)) / across, (1 - gapY * (down - 1)) / down];
     const left = column * (width + gapX);
     const bottom = 1 - (row + 1) * height - row * gapY;
@@ -101,7 +103,7 @@ export class Look {
     if (panel.title) {
       layout.annotations.push({
         text: panel.title, x: left, y: bottom + height, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom",
-        showarrow: false, yshift: 8, font: { size: 13.5, color: this.ink.text },
+        showarrow: false, align: "left", yshift: 8, font: { size: 13.5, color: this.ink.text },
       });
     }
   }

@@ -45,9 +45,10 @@ function compute({ values, look }) {
       ...axes(1), showlegend: false, marker: { color: look.colour(0) }, hovertemplate: "%{y:.3f}" },
   ];
   const layout = look.layout([
-    { title: "pass@k", x: { title: "samples k", type: "log", dtick: Math.log10(16), tickformat: "~s" },
+    { title: "pass@k", x: { title: "samples k", type: "log", tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
+      ticktext: ["1", "16", "256", "4096", "65 536", "2<sup>20</sup>"] },
       y: { title: "", range: [-0.02, 1.03] } },
-    { title: "solve rates of the bank", x: { title: "solve rate", range: [0, 1] }, y: { title: "share of prompts" } },
+    { title: "solve rates: share of prompts", x: { title: "solve rate", range: [0, 1] }, y: { title: "" } },
   ], { height: 480 });
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];

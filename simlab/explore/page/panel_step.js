@@ -61,8 +61,8 @@ function compute({ values, look }) {
     termBars(look, ["own<br>logits", "sampled<br>correct", "sampled<br>incorrect", "unsampled"], lost, 3, "term of dQ_upos"),
   ];
   const layout = look.layout([
-    { title: "policy: filled actions are in the group", x: { title: "" }, y: { title: "probability p" } },
-    { title: "first-order change of each action", x: { title: "" }, y: { title: "dp", zeroline: true } },
+    { title: "policy p: filled actions are in the group", x: { title: "" }, y: { title: "" } },
+    { title: "first-order change dp of each action", x: { title: "" }, y: { title: "", zeroline: true } },
     { title: "change of the correct mass, dQ<sub>pos</sub>", x: { title: "" }, y: { title: "", zeroline: true } },
     { title: "change of the missed correct mass, dQ<sub>upos</sub>", x: { title: "" }, y: { title: "", zeroline: true } },
   ], { columns: 2, legend: false });

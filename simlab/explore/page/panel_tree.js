@@ -140,7 +140,7 @@ function compute({ values, description, look, result }) {
   const hidden = { showgrid: false, showticklabels: false, ticks: "", showline: false, fixedrange: true };
   const layout = look.layout(
     shown.map(([title]) => ({
-      title, x: { title: "", ...hidden, range: [-0.08, tree.depth + 0.95] }, y: { title: "", ...hidden, range: [-64.5, 1.5] },
+      title, x: { title: "", ...hidden, range: [-0.08, tree.depth + 1.15] }, y: { title: "", ...hidden, range: [-64.5, 1.5] },
     })),
     { height: 700, legend: false },
   );
