@@ -145,9 +145,8 @@ class Laboratory:
 
     async def _read(self, number: int | None = None) -> Event | None:
         """The next event of a job, or any next one; None where the process has ended."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        while line := await self.process.stdout.readline():
+        output = self.process.stdout if self.process else None
+        while output and (line := await output.readline()):
             event: Event = json.loads(line)
             if event["event"] == "warm":
                 self.to_compile = event["left"]
@@ -165,7 +164,8 @@ class Laboratory:
         process, self.process = self.process, None
         if process is None or process.returncode is not None:
             return
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), STOPPING_SECONDS)
 

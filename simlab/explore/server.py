@@ -148,7 +148,7 @@ def serve(port: int, *, browser: bool, view: str = "") -> None:
     config = uvicorn.Config(
         application(port), log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
     )
-    print(f"explorer  {address}\nCtrl-C stops it", flush=True)
+    print(f"explorer  {address}  (Ctrl-C stops it)", flush=True)
     if browser and has_display():
         webbrowser.open(address)
     # uvicorn stops at a signal, and then hands the signal on.

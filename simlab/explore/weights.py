@@ -14,13 +14,11 @@ from simlab.estimators.difficulty import EASY_TERMS
 from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
-from simlab.llm.training.arms import read_value
 from simlab.theory import CLOSED_FORMS
 
 WEIGHT = re.compile(r"([a-z0-9_]+)(?:\(([^()]*)\))?")
 MOST_PINNED = 5
 SEPARATOR = ";"
-HIDDEN = frozenset({"eps", "target_entropy"})  # rounding guards, and one that the closed forms' entropy of 0 never reaches
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,8 @@ class Parameter:
     choices: tuple[Any, ...] = ()
 
 
-# Bounds by parameter, or by estimator and parameter where they differ.
+# Bounds by parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards
+# against rounding, nor FADE's target_entropy, which an entropy of 0 does not reach.
 _BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "gamma": (0, 8, "linear"),
     "power_norm.gamma": (0, 1, "linear"),
@@ -79,20 +78,19 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
 
 
 def parameters_of(name: str) -> dict[str, Parameter]:
-    """The parameters of an estimator that the page shows, in the estimator's order."""
-    return {
-        key: _parameter(name, key, default) for key, default in REGISTRY[name].parameters.items() if key not in HIDDEN
-    }
+    """The parameters of an estimator that the page shows, in the estimator's order: those with bounds."""
+    found = {key: _parameter(name, key, default) for key, default in REGISTRY[name].parameters.items()}
+    return {key: parameter for key, parameter in found.items() if parameter is not None}
 
 
-def _parameter(name: str, key: str, default: Any) -> Parameter:
+def _parameter(name: str, key: str, default: Any) -> Parameter | None:
     for place in (f"{name}.{key}", key):
         if place in _CHOICES:
             return Parameter(default, choices=_CHOICES[place])
         if place in _BOUNDS:
             low, high, scale = _BOUNDS[place]
             return Parameter(default, low, high, isinstance(default, int), scale)
-    raise InputError(f"parameter {key!r} of {name!r} has no bounds on the page")
+    return None
 
 
 def read_weight(text: str) -> tuple[str, dict[str, Any]]:
@@ -108,7 +106,17 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     pairs = [pair.partition("=") for pair in (match[2] or "").split(",") if pair] if match else []
     if match is None or not all(equals and value for _, equals, value in pairs):
         raise InputError(f"estimator {text!r} cannot be read; allowed: such as grpo, asym_grpo(delta=0.5)")
-    return match[1], {key.strip(): read_value(value.strip()) for key, _, value in pairs}
+    return match[1], {key.strip(): _value(value.strip()) for key, _, value in pairs}
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number, or else the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def write_weight(name: str, parameters: Mapping[str, Any]) -> str:

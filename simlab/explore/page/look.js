@@ -85,7 +85,8 @@ export class Look {
 
   place(layout, panel, index, across, down) {
     const [column, row] = [index % across, Math.floor(index / across)];
-    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? (this.narrow ? 96 : 72) / (layout.height - layout.margin.t - layout.margin.b) : 0];
+    const inside = layout.height - layout.margin.t - layout.margin.b;
+    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? (this.narrow ? 96 : 72) / inside : 0];
     const [width, height] = [(1 - gapX * (across - 1)) / across, (1 - gapY * (down - 1)) / down];
     const left = column * (width + gapX);
     const bottom = 1 - (row + 1) * height - row * gapY;

@@ -128,8 +128,14 @@ const FORMS = {
 
 export const CLOSED = Object.freeze(Object.keys(FORMS));
 
-// Whether an estimator has masses in the limit of large groups: pass_at_k_tang's k is the group.
-export const hasLimit = (name) => name !== "pass_at_k_tang";
+const NO_LIMIT = ["pass_at_k_tang"]; // its k is the group
+const VANISHING = ["softmax", "log_mean_exp"]; // as groups grow
+
+// Whether an estimator has masses in the limit of large groups, other than 0 everywhere.
+export function hasLimit(defaults, name, given) {
+  const { base } = { ...defaults[name], ...given };
+  return ![...NO_LIMIT, ...VANISHING].includes(name) && (base === undefined || hasLimit(defaults, base, {}));
+}
 
 // [m_S, m_F] of an estimator at solve rate p in groups of a size, Infinity for the population limit.
 // `defaults` are the parameters of every estimator; `given` are those that differ.

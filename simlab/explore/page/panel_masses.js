@@ -5,8 +5,6 @@ import { element } from "./text.js";
 import { readWeight, SEPARATOR, writeWeight } from "./weight_text.js";
 
 const POINTS = 160;
-const VANISHING = ["softmax", "log_mean_exp"]; // as groups grow
-
 const RATES = Array.from({ length: POINTS + 1 }, (_, i) => i / POINTS);
 
 // {success, failure} of an estimator along solve rates.
@@ -32,7 +30,7 @@ function tracesOf(weight, colour, { values, defaults, look }) {
   const size = values.group_size;
   const shares = Array.from({ length: size + 1 }, (_, s) => s / size);
   const finite = curve(defaults, weight, shares, size);
-  const limit = hasLimit(weight.name) && !VANISHING.includes(weight.name);
+  const limit = hasLimit(defaults, weight.name, weight.parameters);
   const line = limit ? curve(defaults, weight, RATES, Infinity) : finite;
   const scale = values.show === "peak 1" ? largest(line) : 1;
   const name = writeWeight(weight);
