@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import http.client
 import json
 import signal
@@ -224,11 +225,11 @@ def test_fifty_clients_at_once_are_answered_or_told_to_come_back():
         host = server.address.removeprefix("http://").rstrip("/")
 
         def visit(number):
-            connection = http.client.HTTPConnection(host, timeout=300)
             body = json.dumps({"panel": "run", "settings": {"steps": 50, "actions": 16}, "first": number})
-            connection.request("POST", "/simulate", body, JSON)
-            answer = connection.getresponse()
-            text = answer.read().decode()
+            with contextlib.closing(http.client.HTTPConnection(host, timeout=300)) as connection:
+                connection.request("POST", "/simulate", body, JSON)
+                answer = connection.getresponse()
+                text = answer.read().decode()
             if answer.status == 503:
                 assert answer.getheader("Retry-After") == "1"
                 assert "busy" in json.loads(text)["error"]
@@ -237,10 +238,10 @@ def test_fifty_clients_at_once_are_answered_or_told_to_come_back():
             return answer.status
 
         def look(_):
-            connection = http.client.HTTPConnection(host, timeout=60)
             started = time.monotonic()
-            connection.request("GET", "/")
-            assert connection.getresponse().status == 200
+            with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+                connection.request("GET", "/")
+                assert connection.getresponse().status == 200
             return time.monotonic() - started
 
         with ThreadPoolExecutor(100) as pool:
