@@ -36,9 +36,10 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
         ("miss.group_size", 0, 1, "group size G = 0 is outside [1, 131072]; held at 1"),
         ("miss.group_size", 7.6, 8, "group size G = 7.6 is not whole; held at 8"),
         ("miss.group_size", 7.0, 7, ""),
-        ("masses.weight", "asym_grpo(delta=99)", "asym_grpo(delta=20)", "asym_grpo: delta = 99 is outside [0.05, 20]; held at 20"),
+        ("masses.weight", "grpo", "grpo", ""),
+        ("masses.weight", "t2t(alpha=9)", "t2t(alpha=1)", "t2t: alpha = 9 is outside [0, 1]; held at 1"),
     ],
-)  # fmt: skip
+)
 def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked, held, said):
     assert hold(BY_NAME[name], asked) == (held, said)
 

@@ -8,8 +8,8 @@ import pytest
 from explorer_cases import FLAGS, chromium, explorer, watched
 
 from simlab.explore.description import description
-from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.categorical import pass_at_k
+from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.tree import tree
 from simlab.theory import (
     CLOSED_FORMS,
@@ -86,7 +86,7 @@ def test_masses_of_every_estimator_with_a_closed_form(called, name):
     told = description(server=False)["estimators"]
     defaults = {other: own["defaults"] for other, own in told.items()}
     variants = [{}] + [
-        {key: value}
+        {key: int(value) if own["whole"] else value}
         for key, own in told[name]["parameters"].items()
         for value in (own["choices"] or (own["low"], own["high"], (own["low"] + own["high"]) / 2))
         if own["choices"] or not own["whole"] or float(value).is_integer()
@@ -95,7 +95,6 @@ def test_masses_of_every_estimator_with_a_closed_form(called, name):
     for given, size in itertools.product(variants, (1, 2, 7, 33, math.inf)):
         if math.isinf(size) and "pass_at_k_tang" in (name, given.get("base")):
             continue
-        given = {key: int(value) if told[name]["parameters"][key]["whole"] else value for key, value in given.items()}
         rates = RATES if math.isinf(size) else np.arange(size + 1) / size
         expected += np.stack(closed_form(name, rates, size, **given), axis=1).tolist()
         points += [[name, given, rate, size] for rate in rates.tolist()]
@@ -145,9 +144,8 @@ def test_redistribution_term_by_term(called):
             )
         )
     updates = called("redistribution", "logitUpdate", arguments)
-    changes = called(
-        "redistribution", "firstOrderChange", [[own[0]["policy"], update] for own, update in zip(arguments, updates, strict=True)]
-    )  # fmt: skip
+    moved = [[step["policy"], update] for (step,), update in zip(arguments, updates, strict=True)]
+    changes = called("redistribution", "firstOrderChange", moved)
     gained = called("redistribution", "correctMassTerms", arguments)
     lost = called("redistribution", "unsampledCorrectTerms", arguments)
     for number, (update, change, correct_change, unsampled_change) in enumerate(expected):

@@ -99,7 +99,12 @@ def test_settings_of_the_page_are_those_of_the_server(seen, server):
 
 @pytest.mark.parametrize(
     ("panel", "slider"),
-    [("miss", "miss-group_size"), ("masses", "masses-group_size"), ("step", "step-correct_mass"), ("bank", "bank-beta_a")],
+    [
+        ("miss", "miss-group_size"),
+        ("masses", "masses-group_size"),
+        ("step", "step-correct_mass"),
+        ("bank", "bank-beta_a"),
+    ],
 )
 def test_a_slider_moves_by_keyboard_and_redraws(seen, server, panel, slider):
     seen.open(f"{server.address}#panel={panel}")
@@ -275,7 +280,10 @@ def run_command(line, folder):
     ("view", "printed"),
     [
         ("miss.group_size=4&miss.correct_mass=0.5&miss.target_mass=0.25", "0.25"),
-        ("panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4", "Masses(successes=array([0, 1, 2, 3, 4])"),
+        (
+            "panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4",
+            "Masses(successes=array([0, 1, 2, 3, 4])",
+        ),
         ("panel=step", "0.00"),
         ("panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)", "q_pos"),
         ("panel=bank&bank.k=7", "q_pos"),

@@ -140,7 +140,9 @@ def test_a_malformed_request_is_400(client, body, reason):
 
 
 def test_another_content_type_is_400(client):
-    assert "content type" in refused(client.post("/simulate", content="{}", headers={"Content-Type": "text/plain"}), 400)
+    assert "content type" in refused(
+        client.post("/simulate", content="{}", headers={"Content-Type": "text/plain"}), 400
+    )
 
 
 def test_a_large_request_is_413(client):
@@ -200,9 +202,7 @@ def test_a_job_that_takes_too_long_is_stopped(monkeypatch):
         await laboratory.stop()
         return events
 
-    assert asyncio.run(run()) == [
-        {"event": "error", "error": "the simulation took longer than 0.3 s and was stopped"}
-    ]
+    assert asyncio.run(run()) == [{"event": "error", "error": "the simulation took longer than 0.3 s and was stopped"}]
 
 
 def test_the_same_settings_are_simulated_once():

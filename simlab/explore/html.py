@@ -1,4 +1,4 @@
-"""The page as one text: as the server sends it, with links to its files, or with everything in it, to work by itself."""
+"""The page as one text: as the server sends it, with links to its files, or whole, to work by itself."""
 
 import base64
 import hashlib

@@ -5,7 +5,7 @@ import collections
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from simlab.explore.limits import COMPILE_SECONDS, JOB_SECONDS, MOST_WAITING, Refused
@@ -70,7 +70,7 @@ class Laboratory:
         self.arrived.set()
         return job
 
-    async def events(self, job: Job) -> AsyncIterator[Event]:
+    async def events(self, job: Job) -> AsyncGenerator[Event, None]:
         """The events of a job up to its result or error; leaving gives the job up."""
         try:
             while True:

@@ -46,7 +46,11 @@ PRESETS: Mapping[str, Preset] = {
     "fade-fig2": Preset(
         "masses",
         "FADE Figure 2: mixed pass@k and W-REINFORCE beside the two axes, sign and difficulty",
-        {"weight": "grpo", "group_size": 16, "pinned": "mix(k=4);w_reinforce;power_alpha(alpha=3);asym_grpo(delta=0.5)"},
+        {
+            "weight": "grpo",
+            "group_size": 16,
+            "pinned": "mix(k=4);w_reinforce;power_alpha(alpha=3);asym_grpo(delta=0.5)",
+        },
     ),
     "f-grpo-prop-3.2": Preset(
         "step",
@@ -66,7 +70,14 @@ PRESETS: Mapping[str, Preset] = {
     "expected-drift": Preset(
         "run",
         "Plain gradient steps beside their expectation: the line is theory, the band is simulated",
-        {"weight": "dr_grpo", "optimizer": "sgd", "learning_rate": 1.0, "group_size": 16, "actions": 64, "correct": 0.25},
+        {
+            "weight": "dr_grpo",
+            "optimizer": "sgd",
+            "learning_rate": 1.0,
+            "group_size": 16,
+            "actions": 64,
+            "correct": 0.25,
+        },
     ),
     "fade-fig10": Preset(
         "bank",

@@ -102,7 +102,9 @@ async def _bad_input(_: Request, error: InputError) -> Response:
 
 async def _unknown(request: Request, error: HTTPException) -> Response:
     if error.status_code == 404:
-        return refusal(404, f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate")
+        return refusal(
+            404, f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate"
+        )
     return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
 
 

@@ -21,8 +21,8 @@ class Control:
 
     Attributes:
         name: panel and setting, such as ``"miss.group_size"``; also its name in the address.
-        kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several, pinned),
-            ``bits`` (a 0 or 1 for each action) or ``flag``.
+        kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several,
+            pinned), or ``bits`` (a 0 or 1 for each action).
         label: what stands beside it.
         default: its value at first.
         low, high: the bounds of a number, or of the length of bits.
@@ -49,7 +49,10 @@ _GROUP = "rollouts that are drawn for one prompt"
 CONTROLS: tuple[Control, ...] = (
     # What is the chance that a group teaches, and yet holds nothing of a rare target?
     Control("miss.group_size", "whole", "group size G", 16, 1, 2**17, "log", help=_GROUP),
-    Control("miss.correct_mass", "number", "correct mass μ", 0.5, 1e-6, 1, help="probability that a rollout is correct"),
+    Control(
+        "miss.correct_mass", "number", "correct mass μ", 0.5, 1e-6, 1,
+        help="probability that a rollout is correct",
+    ),
     Control(
         "miss.target_mass", "number", "target mass τ", 0.02, 1e-6, 1, "log",
         help="probability that a rollout is one of a rare part of the correct ones; at most μ",
@@ -66,13 +69,22 @@ CONTROLS: tuple[Control, ...] = (
     Control("step.correct_modes", "whole", "correct actions", 5, 1, 8, help="actions with reward R_c"),
     Control("step.incorrect_modes", "whole", "incorrect actions", 5, 1, 8, help="actions with reward R_w"),
     Control("step.correct_mass", "number", "correct mass", 0.5, 0.001, 0.999, help="what the correct actions share"),
-    Control("step.correct_ratio", "number", "ratio of correct ones", 0.5, 0.01, 1, help="each next action is so many times as likely as the one before"),
-    Control("step.incorrect_ratio", "number", "ratio of incorrect ones", 0.7, 0.01, 1, help="each next action is so many times as likely as the one before"),
+    Control(
+        "step.correct_ratio", "number", "ratio of correct ones", 0.5, 0.01, 1,
+        help="each next action is so many times as likely as the one before",
+    ),
+    Control(
+        "step.incorrect_ratio", "number", "ratio of incorrect ones", 0.7, 0.01, 1,
+        help="each next action is so many times as likely as the one before",
+    ),
     Control("step.sampled_correct", "bits", "correct actions in the group", "10000", 1, 8),
     Control("step.sampled_incorrect", "bits", "incorrect actions in the group", "10000", 1, 8),
     Control("step.group_size", "whole", "group size G", 8, 1, 1024, "log", help=_GROUP),
     Control("step.correct_reward", "number", "reward if correct", 1.0, 0, 4, help="of a sampled correct action"),
-    Control("step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0, help="of a sampled incorrect action"),
+    Control(
+        "step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
+        help="of a sampled incorrect action",
+    ),
     Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log"),
     Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
     # What does training do to a policy?
@@ -96,7 +108,10 @@ CONTROLS: tuple[Control, ...] = (
     # What is pass@k of many prompts?
     Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log"),
     Control("bank.beta_a", "number", "Beta a", 0.5, 0.05, 20, "log", help="small: many prompts that are hardly solved"),
-    Control("bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log", help="small: many prompts that are nearly always solved"),
+    Control(
+        "bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log",
+        help="small: many prompts that are nearly always solved",
+    ),
     Control("bank.second_share", "number", "share of a second Beta", 0.0, 0, 1),
     Control("bank.second_a", "number", "second Beta a", 8.0, 0.05, 20, "log"),
     Control("bank.second_b", "number", "second Beta b", 2.0, 0.05, 20, "log"),
@@ -110,7 +125,10 @@ CONTROLS: tuple[Control, ...] = (
     Control("tree.steps", "whole", "steps", 500, 50, 2000),
     Control("tree.entropy_bonus", "number", "entropy bonus", 1.0, 0, 2, help="of GRPO + entropy"),
     Control("tree.alpha", "number", "CaSP α", 0.5, 0, 1, help="what a success gives to its likeliest candidates"),
-    Control("tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3, help="what a failure of the likeliest candidate costs more"),
+    Control(
+        "tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3,
+        help="what a failure of the likeliest candidate costs more",
+    ),
     Control("tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4")),
     Control("tree.quantile", "number", "CaSP entropy gate q", 0.0, 0, 1, help="0 opens it for every token"),
     Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED),

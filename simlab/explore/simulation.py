@@ -1,8 +1,8 @@
 """Blocks of seeds of the two simulated panels: compiled once for a few shapes, and then called with numbers.
 
 Group size, learning rate, steps, and an estimator's numbers are arguments of the compiled programs. The group and the
-actions are filled up to one of a few sizes, with rollouts that are absent and actions that are never drawn. What differs
-in anything else (the estimator itself, its choices, the optimiser) is another program.
+actions are filled up to one of a few sizes, with rollouts that are absent and actions that are never drawn. What
+differs in anything else (the estimator itself, its choices, the optimiser) is another program.
 """
 
 import functools
@@ -24,7 +24,7 @@ from simlab.problems.categorical import correct_mass
 from simlab.problems.classes import Classes
 from simlab.problems.tree import tree
 from simlab.simulate.compiled import Compiled, kept
-from simlab.simulate.dense import lane_arrays, landscape
+from simlab.simulate.dense import landscape, lane_arrays
 from simlab.simulate.lane import Landscape, Lane, State
 from simlab.simulate.policy import EMPTY
 from simlab.simulate.program import Numbers, Program
@@ -38,8 +38,17 @@ OPTIMISER_OF_TREE = "sgd"
 Settings = dict[str, Any]
 Row = dict[str, Array]
 Say = Callable[[str], None]
-# program, landscape, steps after which to record, key, numbers, group size
-Trajectory = Callable[[Program, Landscape, Array, PRNGKeyArray, Numbers, Array], Row]
+
+
+class Shared(NamedTuple):
+    """What all seeds of a call have in common: the problem, the steps after which to record, and G."""
+
+    place: Landscape
+    steps: Int[Array, " R"]
+    group_size: Int[Array, ""]
+
+
+Trajectory = Callable[[Program, Shared, PRNGKeyArray, Numbers], Row]
 
 
 class Call(NamedTuple):
@@ -111,19 +120,17 @@ def _filled(place: Landscape, actions: int) -> Landscape:
     )
 
 
-def policy_trajectory(
-    program: Program, place: Landscape, steps: Array, key: PRNGKeyArray, numbers: Numbers, group_size: Array
-) -> Row:
+def policy_trajectory(program: Program, shared: Shared, key: PRNGKeyArray, numbers: Numbers) -> Row:
     """The records of one seed of one policy, each (R + 1,): step 0, where there is no rate yet, and ``steps``."""
-    lane = Lane(program, place, key, numbers, _present(program, group_size))
+    lane = Lane(program, shared.place, key, numbers, _present(program, shared.group_size))
 
     def record(state: State, length: Array) -> Row:
         metrics = lane.policy_metrics(state)
         row = {name: metrics[name] for name in ("q_pos", "retained_mass", "entropy")}
-        row["target_mass"] = correct_mass(lane.policy(state).p, place.target)
+        row["target_mass"] = correct_mass(lane.policy(state).p, shared.place.target)
         return row | {"tail_miss_rate": state.tail_missed / length}
 
-    return _windows(lane, steps, record)
+    return _windows(lane, shared.steps, record)
 
 
 def _present(program: Program, group_size: Array) -> Array:
@@ -156,7 +163,7 @@ def simulate_policy(settings: Settings, first: int, say: Say) -> dict[str, Any]:
     rows = _run(call, first, say)
     mass, target = (rows[name].astype(np.float64) for name in ("q_pos", "target_mass"))
     mass = np.clip(mass, 0, 1)
-    missed = tail_miss(settings["group_size"], mass, np.clip(target, 0, mass))
+    missed = np.asarray(tail_miss(settings["group_size"], mass, np.clip(target, 0, mass)))
     rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
     metrics = {name: _moments(values) for name, values in rows.items() if name != "target_mass"}
     return {"step": [0, *call.steps.tolist()], "seeds": LANES, "metrics": metrics, "theory": drift(settings)}
@@ -216,26 +223,24 @@ def _tree_call(
     return Call(program, landscape(program, toy), steps, numbers_of_run, settings["group_size"], tree_trajectory)
 
 
-def tree_trajectory(
-    program: Program, place: Landscape, steps: Array, key: PRNGKeyArray, numbers: Numbers, group_size: Array
-) -> Row:
+def tree_trajectory(program: Program, shared: Shared, key: PRNGKeyArray, numbers: Numbers) -> Row:
     """The records of one seed of the tree: the policies of its nodes, (R + 1, nodes, B), and what they amount to."""
-    lane = TreeLane(program, place, key, numbers, _present(program, group_size))
+    lane = TreeLane(program, shared.place, key, numbers, _present(program, shared.group_size))
 
     def record(state: State, length: Array) -> Row:
         metrics = lane.policy_metrics(state)
         policies: Float[Array, "nodes B"] = jax.nn.softmax(state.logits, axis=-1)
         return {name: metrics[name] for name in ("q_pos", "modes_held", "mode_coverage")} | {"policies": policies}
 
-    return _windows(lane, steps, record)
+    return _windows(lane, shared.steps, record)
 
 
 def simulate_tree(settings: Settings, first: int, say: Say) -> dict[str, Any]:
     """A block of seeds of panel 6, from ``first`` up, under each of its methods.
 
     Returns:
-        ``step`` (R + 1,), ``seeds``, and of each method its ``metrics``, as of ``simulate_policy``, and the ``policies``
-        of the first seed, (R + 1, nodes, B).
+        ``step`` (R + 1,), ``seeds``, and of each method its ``metrics``, as of ``simulate_policy``, and the
+        ``policies`` of the first seed, (R + 1, nodes, B).
     """
     methods = {}
     for name, call in tree_calls(settings).items():
@@ -272,14 +277,16 @@ _ready: set[Hashable] = set()
 def _compiled(call: Call, arguments: tuple[Any, ...]) -> Compiled:
     """The compiled program; threads that ask for the same one wait for its only compilation."""
     key = _key(call, arguments)
-    code = kept(key, lambda: jax.jit(functools.partial(_block, call.program, call.trajectory)).lower(*arguments).compile())
+    code = kept(
+        key, lambda: jax.jit(functools.partial(_block, call.program, call.trajectory)).lower(*arguments).compile()
+    )
     _ready.add(key)
     return code
 
 
 def _arguments(call: Call, first: int) -> tuple[Any, ...]:
     keys, numbers = lane_arrays(call.program, [(first + lane, call.numbers) for lane in range(LANES)])
-    return call.place, jnp.asarray(call.steps, jnp.int32), jnp.int32(call.group_size), keys, numbers
+    return Shared(call.place, jnp.asarray(call.steps, jnp.int32), jnp.int32(call.group_size)), keys, numbers
 
 
 def _key(call: Call, arguments: tuple[Any, ...]) -> Hashable:
@@ -287,10 +294,8 @@ def _key(call: Call, arguments: tuple[Any, ...]) -> Hashable:
     return "explore", call.program, jax.tree.structure(arguments), shapes
 
 
-def _block(
-    program: Program, trajectory: Trajectory, place: Landscape, steps: Array, group_size: Array, *lanes: Any
-) -> Row:
-    return dict(jax.vmap(lambda key, numbers: trajectory(program, place, steps, key, numbers, group_size))(*lanes))
+def _block(program: Program, trajectory: Trajectory, shared: Shared, keys: Array, numbers: Numbers) -> Row:
+    return dict(jax.vmap(lambda key, own: trajectory(program, shared, key, own))(keys, numbers))
 
 
 def _moments(values: Float[np.ndarray, "lanes R"]) -> dict[str, list[float | None]]:
