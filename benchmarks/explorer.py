@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from explorer_cases import FLAGS, chromium, explorer
 
 STEPS = 100
-PRESSES = 20
+PRESSES = 10
 DRAGGED = {
     "tail miss": ("panel=miss", "#miss-group_size"),
     "gradient masses, one estimator": ("panel=masses", "#masses-group_size"),
@@ -96,6 +96,7 @@ def measured() -> dict[str, dict[str, Any]]:
                     "measurements": len(values),
                     "target_ms": TARGETS[kind],
                 }
+                print(name, found[name], flush=True)
         browser.close()
     return found
 

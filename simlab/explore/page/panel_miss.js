@@ -4,7 +4,7 @@ import { active, conditionalTailMiss, lemmaTerms, missed, tailMiss } from "./tai
 import { exact, short } from "./text.js";
 
 const LARGEST_GROUP = 2 ** 17;
-const POINTS = 100;
+const POINTS = 72;
 
 const LINES = [
   ["taught, target missed", (g, mu, tau) => tailMiss(g, mu, tau)],
