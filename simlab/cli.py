@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
     _add_figures(commands.add_parser("figures", help="draw the papers' figures and the project's own"))
+    _add_explore(commands.add_parser("explore", help="a page to look and drag", formatter_class=_Wide))
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
     _add_notebooks(commands.add_parser("notebooks", help="open the notebooks in marimo"))
@@ -293,6 +294,44 @@ def _figures(options: argparse.Namespace) -> int:
     for one in scripts:
         write(one, options.out)
         print(options.out / one.name)
+    return 0
+
+
+def _add_explore(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Serve a page of six panels on the loopback interface and print its address; no request leaves the machine.\n"
+        "Closed forms redraw as you drag; simulations run in a process of their own, compiled at start."
+    )
+    parser.set_defaults(run=_explore)
+    parser.add_argument("--preset", metavar="NAME", help="open a view named after a figure (a wrong name lists all)")
+    parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
+    parser.add_argument(
+        "--export", type=Path, metavar="FILE", help="write the closed forms as one .html file that needs no server"
+    )
+
+
+def _explore(options: argparse.Namespace) -> int:
+    check_range("port", options.port, 0, 65535)
+    try:
+        from simlab.explore.html import export
+        from simlab.explore.presets import preset
+        from simlab.explore.server import serve
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+        if missing not in {"starlette", "uvicorn"}:
+            raise
+        raise InputError(f'explore needs {missing}; install it with: pip install "simlab[explore]"') from None
+    if options.preset is not None:
+        preset(options.preset)
+    if options.export is not None:
+        if options.preset is not None:
+            raise InputError(f"--export takes no --preset; allowed: the file's address with ?preset={options.preset}")
+        export(options.export)
+        print(f"page    {options.export}")
+        return 0
+    view = f"preset={options.preset}" if options.preset else ""
+    serve(options.port, browser=not options.no_browser, view=view)
     return 0
 
 

@@ -1,0 +1,74 @@
+"""What the page is told once: its controls, presets and estimators, and the project's colours and labels."""
+
+import dataclasses
+import functools
+import math
+import re
+from typing import Any
+
+from simlab.estimators.registry import REGISTRY
+from simlab.explore.presets import PRESETS
+from simlab.explore.settings import CONTROLS
+from simlab.explore.weights import MOST_PINNED, parameters_of
+from simlab.plotting import LABELS, STYLE
+from simlab.problems.tree import CASP_TOY
+from simlab.theory.closed_forms import CLOSED_FORMS
+
+# matplotlib's names of dashes, and plotly's.
+DASHES = ("solid", "dash", "dot", "dashdot")
+GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
+
+
+@functools.cache
+def _shared() -> dict[str, Any]:
+    return {
+        "controls": [_plain(dataclasses.asdict(control)) for control in CONTROLS],
+        "presets": {
+            name: {"panel": preset.panel, "title": preset.title, "settings": dict(preset.settings)}
+            for name, preset in PRESETS.items()
+        },
+        "estimators": {name: _estimator(name) for name in sorted(REGISTRY)},
+        "most_pinned": MOST_PINNED,
+        "palette": palette(),
+        "dashes": DASHES,
+        "labels": {name: as_html(text) for name, text in LABELS.items()},
+        "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
+    }
+
+
+def description(*, server: bool) -> dict[str, Any]:
+    """Everything that the page is told; ``server`` says whether there is one to simulate."""
+    return _shared() | {"server": server}
+
+
+def _estimator(name: str) -> dict[str, Any]:
+    entry, form = REGISTRY[name], CLOSED_FORMS.get(name)
+    return {
+        "tag": entry.tag,
+        "formula": entry.formula,
+        "parameters": {key: _plain(dataclasses.asdict(own)) for key, own in parameters_of(name).items()},
+        "defaults": entry.parameters,
+        "success": form.success if form else None,
+        "failure": form.failure if form else None,
+    }
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields as JSON can hold them: a bound that is none is left out."""
+    return {key: value for key, value in fields.items() if not (isinstance(value, float) and math.isinf(value))}
+
+
+def palette() -> list[str]:
+    """The colours of the project's style, in its order."""
+    line = next(line for line in STYLE.read_text(encoding="utf-8").splitlines() if line.startswith("axes.prop_cycle"))
+    return [f"#{colour}" for colour in re.findall(r"'([0-9A-F]{6})'", line)]
+
+
+def as_html(label: str) -> str:
+    r"""A label of a figure as the page writes it.
+
+    >>> as_html("correct mass $Q_{pos}$"), as_html(r"$\gamma$")
+    ('correct mass Q<sub>pos</sub>', 'γ')
+    """
+    text = re.sub(r"\\([a-z]+)", lambda match: GREEK[match[1]], label.replace("$", ""))
+    return re.sub(r"_\{([^}]*)\}", r"<sub>\1</sub>", text)

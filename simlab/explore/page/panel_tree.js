@@ -1,0 +1,198 @@
+// Panel 6: a tree of decisions with its probabilities on the branches, before and after training.
+
+import { axes } from "./look.js";
+import { halfWidth, joinedMetrics } from "./simulate.js";
+import { exact, short } from "./text.js";
+import { leaves, reach, uniform, word } from "./tree.js";
+
+const SIMULATED = ["group_size", "learning_rate", "steps", "entropy_bonus", "alpha", "top_penalty", "candidates",
+  "quantile", "seed"];
+const SEEDS = 32;
+const WIDTHS = [[0.002, 0.5], [0.01, 1], [0.05, 1.8], [0.15, 3.2], [0.4, 5], [Infinity, 7.5]]; // up to a reach: a width
+const LABELLED = 0.05; // reach from which a branch says its probability
+const NAMED = 0.04; // probability from which a leaf that pays nothing is named
+
+function ask(values) {
+  return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
+}
+
+// Joins the blocks of every method; the policies stay those of the first seed.
+function join(old, fresh) {
+  const methods = {};
+  const [n, m] = [old.seeds, fresh.seeds];
+  for (const [name, { metrics }] of Object.entries(fresh.methods)) {
+    const before = old.methods[name];
+    methods[name] = { metrics: joinedMetrics(before.metrics, metrics, n, m), policies: before.policies };
+  }
+  return { ...old, seeds: n + m, methods };
+}
+
+// Where nodes and leaves stand: x by level, y by the leaves below.
+function places({ depth, branching }) {
+  const count = (branching ** (depth + 1) - 1) / (branching - 1);
+  const found = [];
+  for (let level = 0, node = 0; level <= depth; level += 1) {
+    const wide = branching ** (depth - level);
+    for (let place = 0; place < branching ** level; place += 1, node += 1) {
+      found.push({ x: level, y: -(place * wide + (wide - 1) / 2), level, place });
+    }
+  }
+  console.assert(found.length === count);
+  return found;
+}
+
+// Whether a reward can be had below each node or leaf.
+function paying(found, { depth, branching, rewarded }) {
+  return found.map(({ level, place }) => {
+    const wide = branching ** (depth - level);
+    for (let leaf = place * wide; leaf < (place + 1) * wide; leaf += 1) {
+      if (rewarded.includes(word(leaf, depth, branching))) return true;
+    }
+    return false;
+  });
+}
+
+function branches(look, found, pays, policies, panel) {
+  const reached = reach(policies);
+  const groups = new Map();
+  for (let child = 1; child < found.length; child += 1) {
+    const width = WIDTHS.find(([most]) => reached[child] < most)[1];
+    const key = `${pays[child]} ${width}`;
+    if (!groups.has(key)) groups.set(key, { pays: pays[child], width, x: [], y: [] });
+    const parent = found[Math.floor((child - 1) / policies[0].length)];
+    groups.get(key).x.push(parent.x, found[child].x, null);
+    groups.get(key).y.push(parent.y, found[child].y, null);
+  }
+  return [...groups.values()].sort((left, right) => left.pays - right.pays).map((group) => ({
+    type: "scatter", mode: "lines", x: group.x, y: group.y, ...axes(panel), hoverinfo: "skip", showlegend: false,
+    line: { width: group.width, color: group.pays ? look.colour(0) : look.colour(1) }, opacity: group.pays ? 0.9 : 0.55,
+  }));
+}
+
+function texts(look, tree, found, pays, policies, panel) {
+  const reached = reach(policies);
+  const branching = policies[0].length;
+  const on = [];
+  const ends = [];
+  for (let child = 1; child < found.length; child += 1) {
+    const parent = Math.floor((child - 1) / branching);
+    const { x, y, level, place } = found[child];
+    const p = policies[parent][(child - 1) % branching];
+    if (level < tree.depth + 1 && reached[child] >= LABELLED && (level < tree.depth || p < 0.995)) {
+      const share = level === 1 ? 0.62 : 0.68;
+      on.push({ x: found[parent].x + share * (x - found[parent].x), y: found[parent].y + share * (y - found[parent].y), p });
+    }
+    if (level === tree.depth && (pays[child] || reached[child] >= NAMED)) {
+      const name = word(place, tree.depth, branching);
+      ends.push({ x, y, text: pays[child] ? `<b>${name}</b> ${percent(reached[child])}` : `${name} ${percent(reached[child])}` });
+    }
+  }
+  const shared = { type: "scatter", mode: "text", ...axes(panel), hoverinfo: "skip", showlegend: false };
+  return [
+    { ...shared, x: on.map((at) => at.x), y: on.map((at) => at.y), text: on.map((at) => percent(at.p)),
+      textfont: { size: 10.5, color: look.ink.text } },
+    { ...shared, x: ends.map((at) => at.x), y: ends.map((at) => at.y), text: ends.map((at) => ` ${at.text}`),
+      textposition: "middle right", textfont: { size: 11.5, color: look.ink.text } },
+  ];
+}
+
+const percent = (p) => (p > 0 && p < 0.01 ? "<1 %" : `${Math.round(100 * p)} %`);
+
+function points(tree, found, policies, panel) {
+  const reached = reach(policies);
+  const branching = policies[0].length;
+  const name = ({ level, place }) => word(place * branching ** (tree.depth - level), tree.depth, branching).slice(0, level);
+  const shown = found.slice(1);
+  return {
+    type: "scatter", mode: "markers", x: shown.map((at) => at.x), y: shown.map((at) => at.y), ...axes(panel),
+    showlegend: false, name: "probability", marker: { size: 9, color: "rgba(0,0,0,0)" },
+    text: shown.map((at, i) => {
+      const p = policies[Math.floor(i / branching)][i % branching];
+      return `${name(at)}: branch ${short(p, 3)}, reached ${short(reached[i + 1], 3)}`;
+    }),
+    hovertemplate: "%{text}<extra></extra>",
+  };
+}
+
+function summary(method, at, seeds) {
+  const of = (name) => {
+    const half = halfWidth(method.metrics[name], seeds)[at];
+    return `<b>${short(method.metrics[name].mean[at], 3)}</b>${half ? ` ± ${short(half, 1)}` : ""}`;
+  };
+  return `accuracy ${of("q_pos")}, ${of("modes_held")} of 6 modes`;
+}
+
+function compute({ values, description, look, result }) {
+  const { tree } = description;
+  const found = places(tree);
+  const pays = paying(found, tree);
+  const start = uniform(tree.depth, tree.branching);
+  const at = result ? Math.round(values.at * (result.step.length - 1)) : 0;
+  const shown = result
+    ? Object.entries(result.methods).map(([name, method]) => [
+      `<b>${name}</b><br><span style="font-size:12px">${summary(method, at, result.seeds)}</span>`, method.policies[at], name])
+    : [["<b>start</b><br>every action equally likely", start, "start"]];
+  const traces = shown.flatMap(([, policies], panel) => [
+    ...branches(look, found, pays, policies, panel),
+    ...texts(look, tree, found, pays, policies, panel),
+    points(tree, found, policies, panel),
+  ]);
+  const hidden = { showgrid: false, showticklabels: false, ticks: "", showline: false, fixedrange: true };
+  const layout = look.layout(
+    shown.map(([title]) => ({
+      title, x: { title: "", ...hidden, range: [-0.08, tree.depth + 1.15] }, y: { title: "", ...hidden, range: [-64.5, 1.5] },
+    })),
+    { height: 700, legend: false },
+  );
+  if (look.narrow) layout.height = shown.length * 620;
+  Object.assign(layout.margin, { l: 8, r: 8, t: 58, b: 10 });
+  layout.hovermode = "closest";
+  return {
+    traces,
+    layout,
+    readout: readout(description, values, result, at),
+    command: command(values),
+    said: [],
+    table: tableOf(tree, shown),
+  };
+}
+
+function readout(description, values, result, at) {
+  const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
+  if (!description.server) {
+    return `${words}Training needs the server: <code>simlab explore</code>. The command below runs the same simulation.`;
+  }
+  if (!result) return words;
+  return `${words}Step ${result.step[at]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
+    `them means over ${result.seeds} seeds.`;
+}
+
+function tableOf(tree, shown) {
+  const rows = shown.flatMap(([, policies, name]) =>
+    leaves(policies).map((p, leaf) => [name, word(leaf, tree.depth, tree.branching), p]));
+  return { columns: ["method", "leaf", "probability"], rows };
+}
+
+function command(values) {
+  const given = {
+    quantile: values.quantile, alpha: values.alpha, top_penalty: values.top_penalty, candidates: values.candidates,
+    learning_rate: values.learning_rate,
+  };
+  const bonus = values.entropy_bonus ? `0,${exact(values.entropy_bonus)}` : "0";
+  return [
+    "simlab sweep --problem tree --estimator grpo --surrogate ppo_clip,casp --optimizer sgd",
+    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.round(values.steps / 20)}`,
+    `--seeds ${values.seed + SEEDS} --param aggregation=constant --param entropy_bonus=${bonus}`,
+    ...Object.entries(given).map(([key, value]) => `--param ${key}=${exact(Number(value))}`),
+  ].join(" ");
+}
+
+export default {
+  id: "tree",
+  title: "Tree",
+  question: "Which of several right answers does training keep?",
+  note: "CaSP's toy (Figure 5): three choices of four letters, six words pay. Its paper states no learning rate, group size " +
+    "or coefficients; over these the outcome differs.",
+  compute,
+  simulated: { ask, join, seeds: () => SEEDS },
+};

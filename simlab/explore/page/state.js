@@ -1,0 +1,101 @@
+// The settings of the page, which all live in its address: #panel=miss&miss.group_size=16&...
+
+import { hold } from "./hold.js";
+import { exact } from "./text.js";
+
+export const THEMES = ["auto", "light", "dark"];
+
+export class State {
+  constructor(description, panels) {
+    this.description = description;
+    this.panels = panels;
+    this.controls = Object.fromEntries(description.controls.map((control) => [control.name, control]));
+    this.listeners = [];
+    this.reset();
+  }
+
+  reset() {
+    this.panel = this.panels[0];
+    this.preset = "";
+    this.theme = "auto";
+    this.values = {};
+    for (const control of this.description.controls) this.values[control.name] = control.default;
+  }
+
+  // The settings of a panel, by their names without it.
+  of(panel) {
+    const start = `${panel}.`;
+    const own = Object.entries(this.values).filter(([name]) => name.startsWith(start));
+    return Object.fromEntries(own.map(([name, value]) => [name.slice(start.length), value]));
+  }
+
+  // Take the address as it is; returns what had to be held, and what could not be read.
+  read(address) {
+    this.reset();
+    const said = [];
+    const wrong = [];
+    const query = [address.search.slice(1), address.hash.slice(1)].filter(Boolean).join("&");
+    const given = new URLSearchParams(query);
+    const attempt = (take) => {
+      try {
+        take();
+      } catch (error) {
+        wrong.push(error.message);
+      }
+    };
+    if (given.has("preset")) attempt(() => this.usePreset(given.get("preset")));
+    if (given.has("panel")) attempt(() => this.choose("panel", given.get("panel"), this.panels));
+    if (given.has("theme")) attempt(() => this.choose("theme", given.get("theme"), THEMES));
+    for (const [name, text] of given) {
+      if (["preset", "panel", "theme"].includes(name)) continue;
+      attempt(() => {
+        const note = this.hold(name, text);
+        if (note) said.push(note);
+      });
+    }
+    return { said, wrong };
+  }
+
+  choose(name, value, allowed) {
+    if (!allowed.includes(value)) throw new Error(`${name} = '${value}' is unknown; allowed: ${allowed.join(", ")}`);
+    this[name] = value;
+  }
+
+  usePreset(name) {
+    const preset = this.description.presets[name];
+    if (!preset) {
+      const known = Object.keys(this.description.presets).join(", ");
+      throw new Error(`preset = '${name}' is unknown; allowed: ${known}`);
+    }
+    this.panel = preset.panel;
+    this.preset = name;
+    for (const control of this.description.controls) {
+      const [panel, setting] = control.name.split(".");
+      if (panel !== preset.panel) continue;
+      this.values[control.name] = setting in preset.settings ? preset.settings[setting] : control.default;
+    }
+  }
+
+  // Set a control, held to its range; returns what is to be said of that.
+  hold(name, text) {
+    const control = this.controls[name];
+    if (!control) throw new Error(`setting '${name}' is unknown; allowed: ${Object.keys(this.controls).join(", ")}`);
+    const [value, note] = hold(control, text, this.description);
+    this.values[name] = value;
+    return note;
+  }
+
+  // All settings of the panel that is seen, and those of the others that were changed.
+  address() {
+    const parts = [["panel", this.panel]];
+    if (this.preset) parts.push(["preset", this.preset]);
+    if (this.theme !== "auto") parts.push(["theme", this.theme]);
+    for (const control of this.description.controls) {
+      const value = this.values[control.name];
+      if (control.name.startsWith(`${this.panel}.`) || value !== control.default) {
+        parts.push([control.name, typeof value === "number" ? exact(value) : value]);
+      }
+    }
+    return `#${new URLSearchParams(parts)}`;
+  }
+}

@@ -1,0 +1,170 @@
+"""The page and its simulations over HTTP, on the loopback interface only."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import webbrowser
+from collections.abc import AsyncIterator
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from simlab.errors import InputError
+from simlab.explore.assets import page_file, plotly_script
+from simlab.explore.html import POLICY, served_page
+from simlab.explore.laboratory import Job, Laboratory
+from simlab.explore.limits import Guard, Refused, body_of, job_of, refusal
+
+HOST = "127.0.0.1"
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-cache",
+}
+
+
+def application(port: int, laboratory: Laboratory | None = None) -> Guard:
+    """The server of the page at a port.
+
+    Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
+    which answers with events, a line of JSON each (see ``worker``).
+    """
+    laboratory = laboratory or Laboratory()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await laboratory.start()
+        yield
+        await laboratory.stop()
+
+    async def page(_: Request) -> Response:
+        return Response(served_page(), media_type="text/html")
+
+    async def file(request: Request) -> Response:
+        found = page_file(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404)
+        content, kind = found
+        return Response(content, media_type=kind)
+
+    async def plotly(_: Request) -> Response:
+        return Response(plotly_script(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+
+    async def status(_: Request) -> Response:
+        return JSONResponse({"to_compile": laboratory.to_compile, "waiting": len(laboratory.waiting)})
+
+    async def simulate(request: Request) -> Response:
+        asked, said = job_of(await body_of(request))
+        job = laboratory.submit(asked)
+        return StreamingResponse(_lines(laboratory, job, said), media_type="application/x-ndjson")
+
+    routes = [
+        Route("/", page),
+        Route("/page/{name}", file),
+        Route("/plotly.js", plotly),
+        Route("/status", status),
+        Route("/simulate", simulate, methods=["POST"]),
+    ]
+    handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), port, HEADERS)
+
+
+async def _lines(laboratory: Laboratory, job: Job, said: list[str]) -> AsyncIterator[bytes]:
+    yield _line({"event": "accepted", "held": said})
+    async with contextlib.aclosing(laboratory.events(job)) as events:
+        async for event in events:
+            yield _line(event)
+
+
+def _line(event: dict[str, Any]) -> bytes:
+    return json.dumps(event).encode() + b"\n"
+
+
+async def _refused(_: Request, error: Refused) -> Response:
+    return refusal(error.status, str(error))
+
+
+async def _bad_input(_: Request, error: InputError) -> Response:
+    return refusal(400, str(error))
+
+
+async def _unknown(request: Request, error: HTTPException) -> Response:
+    if error.status_code == 404:
+        return refusal(
+            404, f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate"
+        )
+    return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return refusal(500, f"the server failed: {type(error).__name__}")
+
+
+def listening(port: int) -> socket.socket:
+    """A socket on the loopback interface.
+
+    Raises:
+        InputError: for a port that is taken or not allowed.
+    """
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+        # Two servers may share an address that is only bound; one that listens has it to itself.
+        found.listen(128)
+    except OSError as error:
+        found.close()
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"port = {port} cannot be used: {reason}; allowed: a free one, or 0 for any") from None
+    return found
+
+
+def serve(port: int, *, browser: bool, view: str = "") -> None:
+    """Serve the page until Ctrl-C or SIGTERM, and print its address.
+
+    Args:
+        port: of the loopback interface; 0 takes a free one.
+        browser: whether to open a browser, where there is a display.
+        view: what follows the # of the address.
+
+    Raises:
+        InputError: for a port that is taken.
+    """
+    found = listening(port)
+    port = found.getsockname()[1]
+    address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+    config = uvicorn.Config(
+        application(port), log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+    )
+    print(f"explorer  {address}  (Ctrl-C stops it)", flush=True)
+    if browser and has_display():
+        webbrowser.open(address)
+    # uvicorn stops at a signal, and then hands the signal on.
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[found])
+    print("stopped")
+
+
+def _stop(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def has_display() -> bool:
+    """Whether a browser would have somewhere to open."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

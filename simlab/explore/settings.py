@@ -1,0 +1,196 @@
+"""Every control of the page, described once: what it is called, what it may be, and what it is at first.
+
+The page gets this as JSON and builds its controls from it; the server holds what it is asked for to the same bounds. A
+value outside its range is held at the bound, and that is said; a value that cannot be read at all is refused.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simlab.errors import InputError, check_choice
+from simlab.explore.weights import hold_weight, hold_weights
+
+LARGEST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control.
+
+    Attributes:
+        name: panel and setting, such as ``"miss.group_size"``; also its name in the address.
+        kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several,
+            pinned), or ``bits`` (a 0 or 1 for each action).
+        label: what stands beside it.
+        default: its value at first.
+        low, high: the bounds of a number, or of the length of bits.
+        scale: ``log`` for a slider that moves by factors.
+        choices: what a choice may be.
+        help: a sentence for whoever points at it.
+        closed: whether a weight must have masses in closed form.
+    """
+
+    name: str
+    kind: str
+    label: str
+    default: Any
+    low: float = -math.inf
+    high: float = math.inf
+    scale: str = "linear"
+    choices: tuple[str, ...] = ()
+    help: str = ""
+    closed: bool = True
+
+
+_GROUP = "rollouts that are drawn for one prompt"
+
+CONTROLS: tuple[Control, ...] = (
+    # What is the chance that a group teaches, and yet holds nothing of a rare target?
+    Control("miss.group_size", "whole", "group size G", 16, 1, 2**17, "log", help=_GROUP),
+    Control(
+        "miss.correct_mass", "number", "correct mass μ", 0.5, 1e-6, 1,
+        help="probability that a rollout is correct",
+    ),
+    Control(
+        "miss.target_mass", "number", "target mass τ", 0.02, 1e-6, 1, "log",
+        help="probability that a rollout is one of a rare part of the correct ones; at most μ",
+    ),
+    # What does an estimator weigh, at every solve rate?
+    Control("masses.weight", "weight", "estimator", "grpo", help="its masses are drawn in the first colour"),
+    Control("masses.group_size", "whole", "group size G", 8, 1, 256, "log", help=_GROUP),
+    Control(
+        "masses.show", "choice", "show", "masses", choices=("masses", "peak 1", "m_S − m_F"),
+        help="the masses, the masses with the largest scaled to 1, or their difference",
+    ),
+    Control("masses.pinned", "weights", "pinned", "", help="estimators that stay for comparison"),
+    # Where does one step move probability?
+    Control("step.correct_modes", "whole", "correct actions", 5, 1, 8, help="actions with reward R_c"),
+    Control("step.incorrect_modes", "whole", "incorrect actions", 5, 1, 8, help="actions with reward R_w"),
+    Control("step.correct_mass", "number", "correct mass", 0.5, 0.001, 0.999, help="what the correct actions share"),
+    Control(
+        "step.correct_ratio", "number", "ratio of correct ones", 0.5, 0.01, 1,
+        help="each next action is so many times as likely as the one before",
+    ),
+    Control(
+        "step.incorrect_ratio", "number", "ratio of incorrect ones", 0.7, 0.01, 1,
+        help="each next action is so many times as likely as the one before",
+    ),
+    Control("step.sampled_correct", "bits", "correct actions in the group", "10000", 1, 8),
+    Control("step.sampled_incorrect", "bits", "incorrect actions in the group", "10000", 1, 8),
+    Control("step.group_size", "whole", "group size G", 8, 1, 1024, "log", help=_GROUP),
+    Control("step.correct_reward", "number", "reward if correct", 1.0, 0, 4, help="of a sampled correct action"),
+    Control(
+        "step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
+        help="of a sampled incorrect action",
+    ),
+    Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log"),
+    Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
+    # What does training do to a policy?
+    Control(
+        "run.weight", "weight", "estimator", "f_grpo(gamma=0,base=grpo)", closed=False,
+        help="f_grpo puts a focal weight (1 − p)^γ on its base",
+    ),
+    Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
+    Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log"),
+    Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd")),
+    Control("run.actions", "whole", "actions", 1280, 8, 32768, "log", help="of the policy, correct and incorrect"),
+    Control(
+        "run.correct", "number", "correct share", 0.08, 0.001, 0.9, "log",
+        help="of the actions; the first is the likely one (the anchor), the others start rare",
+    ),
+    Control("run.anchor_logit", "number", "anchor logit", 5.0, 0, 12, help="of the likely correct action"),
+    Control("run.correct_logit", "number", "rare correct logit", 3.0, -4, 12, help="of the others; incorrect ones: 0"),
+    Control("run.steps", "whole", "steps", 400, 50, 2000),
+    Control("run.seeds", "whole", "seeds", 32, 4, 256, "log", help="the band narrows while they are simulated"),
+    Control("run.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
+    # What is pass@k of many prompts?
+    Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log"),
+    Control("bank.beta_a", "number", "Beta a", 0.5, 0.05, 20, "log", help="small: many prompts that are hardly solved"),
+    Control(
+        "bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log",
+        help="small: many prompts that are nearly always solved",
+    ),
+    Control("bank.second_share", "number", "share of a second Beta", 0.0, 0, 1),
+    Control("bank.second_a", "number", "second Beta a", 8.0, 0.05, 20, "log"),
+    Control("bank.second_b", "number", "second Beta b", 2.0, 0.05, 20, "log"),
+    Control("bank.modes", "whole", "correct modes of a prompt", 4, 2, 16),
+    Control("bank.rare_modes", "whole", "of these rare", 3, 1, 15, help="fewer than the modes"),
+    Control("bank.rare_ratio", "number", "a rare mode is ×", 0.01, 1e-4, 1, "log", help="as likely as a common one"),
+    Control("bank.k", "whole", "samples k", 16, 1, 2**20, "log"),
+    # What does training do to a tree?
+    Control("tree.group_size", "whole", "group size G", 16, 2, 32, "log", help=_GROUP),
+    Control("tree.learning_rate", "number", "learning rate", 1.0, 0.01, 10, "log"),
+    Control("tree.steps", "whole", "steps", 500, 50, 2000),
+    Control("tree.entropy_bonus", "number", "entropy bonus", 1.0, 0, 2, help="of GRPO + entropy"),
+    Control("tree.alpha", "number", "CaSP α", 0.5, 0, 1, help="what a success gives to its likeliest candidates"),
+    Control(
+        "tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3,
+        help="what a failure of the likeliest candidate costs more",
+    ),
+    Control("tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4")),
+    Control("tree.quantile", "number", "CaSP entropy gate q", 0.0, 0, 1, help="0 opens it for every token"),
+    Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED),
+    Control("tree.at", "number", "time", 1.0, 0, 1, help="from the start to the last step"),
+)  # fmt: skip
+BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
+PANELS = ("miss", "masses", "step", "run", "bank", "tree")
+
+
+def hold(control: Control, value: Any) -> tuple[Any, str]:
+    """The value that a control takes when it is asked for ``value``, and what is to be said if that is another one.
+
+    Raises:
+        InputError: for a value that is not of the control's kind.
+
+    >>> hold(BY_NAME["miss.correct_mass"], 2)
+    (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
+    """
+    if control.kind in ("number", "whole"):
+        return _hold_number(control, value)
+    if control.kind == "weight":
+        return hold_weight(_text(control, value), closed=control.closed)
+    if control.kind == "weights":
+        return hold_weights(_text(control, value))
+    if control.kind == "bits":
+        if set(_text(control, value)) - {"0", "1"} or not control.low <= len(value) <= control.high:
+            raise InputError(f"{control.name} = {value!r} is not allowed; allowed: 0 or 1 for each action")
+        return value, ""
+    check_choice(control.name, value, control.choices)
+    return value, ""
+
+
+def _text(control: Control, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{control.name} = {value!r} is no text")
+    return value
+
+
+def _hold_number(control: Control, value: Any) -> tuple[float, str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise InputError(f"{control.name} = {value!r} is not a number; allowed: [{control.low:g}, {control.high:g}]")
+    held = min(max(value, control.low), control.high)
+    if held != value:
+        return held, f"{control.label} = {value:g} is outside [{control.low:g}, {control.high:g}]; held at {held:g}"
+    if control.kind == "whole" and held != int(held):
+        return round(held), f"{control.label} = {value:g} is not whole; held at {round(held)}"
+    return (int(held) if control.kind == "whole" else held), ""
+
+
+def hold_panel(panel: str, given: Any) -> tuple[dict[str, Any], list[str]]:
+    """All settings of a panel: those given, held to their ranges, and the others at their defaults.
+
+    Returns:
+        Values by the name without its panel, and what is to be said of those that were held.
+
+    Raises:
+        InputError: for settings that are no object, an unknown name, or a value that cannot be read.
+    """
+    if not isinstance(given, dict):
+        raise InputError("settings are no object; allowed: names and values")
+    own = {name.partition(".")[2]: control for name, control in BY_NAME.items() if name.startswith(f"{panel}.")}
+    for name in given:
+        check_choice("setting", name, own)
+    held = {name: hold(control, given.get(name, control.default)) for name, control in own.items()}
+    return {name: value for name, (value, _) in held.items()}, [said for _, said in held.values() if said]

@@ -1,0 +1,15 @@
+"""The few sizes that programs are compiled for; what is asked for is filled up to the next one."""
+
+LANES = 4  # seeds of one block
+GROUPS = (32, 128, 512)
+ACTIONS = (256, 2048, 32768)
+TREE_GROUP = 32
+
+
+def filled_to(size: int, sizes: tuple[int, ...]) -> int:
+    """The least of some sizes that holds ``size``.
+
+    >>> filled_to(33, (32, 128, 512))
+    128
+    """
+    return next(larger for larger in sizes if larger >= size)

@@ -1,0 +1,172 @@
+"""Estimators as the page and the address write them, ``asym_grpo(delta=0.5)``, and the bounds of their parameters."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simlab.errors import InputError, check_choice
+from simlab.estimators import REGISTRY, estimator
+from simlab.estimators.baseline import BASELINES
+from simlab.estimators.biased import MC_SCALES
+from simlab.estimators.difficulty import EASY_TERMS
+from simlab.estimators.likelihood import RANKINGS
+from simlab.estimators.pass_at_k import SUBSET_BASELINES
+from simlab.estimators.tokens import SCOPES
+from simlab.theory import CLOSED_FORMS
+
+WEIGHT = re.compile(r"([a-z0-9_]+)(?:\(([^()]*)\))?")
+MOST_PINNED = 5
+SEPARATOR = ";"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter of an estimator may be on the page: a number from ``low`` to ``high``, or a choice."""
+
+    default: Any
+    low: float = 0.0
+    high: float = 1.0
+    whole: bool = False
+    scale: str = "linear"
+    choices: tuple[Any, ...] = ()
+
+
+# Bounds by parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards
+# against rounding, nor FADE's target_entropy, which an entropy of 0 does not reach.
+_BOUNDS: Mapping[str, tuple[float, float, str]] = {
+    "gamma": (0, 8, "linear"),
+    "power_norm.gamma": (0, 1, "linear"),
+    "alpha": (1, 8, "linear"),
+    "t2t.alpha": (0, 1, "linear"),
+    "a_grae.alpha": (0.05, 4, "linear"),
+    "entropy_advantage.alpha": (0, 2, "linear"),
+    "alpha_success": (1, 8, "linear"),
+    "alpha_failure": (1, 8, "linear"),
+    "alpha_max": (1, 8, "linear"),
+    "delta": (0.05, 20, "log"),
+    "asym_rl.delta": (-1, 1, "linear"),
+    "delta_min": (0.01, 1, "linear"),
+    "tau": (0, 1, "linear"),
+    "factor": (0.1, 100, "log"),
+    "success": (0, 2, "linear"),
+    "failure": (0, 2, "linear"),
+    "k": (1, 64, "log"),
+    "beta": (0.01, 50, "log"),
+    "fade.beta": (0, 1, "linear"),
+    "unlikeliness.beta": (0, 1, "linear"),
+    "kappa": (0.1, 20, "log"),
+    "scale": (0, 4, "linear"),
+    "decay": (0, 1, "linear"),
+    "initial": (0, 1, "linear"),
+}
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "ddof": (0, 1),
+    "base": tuple(sorted(name for name in CLOSED_FORMS if "base" not in REGISTRY[name].parameters)),
+    "scope": SCOPES,
+    "easy_term": EASY_TERMS,
+    "ranking": RANKINGS,
+    "mc_grpo.scale": MC_SCALES,
+    "pkpo.baseline": SUBSET_BASELINES,
+    "fade.baseline": ("mean", "batch_mean"),
+    "linked.baseline": BASELINES,
+    "linked.scale": ("none", "std", "mean", "times_std", "pass_at_k"),
+    "linked.difficulty": ("none", "focal", "easy", "asymmetric", "sqrt_hard", "sqrt_easy", "shift", "history"),
+    "linked.sign": ("none", "divide_failures", "relu", "attenuate"),
+}
+
+
+def parameters_of(name: str) -> dict[str, Parameter]:
+    """The parameters of an estimator that the page shows, in the estimator's order: those with bounds."""
+    found = {key: _parameter(name, key, default) for key, default in REGISTRY[name].parameters.items()}
+    return {key: parameter for key, parameter in found.items() if parameter is not None}
+
+
+def _parameter(name: str, key: str, default: Any) -> Parameter | None:
+    for place in (f"{name}.{key}", key):
+        if place in _CHOICES:
+            return Parameter(default, choices=_CHOICES[place])
+        if place in _BOUNDS:
+            low, high, scale = _BOUNDS[place]
+            return Parameter(default, low, high, isinstance(default, int), scale)
+    return None
+
+
+def read_weight(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters of an estimator written as text.
+
+    Raises:
+        InputError: for a text that cannot be read.
+
+    >>> read_weight("asym_grpo(delta=0.5)")
+    ('asym_grpo', {'delta': 0.5})
+    """
+    match = WEIGHT.fullmatch(text)
+    pairs = [pair.partition("=") for pair in (match[2] or "").split(",") if pair] if match else []
+    if match is None or not all(equals and value for _, equals, value in pairs):
+        raise InputError(f"estimator {text!r} cannot be read; allowed: such as grpo, asym_grpo(delta=0.5)")
+    return match[1], {key.strip(): _value(value.strip()) for key, _, value in pairs}
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number, or else the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
+    """The text of an estimator; ``read_weight`` reads it.
+
+    >>> write_weight("asym_grpo", {"delta": 0.5})
+    'asym_grpo(delta=0.5)'
+    """
+    inside = ",".join(
+        f"{key}={value:.12g}" if isinstance(value, float) else f"{key}={value}" for key, value in parameters.items()
+    )
+    return f"{name}({inside})" if inside else name
+
+
+def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
+    """An estimator whose parameters are held to the page's bounds, and what is to be said if one had to be.
+
+    Raises:
+        InputError: for an unknown name, parameter or choice, a parameter that is no number, or, if it must be
+            ``closed``, an estimator without masses in closed form.
+    """
+    name, given = read_weight(text)
+    check_choice("estimator", name, sorted(CLOSED_FORMS if closed else REGISTRY))
+    known, held, said = parameters_of(name), {}, []
+    for key, value in given.items():
+        check_choice(f"parameter of {name}", key, known)
+        held[key], note = _hold_parameter(key, known[key], value)
+        said += [f"{name}: {note}"] if note else []
+    estimator(name, **held)
+    return write_weight(name, held), "; ".join(said)
+
+
+def _hold_parameter(key: str, known: Parameter, value: Any) -> tuple[Any, str]:
+    if known.choices:
+        check_choice(key, value, known.choices)
+        return value, ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise InputError(f"{key} = {value!r} is not a number; allowed: [{known.low:g}, {known.high:g}]")
+    held = min(max(value, known.low), known.high)
+    if known.whole:
+        held = round(held)
+    note = f"{key} = {value:g} is outside [{known.low:g}, {known.high:g}]; held at {held:g}" if held != value else ""
+    return (held if known.whole else float(held)), note
+
+
+def hold_weights(text: str) -> tuple[str, str]:
+    """Several estimators, separated by semicolons, each as ``hold_weight`` has it; at most ``MOST_PINNED``."""
+    listed = [item for item in text.split(SEPARATOR) if item]
+    held = [hold_weight(item, closed=True) for item in listed[:MOST_PINNED]]
+    said = [note for _, note in held if note]
+    if len(listed) > MOST_PINNED:
+        said.append(f"{len(listed)} estimators are pinned; held at {MOST_PINNED}")
+    return SEPARATOR.join(weight for weight, _ in held), "; ".join(said)

@@ -1,0 +1,121 @@
+"""Helpers of the explorer's tests: a server of its own, and a Chromium without a network."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium() -> str:
+    """The path of a Chromium."""
+    found = os.environ.get("SIMLAB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None:
+        raise RuntimeError(f"no Chromium: install one of {', '.join(CHROMIUMS)}, or set SIMLAB_CHROMIUM to its path")
+    return found
+
+
+@dataclass
+class Explorer:
+    """A running ``simlab explore``."""
+
+    process: subprocess.Popen
+    address: str
+
+    def ask(self, path: str, body: object = None) -> dict:
+        """The JSON of a path, or the last event of a job."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            return json.loads(answer.read().splitlines()[-1])
+
+    def stop(self, number: int) -> tuple[int, str, str]:
+        """Exit code and what was printed after a signal."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
+
+
+@contextlib.contextmanager
+def explorer(*arguments: str) -> Iterator[Explorer]:
+    """A server at a free port."""
+    command = [sys.executable, "-m", "simlab.cli", "explore", "--no-browser", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        assert found, line + process.stderr.read()
+        yield Explorer(process, found[0])
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+
+
+@dataclass
+class Watched:
+    """A page, every request that it made to somewhere else, and what its console complained of."""
+
+    page: object
+    elsewhere: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, address: str) -> None:
+        """Load an address anew, also if only what follows its # is another."""
+        self.page.goto("about:blank")
+        self.page.goto(address)
+        self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+
+    def text(self, selector: str) -> str:
+        return self.page.inner_text(selector)
+
+    def lines(self) -> list[list[float]]:
+        """The y values of every drawn trace."""
+        return self.page.evaluate("document.getElementById('chart').data.map((trace) => Array.from(trace.y))")
+
+
+@contextlib.contextmanager
+def watched(browser: object, allowed: str, **options: object) -> Iterator[Watched]:
+    """A page that reaches nothing but addresses that begin with ``allowed``."""
+    context = browser.new_context(accept_downloads=True, **options)
+    found = Watched(context.new_page())
+
+    def route(request_route: object) -> None:
+        address = request_route.request.url
+        if address.startswith((allowed, "data:", "blob:")):
+            request_route.continue_()
+        else:
+            found.elsewhere.append(address)
+            request_route.abort()
+
+    context.route("**/*", route)
+    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    found.page.on("console", lambda line: found.complaints.append(line.text) if line.type == "error" else None)
+    yield found
+    context.close()
+
+
+def downloaded(page: object, button: str, folder: Path) -> str:
+    """The text of the file that a button saves."""
+    with page.expect_download() as waiting:
+        page.click(button)
+    path = folder / waiting.value.suggested_filename
+    waiting.value.save_as(path)
+    return path.read_text()

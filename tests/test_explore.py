@@ -1,0 +1,204 @@
+"""What the explorer knows without its page: settings held to their ranges, estimators as text, presets, the drift."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from simlab.cli import main
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.explore.description import as_html, description, palette
+from simlab.explore.drift import expected_correct_mass, group_masses
+from simlab.explore.presets import PRESETS, WARM, preset
+from simlab.explore.settings import BY_NAME, CONTROLS, PANELS, hold, hold_panel
+from simlab.explore.weights import hold_weight, hold_weights, parameters_of, read_weight, write_weight
+from simlab.plotting import LABELS
+from simlab.problems import anchored
+from simlab.theory import CLOSED_FORMS
+
+# Settings
+
+
+def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
+    for control in CONTROLS:
+        assert control.name.partition(".")[0] in PANELS
+        assert control.label
+        assert hold(control, control.default) == (control.default, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "held", "said"),
+    [
+        ("miss.correct_mass", 2, 1, "correct mass μ = 2 is outside [1e-06, 1]; held at 1"),
+        ("miss.correct_mass", -math.inf, 1e-6, "correct mass μ = -inf is outside [1e-06, 1]; held at 1e-06"),
+        ("miss.group_size", 0, 1, "group size G = 0 is outside [1, 131072]; held at 1"),
+        ("miss.group_size", 7.6, 8, "group size G = 7.6 is not whole; held at 8"),
+        ("miss.group_size", 7.0, 7, ""),
+        ("masses.weight", "grpo", "grpo", ""),
+        ("masses.weight", "t2t(alpha=9)", "t2t(alpha=1)", "t2t: alpha = 9 is outside [0, 1]; held at 1"),
+    ],
+)
+def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked, held, said):
+    assert hold(BY_NAME[name], asked) == (held, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "reason"),
+    [
+        ("miss.correct_mass", "half", "'half' is not a number"),
+        ("miss.correct_mass", math.nan, "nan is not a number"),
+        ("miss.correct_mass", True, "True is not a number"),
+        ("masses.show", "everything", "allowed: masses, peak 1"),
+        ("masses.weight", 3, "is no text"),
+        ("masses.weight", "grpo(", "cannot be read"),
+        ("masses.weight", "grop", "unknown; allowed: a_grae, "),
+        ("masses.weight", "unlikeliness", "unknown; allowed: a_grae, "),
+        ("masses.weight", "grpo(gamma=1)", "allowed: ddof"),
+        ("masses.weight", "grpo(ddof=2)", "allowed: 0, 1"),
+        ("masses.weight", "asym_grpo(delta=x)", "'x' is not a number"),
+        ("step.sampled_correct", "102", "0 or 1 for each action"),
+        ("step.sampled_correct", "1" * 9, "0 or 1 for each action"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_refused(name, asked, reason):
+    with pytest.raises(InputError, match=reason):
+        hold(BY_NAME[name], asked)
+
+
+def test_a_panel_has_all_its_settings_the_others_at_their_defaults():
+    settings, said = hold_panel("run", {"group_size": 10**6, "actions": 64})
+    assert settings["group_size"] == 512
+    assert settings["actions"] == 64
+    assert settings["steps"] == BY_NAME["run.steps"].default
+    assert said == ["group size G = 1e+06 is outside [2, 512]; held at 512"]
+
+
+@pytest.mark.parametrize("given", [[], None, {"group_sizes": 3}])
+def test_settings_of_another_form_or_unknown_ones_are_refused(given):
+    with pytest.raises(InputError, match="allowed: "):
+        hold_panel("run", given)
+
+
+# Estimators as text
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_estimator_is_written_read_and_built_at_its_defaults(name):
+    given = {key: parameter.default for key, parameter in parameters_of(name).items()}
+    assert set(given) == set(REGISTRY[name].parameters) - {"eps", "target_entropy"}
+    text = write_weight(name, given)
+    assert read_weight(text) == (name, given)
+    assert hold_weight(text, closed=name in CLOSED_FORMS) == (text, "")
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_every_bound_of_a_parameter_is_one_that_the_estimator_allows(name):
+    for key, parameter in parameters_of(name).items():
+        for value in parameter.choices or (parameter.low, parameter.high):
+            REGISTRY[name].build(**{key: value})
+
+
+def test_whole_parameters_stay_whole():
+    assert hold_weight("pkpo(k=2.6)", closed=True) == ("pkpo(k=3)", "pkpo: k = 2.6 is outside [1, 64]; held at 3")
+
+
+def test_pinned_estimators_are_held_to_their_number():
+    held, said = hold_weights(";".join(["grpo"] * 7))
+    assert held == ";".join(["grpo"] * 5)
+    assert said == "7 estimators are pinned; held at 5"
+
+
+# Presets
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_is_a_view_that_its_panel_would_keep(name):
+    view = preset(name)
+    settings, said = hold_panel(view.panel, dict(view.settings))
+    assert said == []
+    assert {key: settings[key] for key in view.settings} == view.settings
+
+
+def test_an_unknown_preset_lists_the_known_ones_the_closest_first():
+    with pytest.raises(InputError, match=r"preset = 'fade-fig3' is unknown; allowed: fade-fig\d+, .*casp-fig5"):
+        preset("fade-fig3")
+
+
+def test_what_is_compiled_at_start_is_what_the_presets_need():
+    simulated = [view for view in PRESETS.values() if view.panel in ("run", "tree")]
+    assert {panel for panel, _ in WARM} == {"run", "tree"}
+    assert all((view.panel, view.settings) in WARM for view in simulated)
+
+
+# What the page is told
+
+
+def test_the_page_has_the_colours_and_labels_of_the_figures():
+    assert palette()[:2] == ["#0072B2", "#D55E00"]
+    assert [as_html(label) for label in LABELS.values()] == [
+        "group size G", "correct mass Q<sub>pos</sub>", "retained mass M<sub>ret</sub>", "γ",
+    ]  # fmt: skip
+
+
+def test_the_page_is_told_every_estimator_and_which_have_closed_forms():
+    told = description(server=False)["estimators"]
+    assert set(told) == set(REGISTRY)
+    assert {name for name, own in told.items() if own["success"] is not None} == set(CLOSED_FORMS)
+
+
+# The expected drift
+
+
+def naive_expected_step(logits, correct, group_size, learning_rate):
+    """One step of mean GRPO, averaged over every group by enumeration."""
+    p = np.exp(logits) / np.exp(logits).sum()
+    mean_gradient = np.zeros_like(p)
+    for group in itertools.product(range(len(p)), repeat=group_size):
+        rewards = [1.0 if correct[action] else 0.0 for action in group]
+        gradient = np.zeros_like(p)
+        for action, reward in zip(group, rewards, strict=True):
+            score = -p.copy()
+            score[action] += 1
+            gradient += (reward - sum(rewards) / group_size) * score / group_size
+        mean_gradient += math.prod(p[action] for action in group) * gradient
+    return logits + learning_rate * mean_gradient
+
+
+@pytest.mark.parametrize("group_size", [2, 3, 5])
+def test_the_drift_takes_the_expected_step_over_all_groups(group_size):
+    problem = anchored(5, 3, anchor_logit=1.0, correct_logit=0.5)
+    logits, correct = problem.logits.copy(), problem.correct
+    expected = []
+    for _ in range(4):
+        p = np.exp(logits) / np.exp(logits).sum()
+        expected.append(p[correct].sum())
+        logits = naive_expected_step(logits, correct, group_size, 0.7)
+    found = expected_correct_mass(problem, group_masses("dr_grpo", group_size, {}), 0.7, np.array([1, 2, 3]))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_without_a_step_or_a_mass_nothing_drifts():
+    problem, recorded = anchored(20, 5), np.array([1, 10])
+    start = np.exp([5.0] + [3.0] * 4).sum() / (np.exp([5.0] + [3.0] * 4).sum() + 15)
+    for masses, rate in ((group_masses("dr_grpo", 4, {}), 0.0), ((np.zeros(5), np.zeros(5)), 1.0)):
+        np.testing.assert_allclose(expected_correct_mass(problem, masses, rate, recorded), [start] * 3)
+
+
+# The command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--port", "70000"], "port = 70000 is outside its range [0, 65535]"),
+        (["--port", "x"], "'x' cannot be read; allowed: a whole number"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, reason, capsys):
+    assert main(["explore", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert reason in printed.err
+    assert printed.err.count("\n") == 1
