@@ -43,6 +43,7 @@ export class Simulator {
     this.abort.abort();
     const own = new AbortController();
     this.abort = own;
+    this.onStatus("simulating", false); // what is drawn is of the settings before
     try {
       let result = null;
       while (!result || result.seeds < seeds) {
