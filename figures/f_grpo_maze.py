@@ -23,8 +23,8 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_maze.json"
 DIFFERS = (
-    "Mazes of 9 x 9, 250 supervised and 30 policy-gradient steps of 16 prompts x 16 rollouts, one seed, where the paper "
-    "has 17 x 17, 1500 and 20,000 of 256 prompts: what two CPU cores reach in an hour."
+    "Mazes of 9 x 9, 250 supervised and 30 policy-gradient steps of 16 prompts x 16 rollouts, one seed, where the "
+    "paper has 17 x 17, 1500 and 20,000 of 256 prompts: what two CPU cores reach in an hour."
 )
 LABELS = {"grpo": "GRPO", "f_grpo(gamma=0.5)": r"F-GRPO, $\gamma = .5$", "f_grpo": r"F-GRPO, $\gamma = 1$"}
 LOOKS = {"grpo": ("C0", "-"), "f_grpo(gamma=0.5)": ("C1", "--"), "f_grpo": ("C2", "-.")}
