@@ -475,9 +475,9 @@ def _notebooks(options: argparse.Namespace) -> int:
     if options.list:
         print(*(f"{name:26}{about}" for name, about in notebooks(packaged()).items()), sep="\n")
         return 0
-    check_marimo()
     if options.port is not None:
         check_port(options.port)
+    check_marimo()
     folder = working_folder(options.folder)
     print(f"notebooks  {folder}")
     open_in_marimo(folder, options.port, browser=not options.no_browser)
