@@ -6,6 +6,7 @@ at the top of a module, such as ``undecided``.
 """
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -126,16 +127,22 @@ def describe(found: list[Place]) -> str:
 
 def _places_in(path: Path, kind: str, folder: Path) -> Iterator[Place]:
     try:
-        source = path.read_text(encoding="utf-8")
-        tree = ast.parse(source, path)
+        written = _written_in(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
         raise InputError(f"{path} cannot be read as Python: {error}") from None
-    if not _WRITTEN.search(source):
-        return
-    definitions = list(_definitions(tree))
     shown = path.relative_to(folder.parent).as_posix()
-    for line, tag in sorted(set(_tags(source, tree))):
-        yield Place(tag, kind, shown, line, _enclosing(definitions, line))
+    for line, tag, name in written:
+        yield Place(tag, kind, shown, line, name)
+
+
+@functools.cache
+def _written_in(source: str) -> list[tuple[int, str, str]]:
+    """Lines, tags and enclosing names of a module; who asks again for the same text does not wait again."""
+    tree = ast.parse(source)
+    if not _WRITTEN.search(source):
+        return []
+    definitions = list(_definitions(tree))
+    return [(line, tag, _enclosing(definitions, line)) for line, tag in sorted(set(_tags(source, tree)))]
 
 
 def _tags(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -22,6 +22,7 @@ from simlab.notebooks import CHECKOUT, INSTALLED, check_port, notebooks, open_in
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted(notebooks(CHECKOUT))
+IN_SHORT = {"02_group_size.py", "07_to_trl_or_verl.py"}  # the others run in Jupyter by hand
 # What is changed in a notebook is wrong afterwards, and one of its assertions has to notice.
 MUTATIONS = {
     "01_tour.py": ('"f_grpo", rewards, gamma=gamma.value)', '"f_grpo", rewards, gamma=gamma.value + 1)'),
@@ -231,7 +232,9 @@ def test_marimo_finds_nothing_to_complain_about():
 
 
 @pytest.mark.notebooks
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in IN_SHORT)) for name in FILES]
+)
 def test_it_opens_and_runs_in_jupyter(name, tmp_path):
     import nbclient  # noqa: PLC0415
     import nbformat  # noqa: PLC0415
