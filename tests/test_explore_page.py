@@ -285,8 +285,8 @@ def run_command(line, folder):
         ),
         ("panel=step", "0.00"),
         ("panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)", "q_pos"),
-        ("panel=bank&bank.k=7", "q_pos"),
-        ("panel=tree&tree.steps=50", "q_pos"),
+        pytest.param("panel=bank&bank.k=7", "q_pos", marks=pytest.mark.slow),  # compiles for half a minute each
+        pytest.param("panel=tree&tree.steps=50", "q_pos", marks=pytest.mark.slow),
     ],
 )
 def test_the_command_runs(seen, server, view, printed, tmp_path):
