@@ -149,7 +149,7 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     (part,) = one._buffered_inputs
     rollouts, advantages = one._batch
     rows = part["simlab_row"]
-    first = arm("grpo").method.from_advantages(torch.ones_like(rollouts.old_logp), advantages, rollouts)
+    first = arm("grpo").method.from_advantages(torch.ones(rollouts.token_mask.shape), advantages, rollouts)
     second = part["simlab_coefficients"][rows.argsort()]
     first = one._grouping.rows(first)
     clipped = (second == 0) & (first != 0)

@@ -65,10 +65,13 @@ class SimlabMixin(Trainer):
         estimator: Estimator | str | None = None,
         **options: Any,
     ):
-        if (method is None) == (estimator is None):
-            raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
         self._method = arm(method).method if isinstance(method, str) else method
-        self._estimator = self._method.estimator if self._method else _estimator(estimator)
+        if self._method is not None and estimator is None:
+            self._estimator = self._method.estimator
+        elif self._method is None and estimator is not None:
+            self._estimator = arm(estimator).method.estimator if isinstance(estimator, str) else estimator
+        else:
+            raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
@@ -91,7 +94,7 @@ class SimlabMixin(Trainer):
             self._memory = jax.tree.map(float, memory)
         rows = self._grouping.rows(advantages)
         output["advantages"] = self._own(rows)
-        self._log_anew(rows, output)
+        self._log_anew(rows, rollouts)
         if self._method is not None:
             self._batch = rollouts, advantages
             output["simlab_row"] = torch.arange(len(output["completion_ids"]), device=rows.device)
@@ -128,7 +131,7 @@ class SimlabMixin(Trainer):
         candidates = None
         if "ref_logp" in self._needs:
             fields["ref_logp"] = output["ref_per_token_logps"]
-        if self._needs & {"old_logp", "entropy", "topn_logp"} or "old_per_token_logps" in output:
+        if self._needs & {"old_logp", "entropy", "topn_logp"}:
             count = 0 if self._method is None else self._method.surrogate.candidates
             with torch.no_grad():
                 fields["old_logp"], fields["entropy"], likeliest = self._policy(self.model, output, count)
@@ -152,7 +155,7 @@ class SimlabMixin(Trainer):
         for rows in torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size):
             every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
             sampled = every.gather(-1, inputs["completion_ids"][rows].unsqueeze(-1)).squeeze(-1)
-            parts.append((sampled, -(every.exp() * every).sum(dim=-1), *every.topk(top_n, dim=-1)))
+            parts.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
         logp, entropy, values, ids = (torch.cat(part) for part in zip(*parts, strict=True))
         return logp, entropy, (values, ids)
 
@@ -204,7 +207,7 @@ class SimlabMixin(Trainer):
         if "simlab_candidates" in inputs:
             every = self._distribution(model, inputs)
             moved = torch.cat([inputs["completion_ids"].unsqueeze(-1), inputs["simlab_candidates"]], dim=-1)
-            logp, entropy = every.gather(-1, moved), -(every.exp() * every).sum(dim=-1)
+            logp, entropy = every.gather(-1, moved), _entropy(every)
         else:
             logp, entropy, _ = self._policy(model, inputs)
         mask = _mask(inputs)
@@ -232,10 +235,10 @@ class SimlabMixin(Trainer):
         own = rows[first : first + count]
         return own if own.ndim == 1 else own[:, :length]
 
-    def _log_anew(self, rows: torch.Tensor, output: dict[str, Any]) -> None:
+    def _log_anew(self, rows: torch.Tensor, rollouts: Rollouts) -> None:
         """Put our advantages in the log in place of those that the trainer computed; of tokens, their mean."""
         if rows.ndim == 2:
-            mask = self._everywhere(_mask(output))
+            mask = self._grouping.rows(rollouts.token_mask)
             rows = (rows * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         logged = self._logs["advantages"]
         for _ in range(min(len(rows), len(logged))):
@@ -277,8 +280,9 @@ def _mask(inputs: dict[str, Any]) -> torch.Tensor:
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 
 
-def _estimator(given: Estimator | str | None) -> Estimator:
-    return arm(given).method.estimator if isinstance(given, str) else given  # type: ignore[return-value]
+def _entropy(distribution: torch.Tensor) -> torch.Tensor:
+    """(B, T) of log-probabilities (B, T, vocabulary), in nats."""
+    return -(distribution.exp() * distribution).sum(dim=-1)
 
 
 def _with_reference(method: Method, args: GRPOConfig) -> Method:
