@@ -1,6 +1,7 @@
 """Take your estimator to TRL or verl
 
-What holds today: one source on torch too, verl's groups and token masks, and both trainers' formulas ``[f-grpo:eq-3]``.
+One source on torch too, the adapters' grouping on verl's uids and token masks, and both trainers' formulas
+``[f-grpo:eq-3]``.
 """
 
 import marimo
@@ -18,6 +19,7 @@ with app.setup:
     from array_api_compat import array_namespace
 
     import simlab
+    from simlab.adapters.grouping import Grouping
     from simlab.estimators import center, chain
 
     if importlib.util.find_spec("torch"):
@@ -37,9 +39,9 @@ def _():
     - hand it verl's batch: groups by uid, scattered and of unequal sizes, and a mask of tokens;
     - say where TRL's and verl's own GRPO differ from one another and from the papers'.
 
-    **What is not there yet.** There are no packaged adapters for TRL and verl in this version: no `simlab.adapters`,
-    and nothing that a trainer's configuration could name. What follows are the few lines that such an adapter consists
-    of, checked here against the trainers' formulas written out, not inside the trainers.
+    **The adapters.** `simlab.adapters.trl` and `simlab.adapters.verl` put an estimator into the trainers; `docs/trl.md`
+    and `docs/verl.md` say how, and are tested inside the trainers. Here you see what they rest on, checked against the
+    trainers' formulas written out: neither trainer needs to be installed.
     """)
     return
 
@@ -89,7 +91,7 @@ def _():
 
     TRL's trainer has the rewards of a batch in one tensor, the `num_generations` completions of a prompt side by side.
     So the groups are a reshape. Its own formula is (r - mean) / (std + 1e-4) with the *sample* standard deviation: set
-    both, they are arguments here.
+    both, they are arguments here. In the trainer itself: `SimlabGRPOTrainer(..., estimator=mine)`.
     """)
     return
 
@@ -125,29 +127,18 @@ def _():
 
     verl gives token-level rewards (B, T), a response mask (B, T), and for each of the B responses the uid of its
     prompt. The responses of a prompt need not lie side by side, and after filtering the groups may have unequal sizes.
-    Here a group is a row with a mask, so:
+    Here a group is a row with a mask; `Grouping` of the adapters goes from one to the other:
     """)
     return
 
 
 @app.function
-def rows_of(index):
-    """For each response its row and its place in it, of rows that stand for prompts in the order of their uids."""
-    _, row = np.unique(index, return_inverse=True)
-    place = np.array([np.count_nonzero(row[:i] == row[i]) for i in range(len(row))])
-    return row, place
-
-
-@app.function
 def advantages_by_uid(estimator, token_level_rewards, response_mask, index, **parameters):
     """(B, T) advantages: a score for each response, groups by uid, and the group's weight on every token."""
-    row, place = rows_of(index)
-    scores = np.asarray(token_level_rewards).sum(axis=-1)
-    rewards = np.zeros((row.max() + 1, place.max() + 1), dtype=scores.dtype)
-    mask = np.zeros(rewards.shape, dtype=bool)
-    rewards[row, place], mask[row, place] = scores, True
-    weights = simlab.advantages(estimator, xp.asarray(rewards), mask=xp.asarray(mask), **parameters)
-    return weights[row, place][:, None] * response_mask
+    grouping = Grouping(index.tolist())
+    scores = xp.asarray(np.asarray(token_level_rewards).sum(axis=-1))
+    weights = simlab.advantages(estimator, grouping.groups(scores), mask=grouping.mask(scores), **parameters)
+    return grouping.rows(weights)[:, None] * response_mask
 
 
 @app.cell(hide_code=True)
@@ -249,12 +240,11 @@ def _():
     mo.md(r"""
     ## Into the trainer
 
-    - **verl** has a registry of advantage estimators, functions of `token_level_rewards`, `response_mask`, `index` and
-      a `config` that return advantages and returns, both (B, T). `advantages_by_uid` with your estimator is the body
-      of one.
-    - **TRL** computes advantages inside its trainer; a subclass has to put the two lines above in their place.
+    - **TRL**: `SimlabGRPOTrainer(model, ..., estimator=mine)` puts your advantages in place of TRL's; `method=` brings
+      surrogate and aggregation too. `docs/trl.md`.
+    - **verl**: with `simlab` installed beside it, `algorithm.adv_estimator=simlab_f_grpo`; `docs/verl.md`.
     - Estimators that need more than rewards, such as log-probabilities or entropies, need these from the trainer too:
-      `signed_power().needs` says which fields. State, as FADE keeps it from step to step, is carried by
+      `needs` says which fields. State, as FADE keeps it from step to step, is carried by
       `estimator.update(rollouts, state)`.
     """)
     return

@@ -364,6 +364,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "name lists all",
     )
     work = parser.add_argument_group("work")
+    work.add_argument("--engine", metavar="NAME", help="what trains: simlab (default), or trl for TRL's GRPOTrainer")
     work.add_argument("--out", type=Path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
     work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT/comparison.png)")
     work.add_argument("--tensorboard", action="store_true", help="write files for TensorBoard too")

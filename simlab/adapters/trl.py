@@ -75,9 +75,17 @@ class SimlabMixin(Trainer):
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
-            self._method = _with_reference(self._method, self.args)
+            self._method = self._penalised(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         self._memory = self._estimator.init()
+
+    def _penalised(self, method: Method) -> Method:
+        """TRL's ``beta`` as the weight of the penalty that TRL has, k3."""
+        if "ref_logp" in method.needs:
+            raise InputError("the method has a kl_penalty of its own; allowed: GRPOConfig.beta in its place")
+        if self.args.beta == 0.0:
+            return method
+        return dataclasses.replace(method, surrogate=add(method.surrogate, kl_penalty(self.args.beta, "k3")))
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         """As the trainer has it, and kept: of all processes, (rows, reward functions)."""
@@ -210,17 +218,23 @@ class SimlabMixin(Trainer):
             logp, entropy = every.gather(-1, moved), _entropy(every)
         else:
             logp, entropy, _ = self._policy(model, inputs)
-        mask = _mask(inputs)
-        totals = torch.stack([(entropy.detach() * mask).sum(), mask.sum()])
-        totals = self.accelerator.reduce(totals, reduction="sum")
-        mode = "train" if self.model.training else "eval"
-        self._metrics[mode]["entropy"].append((totals[0] / totals[1].clamp(min=1)).item())
+        self._log_entropy(entropy.detach(), _mask(inputs))
         if "importance_sampling_ratio" in inputs:  # to the policy as vLLM computed it
             correction = inputs["importance_sampling_ratio"]
             coefficients = coefficients * (correction if coefficients.ndim == 2 else correction[..., None])
         terms = torch.where(coefficients == 0, 0, coefficients * logp)
         # The engine averages over processes and adds up micro-batches; the weights are those of the whole batch.
         return -terms.sum() * self.accelerator.num_processes
+
+    def _log_entropy(self, entropy: torch.Tensor, mask: torch.Tensor) -> None:
+        """Log what TRL's mean over micro-batches turns into the mean over all tokens of the batch."""
+        totals = torch.stack([(entropy * mask).sum(), mask.sum()])
+        total, count = self.accelerator.reduce(totals, reduction="sum")
+        if self.model.training:
+            rollouts, _ = self._batch
+            count = rollouts.token_mask.sum() / self.args.gradient_accumulation_steps
+        mode = "train" if self.model.training else "eval"
+        self._metrics[mode]["entropy"].append((total / count.clamp(min=1)).item())
 
     def _everywhere(self, rows: torch.Tensor) -> torch.Tensor:
         """The rows of all processes, filled up with 0 to one number of tokens."""
@@ -283,15 +297,6 @@ def _mask(inputs: dict[str, Any]) -> torch.Tensor:
 def _entropy(distribution: torch.Tensor) -> torch.Tensor:
     """(B, T) of log-probabilities (B, T, vocabulary), in nats."""
     return -(distribution.exp() * distribution).sum(dim=-1)
-
-
-def _with_reference(method: Method, args: GRPOConfig) -> Method:
-    """TRL's ``beta`` as the weight of the penalty that TRL has, k3."""
-    if "ref_logp" in method.needs:
-        raise InputError("the method has a kl_penalty of its own; allowed: GRPOConfig.beta in its place")
-    if args.beta == 0.0:
-        return method
-    return dataclasses.replace(method, surrogate=add(method.surrogate, kl_penalty(args.beta, "k3")))
 
 
 def _check_settings(args: GRPOConfig, unused: tuple[str, ...]) -> None:

@@ -42,18 +42,17 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
-    tensors = _tensors(folder)
-    if config.tie_embeddings:
-        _drop_tied_head(tensors)
-    return Model(config, from_tensors(tensors, config, dtype))
+    return Model(config, from_tensors(_tensors(folder), config, dtype))
 
 
 def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: str) -> Parameters:
-    """The parameters of Hugging Face's tensors.
+    """The parameters of Hugging Face's tensors, among which the head of a tied model may stand or not.
 
     Raises:
         InputError: for a tensor that is missing, left over or of another shape.
     """
+    if config.tie_embeddings:
+        tensors = _without_tied_head(tensors)
     wanted = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
     for tensor in sorted(wanted ^ tensors.keys()):
         raise InputError(f"tensor {tensor} is {'missing' if tensor in wanted else 'none of this model'}")
@@ -140,11 +139,13 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
-def _drop_tied_head(tensors: dict[str, np.ndarray]) -> None:
+def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """Some checkpoints hold the head of a tied model too; it has to be the embedding."""
-    head = tensors.pop(OUTSIDE["lm_head"], None)
+    others = {name: values for name, values in tensors.items() if name != OUTSIDE["lm_head"]}
+    head = tensors.get(OUTSIDE["lm_head"])
     if head is not None and not np.array_equal(head, tensors.get(OUTSIDE["embed_tokens"], ())):
         raise InputError("tensor lm_head.weight is not model.embed_tokens.weight, but tie_word_embeddings is true")
+    return others
 
 
 def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:

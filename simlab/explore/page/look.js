@@ -119,6 +119,19 @@ export class Look {
   }
 }
 
+// The range of an axis that holds 0 and all values of some lists. It is rounded, so that it seldom changes in a drag.
+export function rangeOf(lists) {
+  const values = lists.flat().filter(Number.isFinite);
+  const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+  const digit = 10 ** Math.floor(Math.log10(high - low || 1));
+  const step = [0.1, 0.2, 0.5, 1].map((part) => part * digit).find((one) => (high - low) / one <= 6) || digit;
+  const margin = 0.02 * (high - low || 1);
+  return [
+    low < 0 ? Math.floor((low - margin) / step) * step : -margin,
+    Math.ceil((high + margin) / step) * step,
+  ];
+}
+
 export function axes(panel) {
   const suffix = panel ? String(panel + 1) : "";
   return { xaxis: `x${suffix}`, yaxis: `y${suffix}` };

@@ -1,7 +1,7 @@
 // Panel 5: pass@k of a bank of prompts of mixed difficulty.
 
 import { bankPassAtK, MARGIN, passAtK, rareShare, solveRates } from "./bank.js";
-import { axes } from "./look.js";
+import { axes, rangeOf } from "./look.js";
 import { exact, short } from "./text.js";
 
 const KS = Array.from({ length: 61 }, (_, i) => Math.round(2 ** (i / 3)));
@@ -33,6 +33,7 @@ function compute({ values, look }) {
   const spread = [0.1, 0.5, 0.9].map((at) => rates[Math.min(Math.floor(at * rates.length), rates.length - 1)]);
   const ks = [...new Set(KS)];
   const line = (name, of, options) => look.line(name, ks, ks.map(of), { hovertemplate: "%{y:.4f}", ...options });
+  const shares = histogram(rates);
   const traces = [
     line("any correct answer, mean over prompts", any, { colour: 0, width: 3 }),
     line("a rare mode, mean over prompts", tail, { colour: 1, dash: 1, width: 2.4 }),
@@ -41,14 +42,16 @@ function compute({ values, look }) {
         { colour: 2 + index, dash: 2 + (index % 2), width: 1.4 })),
     look.marker([values.k], [any(values.k)], { colour: 0 }),
     look.marker([values.k], [tail(values.k)], { colour: 1 }),
-    { type: "bar", name: "share of prompts", x: histogram(rates).map((_, i) => (i + 0.5) / BINS), y: histogram(rates),
+    { type: "bar", name: "share of prompts", x: shares.map((_, i) => (i + 0.5) / BINS), y: shares,
       ...axes(1), showlegend: false, marker: { color: look.colour(0) }, hovertemplate: "%{y:.3f}" },
   ];
   const layout = look.layout([
-    { title: "pass@k", x: { title: "samples k", type: "log", tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
+    { title: "pass@k", x: { title: "samples k", type: "log", range: [0, Math.log10(KS.at(-1))],
+      tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
       ticktext: ["1", "16", "256", "4096", "65 536", "2<sup>20</sup>"] },
       y: { title: "", range: [-0.02, 1.03] } },
-    { title: "solve rates: share of prompts", x: { title: "solve rate", range: [0, 1] }, y: { title: "" } },
+    { title: "solve rates: share of prompts", x: { title: "solve rate", range: [0, 1] },
+      y: { title: "", range: rangeOf([shares]) } },
   ], { height: 480 });
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];

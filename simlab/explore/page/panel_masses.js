@@ -1,5 +1,6 @@
 // Panel 2: what estimators put on successes and on failures, at every solve rate.
 
+import { rangeOf } from "./look.js";
 import { hasLimit, masses } from "./masses.js";
 import { element } from "./text.js";
 import { readWeight, SEPARATOR, writeWeight } from "./weight_text.js";
@@ -59,7 +60,8 @@ function compute({ values, description, look }) {
   const traces = read.flatMap((weight, index) => tracesOf(weight, index, { values, defaults, look }));
   const title = { masses: "mass", "peak 1": "mass, the largest 1", "m_S − m_F": "m<sub>S</sub> − m<sub>F</sub>" };
   const layout = look.layout([
-    { title: "", x: { title: "solve rate p", range: [-0.01, 1.01] }, y: { title: title[values.show], rangemode: "tozero" } },
+    { title: "", x: { title: "solve rate p", range: [-0.01, 1.01] },
+      y: { title: title[values.show], range: rangeOf(traces.map(({ y }) => y)) } },
   ], { height: 500 });
   layout.margin.t = 16;
   const own = description.estimators[read[0].name];

@@ -53,11 +53,12 @@ function compute({ values, look }) {
   ]);
   const range = { range: [-0.02, 1.03], tickformat: ".1f" };
   const layout = look.layout([
-    { title: "against group size", x: { title: "group size G", type: "log", tickvals: [1, 8, 64, 512, 4096, 32768],
+    { title: "against group size", x: { title: "group size G", type: "log", range: [0, Math.log10(LARGEST_GROUP)],
+        tickvals: [1, 8, 64, 512, 4096, 32768],
         ticktext: ["1", "8", "64", "512", "4096", "32 768"], tickangle: 0 },
       y: { title: "probability", ...range } },
     { title: "against correct mass", x: { title: "correct mass μ", range: [0, 1] }, y: { title: "", ...range } },
-    { title: "against target mass", x: { title: "target mass τ", type: "log", tickvals: [1e-6, 1e-4, 1e-2, 1],
+    { title: "against target mass", x: { title: "target mass τ", type: "log", range: [-6, 0], tickvals: [1e-6, 1e-4, 1e-2, 1],
         ticktext: ["10<sup>−6</sup>", "10<sup>−4</sup>", "0.01", "1"], tickangle: 0 },
       y: { title: "", ...range } },
   ]);

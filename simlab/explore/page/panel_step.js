@@ -1,7 +1,7 @@
 // Panel 3: where one step moves probability, term by term.
 
 import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./redistribution.js";
-import { axes, transparent } from "./look.js";
+import { axes, rangeOf, transparent } from "./look.js";
 import { element, exact, short } from "./text.js";
 
 const inside = (bits, count) => Array.from({ length: count }, (_, i) => bits[i] === "1");
@@ -60,17 +60,17 @@ function compute({ values, look }) {
       "term of dQ_pos"),
     termBars(look, ["own<br>logits", "sampled<br>correct", "sampled<br>incorrect", "unsampled"], lost, 3, "term of dQ_upos"),
   ];
+  const axis = (panel) => ({
+    title: "", range: rangeOf([traces[panel].y]), zeroline: true, zerolinecolor: look.ink.faint, tickformat: "~g",
+  });
   const layout = look.layout([
-    { title: "policy p: filled actions are in the group", x: { title: "" }, y: { title: "" } },
-    { title: "first-order change dp of each action", x: { title: "" }, y: { title: "", zeroline: true } },
-    { title: "change of the correct mass, dQ<sub>pos</sub>", x: { title: "" }, y: { title: "", zeroline: true } },
-    { title: "change of the missed correct mass, dQ<sub>upos</sub>", x: { title: "" }, y: { title: "", zeroline: true } },
+    { title: "policy p: filled actions are in the group", x: { title: "", type: "category" }, y: { ...axis(0), zeroline: false } },
+    { title: "first-order change dp of each action", x: { title: "", type: "category" }, y: axis(1) },
+    { title: "change of the correct mass, dQ<sub>pos</sub>", x: { title: "", type: "category" }, y: axis(2) },
+    { title: "change of the missed correct mass, dQ<sub>upos</sub>", x: { title: "", type: "category" }, y: axis(3) },
   ], { columns: 2, legend: false });
   layout.hovermode = "closest";
   layout.bargap = 0.25;
-  for (const axis of ["yaxis", "yaxis2", "yaxis3", "yaxis4"]) {
-    Object.assign(layout[axis], { zerolinecolor: look.ink.faint, tickformat: "~g" });
-  }
   const total = (terms) => terms.reduce((sum, term) => sum + term, 0);
   const readout =
     `Expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +

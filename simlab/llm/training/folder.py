@@ -39,11 +39,14 @@ class ArmFolder:
         """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped."""
         checkpoint = self.path / CHECKPOINT
         state = load_state(checkpoint, fresh) if checkpoint.exists() else fresh
-        for name in (METRICS, EVALUATIONS):
-            kept = [line for line in self.lines(name) if line["step"] <= state.step]
-            if (self.path / name).exists():
-                self.rewrite(name, kept)
+        self.keep(state.step)
         return state
+
+    def keep(self, step: int) -> None:
+        """Drop the lines of later steps."""
+        for name in (METRICS, EVALUATIONS):
+            if (self.path / name).exists():
+                self.rewrite(name, [line for line in self.lines(name) if line["step"] <= step])
 
     def rewrite(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
         """Put these lines in place of all that there are."""

@@ -141,18 +141,18 @@ class Reader:
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
-        rewards, solutions = self.judged(problems, sampled)
+        rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
 
     def judged(
-        self, problems: Sequence[Problem], sampled: Sampled
+        self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
-        """The rewards (P, G) of completions, and the canonical forms of the correct ones."""
-        rewards = np.zeros(sampled.tokens.shape[:2], np.float32)
+        """The rewards (P, G) of completions (P, G, T), and the canonical forms of the correct ones."""
+        rewards = np.zeros(tokens.shape[:2], np.float32)
         solutions: list[list[str | None]] = []
         for place, problem in enumerate(problems):
             verdicts = _Verdicts(self.task, problem)
-            texts = [self.text(row[mask]) for row, mask in zip(sampled.tokens[place], sampled.mask[place], strict=True)]
+            texts = [self.text(row[own]) for row, own in zip(tokens[place], mask[place], strict=True)]
             rewards[place] = [verdicts.of(text)[0] for text in texts]
             solutions.append([verdicts.of(text)[1] for text in texts])
         return rewards, tuple(map(tuple, solutions))

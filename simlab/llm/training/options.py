@@ -27,8 +27,9 @@ def build_settings(options: argparse.Namespace) -> Settings:
         own["model"] = {"source": options.model}
     if options.arms is not None:
         own["arms"] = list(arms(options.arms))
-    if options.seeds is not None:
-        own["seeds"] = options.seeds
+    for name in ("seeds", "engine"):
+        if (value := getattr(options, name)) is not None:
+            own[name] = value
     for name, section in NAMED.items():
         if (value := getattr(options, name)) is not None:
             own.setdefault(section, {})[name] = value

@@ -7,7 +7,7 @@ had: everything is a function of the settings, the seed and the step.
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from simlab.alone import alone
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, read_checkpoint, write_whole
 from simlab.llm.config import ModelConfig
+from simlab.llm.extra import package
 from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
 from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
 from simlab.llm.instruments.weight_change import weight_change_metrics, weight_changes
@@ -85,11 +86,14 @@ def train(
         OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
     """
     keep_on_disk()
+    if settings.engine == "trl":
+        package("trl", "trl")
     run = Run(settings, out, task(**settings.task) if own_task is None else own_task, tensorboard)
-    needed = run.needed_memory()
-    if say is not None:
-        say(in_words(needed))
-    check_memory(needed, free_memory())
+    if settings.engine == "simlab":
+        needed = run.needed_memory()
+        if say is not None:
+            say(in_words(needed))
+        check_memory(needed, free_memory())
     with alone(out):
         run.begin(overwrite)
         for seed in range(settings.seeds):
@@ -181,26 +185,54 @@ class Run:
 
     def arm(self, name: str, seed: int, start: Start) -> None:
         """Train one arm from the start of a seed, or go on with it."""
+        path = self.out / "arms" / name / f"seed-{seed}"
+        train_arm = self._by_trl if self.settings.engine == "trl" else self._by_simlab
+        with ArmFolder(path, Scalars(path / "tensorboard") if self.tensorboard else None) as folder:
+            parameters = train_arm(name, seed, start, folder)
+            folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
+
+    def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
         method = arm(name).method
-        first = seed * PROBLEMS_OF_A_SEED + PROBLEMS_OF_A_SEED // 2
-        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n)
-        path = self.out / "arms" / name / f"seed-{seed}"
-        folder = ArmFolder(path, Scalars(path / "tensorboard") if self.tensorboard else None)
+        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, _first_problem(seed), record.top_n)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         state = folder.begin(State(start.parameters, rl.init(start.parameters), remembered))
-        with folder, _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
-            self._evaluate_arm(folder, state, seed, start)  # which may be all that an error left undone
+        with _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
+            self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
                 state, line = self._step(trainer, state, seed, folder)
                 folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
-                self._evaluate_arm(folder, state, seed, start)
+                self._evaluate_state(folder, state, seed, start)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
                     folder.save(state)
-                bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
-                bar.update()
-        folder.save_model(Model(self.loaded.config, state.parameters), self.reader.vocabulary)
+                _show(bar, state.step, line)
+        return state.parameters
+
+    def _by_trl(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
+        from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
+
+        model = ArmFolder(self.out / "start" / f"seed-{seed}")
+        if not (model.path / MODEL / "config.json").exists():  # there was no warm start
+            model.save_model(Model(self.loaded.config, start.parameters), self.reader.vocabulary)
+        with _progress(f"{name}, seed {seed}", self.settings.rl.steps, 0) as bar:
+
+            def after_step(step: int, line: Mapping[str, Any], parameters: Callable[[], Parameters]) -> None:
+                folder.append(METRICS, {"step": step, **line})
+                if self._is_due(folder, step):
+                    self._evaluate_arm(folder, step, parameters(), seed, start)
+                _show(bar, step, line)
+
+            return trl_engine.train_arm(
+                arm(name).method,
+                self.settings,
+                self.reader,
+                model.path / MODEL,
+                folder,
+                seed=seed,
+                first=_first_problem(seed),
+                after_step=after_step,
+            )
 
     def _step(self, trainer: Trainer, state: State, seed: int, folder: ArmFolder) -> tuple[State, dict[str, Any]]:
         instruments = (state.step + 1) % self.settings.record.instruments_every == 0
@@ -209,17 +241,23 @@ class Run:
         except InputError as error:
             raise _stopped(folder, state, f"step {state.step + 1}", error) from None
 
-    def _evaluate_arm(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
+    def _evaluate_state(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
         """Evaluate an arm after a step where that is due, unless it is done."""
-        due = state.step % self.settings.evaluation.every == 0 or state.step == self.settings.rl.steps
-        if state.step == 0 or not due or any(line["step"] == state.step for line in folder.lines(EVALUATIONS)):
+        if not self._is_due(folder, state.step):
             return
         try:
-            found = self._evaluate(state.parameters, seed, state.step)
-            line = self._line(found, state.step, state.parameters, start)
+            self._evaluate_arm(folder, state.step, state.parameters, seed, start)
         except InputError as error:
             raise _stopped(folder, state, f"the evaluation after step {state.step}", error) from None
-        folder.append(EVALUATIONS, line)
+
+    def _is_due(self, folder: ArmFolder, step: int) -> bool:
+        """Whether an arm is to be evaluated after a step, and has not been."""
+        due = step % self.settings.evaluation.every == 0 or step == self.settings.rl.steps
+        return step > 0 and due and all(line["step"] != step for line in folder.lines(EVALUATIONS))
+
+    def _evaluate_arm(self, folder: ArmFolder, step: int, parameters: Parameters, seed: int, start: Start) -> None:
+        found = self._evaluate(parameters, seed, step)
+        folder.append(EVALUATIONS, self._line(found, step, parameters, start))
 
     def _evaluate(self, parameters: Parameters, seed: int, step: int) -> Evaluated:
         evaluation, key = self.settings.evaluation, jax.random.fold_in(key_of(seed, EVALUATION_KEY), step)
@@ -276,6 +314,16 @@ def _rare(found: Evaluated) -> Trajectories:
     return rarest(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])
 
 
+def _first_problem(seed: int) -> int:
+    """The first training problem of a seed's arms."""
+    return seed * PROBLEMS_OF_A_SEED + PROBLEMS_OF_A_SEED // 2
+
+
+def _show(bar: Any, step: int, line: Mapping[str, Any]) -> None:
+    bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
+    bar.update(step - bar.n)
+
+
 def _progress(name: str, steps: int, done: int) -> Any:
     return tqdm(desc=name, total=steps, initial=done, unit="step", disable=None)
 
@@ -310,6 +358,8 @@ def _is_of(path: Path, settings: dict[str, Any], overwrite: bool) -> bool:
         if overwrite:
             return False
         raise
+    if isinstance(found, dict):
+        found = {"engine": "simlab", **found}  # which once was the only one
     same: bool = found == json.loads(json.dumps(settings))
     if same or overwrite:
         return same

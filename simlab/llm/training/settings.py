@@ -12,6 +12,7 @@ from simlab.llm.training.descent import Descent
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
+ENGINES = ("simlab", "trl")
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,8 @@ class Settings:
         task: its name, as ``name``, and its parameters.
         arms: see ``simlab.llm.training.arms``.
         seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
+        engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
+            simlab's.
 
     Raises:
         InputError: for what cannot be met, in one line.
@@ -165,9 +168,11 @@ class Settings:
     record: Record = field(default_factory=Record)
     arms: tuple[str, ...] = ("grpo", "f_grpo")
     seeds: int = 1
+    engine: str = "simlab"
 
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
+        check_choice("engine", self.engine, ENGINES)
         if not self.arms or len(set(self.arms)) < len(self.arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
         for name in self.arms:
@@ -186,10 +191,11 @@ class Settings:
         """
         fields = dict(data)
         for name in fields:
-            check_choice("section", name, ["task", "arms", "seeds", *SECTIONS])
+            check_choice("section", name, ["task", "arms", "seeds", "engine", *SECTIONS])
         for name, section in SECTIONS.items():
             fields[name] = _built(name, section, fields.get(name, {}))
         _check_kind("seeds", int, fields.get("seeds", 1))
+        _check_kind("engine", str, fields.get("engine", "simlab"))
         task = fields.get("task", {"name": ""})
         if not (isinstance(task, Mapping) and isinstance(task.get("name"), str)):
             raise InputError(f"task = {task!r}; allowed: its name, as name, and its parameters")

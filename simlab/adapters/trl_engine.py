@@ -1,0 +1,219 @@
+"""``simlab train --engine trl``: the arms of a run trained by TRL, from the same start and on the same problems.
+
+TRL samples, with transformers or what it is set up to use; rewards, estimator, surrogate, learning rates and
+evaluations are simlab's. One process; for several, give ``SimlabGRPOTrainer`` to a script of accelerate's.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig
+
+from simlab.adapters.trl import MEMORY, SimlabGRPOTrainer
+from simlab.errors import InputError
+from simlab.llm.checkpoint import from_tensors, read_checkpoint
+from simlab.llm.instruments.groups import group_metrics
+from simlab.llm.model import Parameters
+from simlab.llm.tasks.base import Problem
+from simlab.llm.training.descent import Diverged
+from simlab.llm.training.folder import ArmFolder
+from simlab.llm.training.groups import Reader
+from simlab.llm.training.settings import PolicyGradient, Settings
+from simlab.methods import Method
+
+CHECKPOINTS = "trl"
+AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
+
+
+def train_arm(
+    method: Method,
+    settings: Settings,
+    reader: Reader,
+    start: Path,
+    folder: ArmFolder,
+    *,
+    seed: int,
+    first: int,
+    after_step: AfterStep,
+) -> Parameters:
+    """Train one arm, or go on with it from TRL's last whole checkpoint.
+
+    Args:
+        method: the arm's.
+        settings: of the run.
+        reader: how the task is put to the model.
+        start: the checkpoint, with its tokenizer, that the arms of the seed begin from.
+        folder: of the arm; TRL's checkpoints lie in ``trl`` there.
+        seed: of TRL's sampling.
+        first: the first training problem.
+        after_step: takes the number of the step, what was seen of it, and what gives the parameters after it.
+
+    Returns:
+        The parameters after the last step.
+
+    Raises:
+        InputError: for settings that TRL has no place for, a tokenizer that reads prompts in another way, a gradient
+            that is not finite, and what the task does wrong.
+    """
+    if settings.rl.rounds:
+        raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
+    last = _last_checkpoint(folder.path / CHECKPOINTS)
+    done = int(last.name.rpartition("-")[2]) if last else 0
+    folder.keep(done // settings.rl.epochs)
+    if last and done == settings.rl.steps * settings.rl.epochs:
+        return read_checkpoint(last).parameters
+    trainer = _trainer(
+        reader,
+        start,
+        args=_config(method, settings, reader, folder.path / CHECKPOINTS, seed),
+        problems=range(first, first + settings.rl.steps * settings.rl.prompts),
+        rl=settings.rl,
+        method=method,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(_AfterStep(trainer, settings.rl, after_step))
+    trainer.train(resume_from_checkpoint=str(last) if last else None)
+    return trainer.parameters()
+
+
+def _trainer(
+    reader: Reader, start: Path, *, args: GRPOConfig, problems: range, rl: PolicyGradient, method: Method
+) -> "ArmTrainer":
+    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
+    model.generation_config.eos_token_id = sorted(reader.stop_ids)
+    model.get_input_embeddings().padding_idx = None  # a policy may sample the padding token, and learns from that too
+    optimizer = _adamw(rl, model)
+    prompts = [reader.task.training(index).prompt for index in problems]
+    return ArmTrainer(
+        reader,
+        model,
+        args=args,
+        train_dataset=Dataset.from_dict({"prompt": prompts, "problem": list(problems)}),
+        processing_class=_tokenizer(reader, start, reader.task.training(problems[0])),
+        optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, _schedule(rl))),
+        method=method,
+    )
+
+
+class ArmTrainer(SimlabGRPOTrainer):
+    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own."""
+
+    def __init__(self, reader: Reader, model: Any, **options: Any):
+        self.reader = reader
+        super().__init__(model, reward_funcs=self.reward, **options)
+
+    def _penalised(self, method: Method) -> Method:
+        return method  # beta only has TRL load the reference, see _config
+
+    def reward(self, completion_ids: list[list[int]], problem: list[int], **others: Any) -> list[float]:
+        """The task's rewards of (P G) completions; TRL hands over the prompts' columns, and ``others`` unasked."""
+        size, width = self.args.num_generations, max(map(len, completion_ids))
+        tokens = np.zeros((len(problem) // size, size, width), np.int32)
+        mask = np.zeros(tokens.shape, bool)
+        for row, ids in enumerate(completion_ids):
+            place = divmod(row, size)
+            tokens[place][: len(ids)], mask[place][: len(ids)] = ids, True
+        problems = [self.reader.task.training(index) for index in problem[::size]]
+        rewards, self.solutions = self.reader.judged(problems, tokens, mask)
+        return [float(reward) for reward in rewards.ravel()]
+
+    def seen(self) -> dict[str, Any]:
+        """What the instruments say of the last batch."""
+        rollouts, advantages = self._batch
+        rewards, mask = rollouts.rewards.numpy(force=True), rollouts.token_mask.numpy(force=True)
+        own = group_metrics(rewards, advantages.numpy(force=True), mask, self.solutions)
+        return {**own, "length": float(mask.sum(axis=2).mean())}
+
+    def parameters(self) -> Parameters:
+        """The model's parameters now, as simlab's decoder has them."""
+        state = self.accelerator.unwrap_model(self.model).state_dict()
+        tensors = {name: value.float().numpy(force=True) for name, value in state.items()}
+        return from_tensors(tensors, self.reader.config, "float32")
+
+
+class _AfterStep(TrainerCallback):
+    """Says what was seen of a step when the last update by its batch is logged, before a checkpoint is written."""
+
+    def __init__(self, trainer: ArmTrainer, settings: PolicyGradient, after_step: AfterStep):
+        self.trainer, self.settings, self.after_step = trainer, settings, after_step
+        self.began, self.norm = time.perf_counter(), 0.0
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **others: Any) -> None:
+        if "grad_norm" not in logs:  # the summary of the whole run
+            return
+        step, update = divmod(state.global_step - 1, self.settings.epochs)
+        if update == 0:
+            self.norm, self.entropy = logs["grad_norm"], logs["entropy"]
+        if not np.isfinite(logs["grad_norm"]):
+            raise Diverged(f"step {step + 1}: the norm of the gradient is {logs['grad_norm']}; allowed: finite numbers")
+        if update < self.settings.epochs - 1:
+            return
+        now = time.perf_counter()
+        line = {"entropy": self.entropy, "grad_norm": self.norm, "seconds": now - self.began}
+        self.after_step(step + 1, self.trainer.seen() | line, self.trainer.parameters)
+        self.began = time.perf_counter()
+
+
+def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed: int) -> GRPOConfig:
+    rl = settings.rl
+    rollouts = rl.prompts * rl.group_size
+    together = max(size for size in range(1, min(rollouts, rl.microbatch) + 1) if rollouts % size == 0)
+    return GRPOConfig(
+        output_dir=str(out),
+        seed=seed,
+        max_steps=rl.steps * rl.epochs,
+        num_iterations=rl.epochs,
+        num_generations=rl.group_size,
+        per_device_train_batch_size=together,
+        gradient_accumulation_steps=rollouts // together,
+        max_completion_length=reader.task.max_new_tokens,
+        temperature=rl.temperature,
+        max_grad_norm=rl.max_norm,
+        beta=1.0 if "ref_logp" in method.needs else 0.0,  # TRL has a reference only where this is not 0
+        shuffle_dataset=False,
+        bf16=settings.model.dtype == "bfloat16",
+        use_cpu=not torch.cuda.is_available(),
+        gradient_checkpointing=False,
+        save_strategy="steps",
+        save_steps=settings.record.checkpoint_every * rl.epochs,
+        save_total_limit=2,  # a kill may leave the later one incomplete
+        logging_steps=1,
+        disable_tqdm=True,
+        report_to=[],
+    )
+
+
+def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.AdamW:
+    """AdamW with the settings of ``Descent``; its rate is multiplied by what ``_schedule`` says."""
+    parameters = [value for value in model.parameters() if value.requires_grad]
+    groups = [
+        {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [value for value in parameters if value.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=1.0, betas=(settings.b1, settings.b2), eps=settings.eps)
+
+
+def _schedule(settings: PolicyGradient) -> Callable[[int], float]:
+    """The learning rate by the number of updates before, the same for all updates by one batch."""
+    return lambda updates: settings.rate(updates // settings.epochs + 1, settings.steps)
+
+
+def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    found, wanted = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
+    if found != wanted:
+        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {found}; allowed: {wanted}")
+    return tokenizer
+
+
+def _last_checkpoint(folder: Path) -> Path | None:
+    """The last one that is whole: the estimator's memory is written behind all else."""
+    found = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{MEMORY}")]
+    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)

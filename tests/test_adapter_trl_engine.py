@@ -1,0 +1,166 @@
+"""``simlab train --engine trl``: on the rollouts that our engine drew TRL takes our steps, and on its own it is a run.
+
+Run with ``-m trl``.
+"""
+
+import functools
+import json
+
+import jax
+import numpy as np
+import pytest
+
+pytestmark = [
+    pytest.mark.trl,
+    pytest.mark.filterwarnings("default"),  # of TRL, transformers and accelerate
+]
+pytest.importorskip("trl")
+
+from training_cases import settings, task
+
+from simlab.adapters import trl_engine
+from simlab.cli import main
+from simlab.errors import InputError
+from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import train
+
+BY_TRL = {"engine": "trl"}
+ADDITION = ["--task", "addition", "--param", "task.digits=1", "--param", "task.evaluation_size=4"]
+SMALL = [
+    "--param", "model.hidden_size=16", "--param", "model.intermediate_size=16", "--param", "warm_start.steps=2",
+    "--param", "evaluation.samples=4", "--prompts", "2", "--group-size", "2", "--steps", "2",
+]  # fmt: skip
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def arm_folder(out, name="grpo"):
+    return out / "arms" / name / "seed-0"
+
+
+def leaves(out, name="grpo"):
+    return jax.tree.leaves(read_checkpoint(arm_folder(out, name) / "model").parameters)
+
+
+@pytest.fixture
+def replay(monkeypatch):
+    """What our engine draws is what TRL's trainer is given afterwards."""
+    drawn, collect = [], Trainer.collect
+
+    def recorded(trainer, state, key):
+        found = collect(trainer, state, key)
+        drawn.append(found[0])
+        return found
+
+    def replayed(prompts, trainer):
+        groups = drawn.pop(0)
+        assert list(prompts[:: trainer.num_generations]) == [problem.prompt for problem in groups.problems]
+        pairs = [
+            (row, mask)
+            for rows, masks in zip(groups.sampled.tokens, groups.sampled.mask, strict=True)
+            for row, mask in zip(rows, masks, strict=True)
+        ]
+        ids = [trainer.processing_class(prompt)["input_ids"] for prompt in prompts]
+        return {"prompt_ids": ids, "completion_ids": [row[mask].tolist() for row, mask in pairs], "logprobs": None}
+
+    monkeypatch.setattr(Trainer, "collect", recorded)
+    monkeypatch.setattr(trl_engine, "ArmTrainer", functools.partial(trl_engine.ArmTrainer, rollout_func=replayed))
+
+
+CASES = {
+    "grpo": {},
+    "f_grpo(gamma=2)+clip_higher@token_mean": {"epochs": 2, "microbatch": 6, "learning_rate": 3e-2},
+    "cw_grpo": {"warmup": 3, "decay": "cosine", "weight_decay": 0.5},
+    "fade": {"temperature": 0.7},
+    "grpo+casp(quantile=0)": {"max_norm": 1e-2},
+    "grpo+kl_penalty(coefficient=0.5)": {"b1": 0.5, "b2": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_the_same_rollouts_both_engines_take_the_same_steps(name, replay, tmp_path):
+    asked = {"arms": [name], "rl": {"steps": 3, **CASES[name]}, "evaluation": {"every": 1}}
+    train(settings(asked), tmp_path / "own", own_task=task())
+    train(settings(asked, BY_TRL), tmp_path / "trl", own_task=task())
+    start = jax.tree.leaves(read_checkpoint(tmp_path / "trl" / "start" / "seed-0" / "model").parameters)
+    pairs = list(zip(leaves(tmp_path / "own", name), leaves(tmp_path / "trl", name), start, strict=True))
+    assert max(float(abs(own - before).max()) for own, _, before in pairs) > 1e-3
+    for own, other, _ in pairs:
+        np.testing.assert_allclose(other, own, atol=1e-5)
+    found = {kind: lines(arm_folder(tmp_path / kind, name) / "metrics.jsonl") for kind in ("own", "trl")}
+    for own, other in zip(found["own"], found["trl"], strict=True):
+        shared = own.keys() & other.keys() - {"seconds"}
+        assert {"step", "reward", "distinct_solutions", "length", "entropy", "grad_norm"} <= shared
+        for key in shared:
+            np.testing.assert_allclose(
+                np.array(other[key], float), np.array(own[key], float), rtol=1e-4, atol=1e-6, err_msg=key
+            )
+    evaluated = {kind: lines(arm_folder(tmp_path / kind, name) / "evaluation.jsonl") for kind in ("own", "trl")}
+    assert [line["step"] for line in evaluated["trl"]] == [1, 2, 3]
+    for own, other in zip(evaluated["own"], evaluated["trl"], strict=True):
+        assert other["entropy"] == pytest.approx(own["entropy"], rel=1e-4)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_run_that_was_broken_off_goes_on_from_the_last_whole_checkpoint(tmp_path, monkeypatch):
+    """HA-DW remembers; sampling goes on with the random numbers that it would have had."""
+    asked = settings(
+        {"arms": ["ha_dw"], "rl": {"steps": 6}, "record": {"checkpoint_every": 2}, "evaluation": {"every": 3}}, BY_TRL
+    )
+    train(asked, tmp_path / "whole", own_task=task())
+    reward, calls = trl_engine.ArmTrainer.reward, []
+
+    def breaking(trainer, *arguments, **others):
+        calls.append(1)
+        if len(calls) == 6:
+            raise Interrupted
+        return reward(trainer, *arguments, **others)
+
+    monkeypatch.setattr(trl_engine.ArmTrainer, "reward", breaking)
+    with pytest.raises(Interrupted):
+        train(asked, tmp_path / "broken", own_task=task())
+    folder = arm_folder(tmp_path / "broken", "ha_dw")
+    assert [line["step"] for line in lines(folder / "metrics.jsonl")] == [1, 2, 3, 4, 5]
+    (folder / "trl" / "checkpoint-5").mkdir()  # as a kill in the midst of writing one leaves it
+    train(asked, tmp_path / "broken", own_task=task())
+    for name in ("metrics.jsonl", "evaluation.jsonl"):
+        found, wanted = (
+            [{**line, "seconds": 0} for line in lines(arm_folder(out, "ha_dw") / name)]
+            for out in (tmp_path / "broken", tmp_path / "whole")
+        )
+        assert found == wanted
+    for found, wanted in zip(leaves(tmp_path / "broken", "ha_dw"), leaves(tmp_path / "whole", "ha_dw"), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    before = len(calls)
+    train(asked, tmp_path / "broken", own_task=task())
+    assert len(calls) == before, "what is finished is not done again"
+
+
+def test_the_command_ends_with_a_table_and_a_figure(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["train", *ADDITION, *SMALL, "--arms", "grpo,maxrl", "--engine", "trl", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "maxrl" in said
+    assert (out / "comparison.png").stat().st_size > 10_000
+    assert json.loads((out / "run.json").read_text())["settings"]["engine"] == "trl"
+    assert main(["train", *ADDITION, *SMALL, "--arms", "grpo,maxrl", "--out", str(out)]) == 2
+    assert "engine: trl there, simlab here" in capsys.readouterr().err
+
+
+def test_what_trl_cannot_do_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"rl\.rounds = 2; allowed: 0, as TRL drops no groups"):
+        train(settings({"rl": {"rounds": 2}}, BY_TRL), tmp_path / "run", own_task=task())
+
+
+def test_a_reward_that_is_none_stops_the_run_in_one_line(tmp_path):
+    def reward(prompt, completion):
+        return float("nan")
+
+    with pytest.raises(InputError, match="returned 'nan'; allowed: finite numbers"):
+        train(settings(BY_TRL), tmp_path / "run", own_task=task(reward))
