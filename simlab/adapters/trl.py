@@ -232,6 +232,7 @@ class SimlabMixin(Trainer):
         total, count = self.accelerator.reduce(totals, reduction="sum")
         if self.model.training:
             rollouts, _ = self._batch
+            assert rollouts.token_mask is not None
             count = rollouts.token_mask.sum() / self.args.gradient_accumulation_steps
         mode = "train" if self.model.training else "eval"
         self._metrics[mode]["entropy"].append((total / count.clamp(min=1)).item())

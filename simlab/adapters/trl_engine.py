@@ -127,6 +127,7 @@ class ArmTrainer(SimlabGRPOTrainer):
     def seen(self) -> dict[str, Any]:
         """What the instruments say of the last batch."""
         rollouts, advantages = self._batch
+        assert rollouts.token_mask is not None
         rewards, mask = rollouts.rewards.numpy(force=True), rollouts.token_mask.numpy(force=True)
         own = group_metrics(rewards, advantages.numpy(force=True), mask, self.solutions)
         return {**own, "length": float(mask.sum(axis=2).mean())}
