@@ -15,6 +15,9 @@ collect_ignore = [
     "golden/make_llm_golden.py",  # needs torch and transformers
     "trl_cases.py",  # and these need TRL
     "trl_processes.py",
+    "verl_cases.py",  # and these verl
+    "verl_on_cpu.py",
+    "verl_runs.py",
 ]
 
 CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it

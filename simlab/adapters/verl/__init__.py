@@ -1,0 +1,24 @@
+"""The laboratory's estimators and surrogates in verl: a plug-in that registers them when it is imported.
+
+verl imports it by itself in all its processes, through the entry point ``simlab`` of the group ``verl.plugins`` or
+through ``VERL_USE_EXTERNAL_MODULES=simlab.adapters.verl``. Then ``algorithm.adv_estimator`` takes ``simlab_NAME`` of
+any estimator, ``actor_rollout_ref.actor.policy_loss.loss_mode`` takes ``simlab_NAME`` of a surrogate, and
+``trainer.v1.trainer_mode`` takes ``simlab_sync``, for estimators that read log-probabilities or entropies and for the
+memory of those that have one.
+
+``python -m simlab.adapters.verl`` says whether verl loads it. JAX is not imported: a process of verl has a GPU to use.
+"""
+
+import logging
+
+try:
+    from simlab.adapters.verl.registries import missing, register
+    from simlab.adapters.verl.trainer import SimlabMixin, SimlabPPOTrainerSync
+
+    register()
+except Exception:
+    # verl goes on without a plug-in that fails, and says so at debug level only.
+    logging.getLogger(__name__).exception("simlab is not registered in verl, because of this:")
+    raise
+
+__all__ = ["SimlabMixin", "SimlabPPOTrainerSync", "missing", "register"]

@@ -1,0 +1,60 @@
+"""verl's registries, and what of the laboratory stands in them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import verl
+from verl.trainer.ppo.core_algos import (
+    ADV_ESTIMATOR_REGISTRY,
+    POLICY_LOSS_REGISTRY,
+    register_adv_est,
+    register_policy_loss,
+)
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY, register_trainer
+
+from simlab.adapters.verl.estimators import PREFIX, advantage_function
+from simlab.adapters.verl.losses import policy_loss
+from simlab.adapters.verl.trainer import SimlabPPOTrainerSync
+from simlab.estimators import REGISTRY
+from simlab.surrogates import SURROGATES
+
+# By the last part of the setting that chooses from each.
+REGISTRIES: Mapping[str, Mapping[str, Any]] = {
+    "adv_estimator": ADV_ESTIMATOR_REGISTRY,
+    "loss_mode": POLICY_LOSS_REGISTRY,
+    "trainer_mode": TRAINER_REGISTRY,
+}
+REGISTER = {"adv_estimator": register_adv_est, "loss_mode": register_policy_loss, "trainer_mode": register_trainer}
+
+
+def entries() -> dict[str, dict[str, Any]]:
+    """What the laboratory has for each of verl's registries, by the names that it has there."""
+    return {
+        "adv_estimator": {PREFIX + name: advantage_function(name) for name in REGISTRY},
+        "loss_mode": {PREFIX + name: policy_loss(name) for name in SURROGATES},
+        "trainer_mode": {PREFIX + "sync": SimlabPPOTrainerSync},
+    }
+
+
+def register() -> None:
+    """Register all of it; to be called again for estimators and surrogates that have come since.
+
+    Raises:
+        RuntimeError: if verl's registries do not hold it afterwards.
+        ValueError: verl's, where another plug-in has taken a name.
+    """
+    for setting, named in entries().items():
+        for name, entry in named.items():
+            REGISTER[setting](name)(entry)
+    if absent := missing():
+        raise RuntimeError(f"verl {verl.__version__} has not taken up {', '.join(absent)}")
+
+
+def missing() -> list[str]:
+    """What is not registered, or as something else, such as ``loss_mode = simlab_cispo``."""
+    return [
+        f"{setting} = {name}"
+        for setting, named in entries().items()
+        for name, entry in named.items()
+        if REGISTRIES[setting].get(name) is not entry
+    ]

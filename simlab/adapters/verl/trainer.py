@@ -1,0 +1,112 @@
+"""verl's trainer with what the estimators of tokens read, and with their memory in its checkpoints."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import transfer_queue
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+from simlab.adapters.verl import estimators, losses
+from simlab.adapters.verl.estimators import PREFIX, TOKEN_FIELDS
+from simlab.adapters.verl.memory import memory
+from simlab.errors import InputError, check_choice
+from simlab.surrogates import SURROGATES
+
+MEMORY = "simlab_estimator.json"
+
+Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
+
+
+class SimlabMixin(Trainer):
+    """Estimators of the laboratory that read tokens or remember batches, for a subclass of verl's ``PPOTrainer``.
+
+    It hands them the log-probabilities and entropies of the whole batch, which verl has computed by then, and keeps
+    what they remember in ``simlab_estimator.json`` in the folder of a checkpoint.
+
+    Args:
+        config: verl's.
+
+    Raises:
+        InputError: before any worker starts, for settings of an estimator or surrogate that it does not take, for
+            settings that would have no effect, and for what verl cannot run.
+    """
+
+    def __init__(self, config: Any):
+        self._token_fields = _token_fields(config.algorithm)
+        _check_loss(config.actor_rollout_ref.actor)
+        memory.clear()
+        super().__init__(config)
+
+    def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
+        """As the trainer has it, beside the token fields that the estimator reads."""
+        fields = {}
+        if self._token_fields:
+            names = [TOKEN_FIELDS[name] for name in self._token_fields]
+            data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+            fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in self._token_fields}
+        with estimators.token_fields(**fields):
+            return super()._compute_advantage(batch, metrics)
+
+    def _save_checkpoint(self) -> None:
+        """As the trainer has it, after what the estimator remembers: verl notes last that a checkpoint is whole."""
+        folder = self._folder_of_step()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MEMORY).write_text(json.dumps(memory))
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        """As the trainer has it, with what the estimator remembered."""
+        super()._load_checkpoint()
+        if self.global_steps:
+            settings = self.config.trainer
+            given = Path(settings.resume_from_path) if settings.resume_mode == "resume_path" else None
+            self._remember((given or self._folder_of_step()) / MEMORY)
+
+    def _remember(self, path: Path) -> None:
+        if path.exists():
+            memory.update(json.loads(path.read_text()))
+        else:
+            logging.getLogger(__name__).warning("there is no %s: the estimator begins without memory", path)
+
+    def _folder_of_step(self) -> Path:
+        return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
+
+
+class SimlabPPOTrainerSync(SimlabMixin, PPOTrainerSync):
+    """verl's synchronous trainer with ``SimlabMixin``: ``trainer.v1.trainer_mode=simlab_sync``."""
+
+    def __init__(self, config: Any):
+        config.trainer.v1.trainer_mode = "sync"  # by which verl's trainers know whether they are asynchronous
+        super().__init__(config)
+
+
+def _token_fields(algorithm: Any) -> list[str]:
+    """What the configured estimator reads of the tokens of a batch."""
+    name = str(algorithm.adv_estimator)
+    if not name.startswith(PREFIX):
+        if algorithm.get("simlab"):
+            raise InputError(
+                f"algorithm.simlab = {dict(algorithm.simlab)} would have no effect on adv_estimator = {name!r}; "
+                "allowed: with an estimator simlab_NAME"
+            )
+        return []
+    chosen, _ = estimators.configured(name.removeprefix(PREFIX), algorithm)
+    needs = sorted(chosen.needs - {"rewards"})
+    for field in needs:
+        check_choice(f"a field of tokens that adv_estimator = {name} needs", field, TOKEN_FIELDS)
+    correction = algorithm.get("rollout_correction") or {}
+    if "entropy" in needs and correction.get("bypass_mode"):
+        raise InputError(
+            f"algorithm.rollout_correction.bypass_mode = True leaves out the entropy that adv_estimator = {name} "
+            "needs; allowed: False"
+        )
+    return needs
+
+
+def _check_loss(actor: Any) -> None:
+    mode = str(actor.policy_loss.loss_mode)
+    if mode.startswith(PREFIX):
+        check_choice("policy_loss.loss_mode", mode, [PREFIX + name for name in SURROGATES])
+        losses.configured(mode.removeprefix(PREFIX), actor)

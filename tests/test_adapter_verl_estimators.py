@@ -1,0 +1,228 @@
+"""Estimators behind verl's own dispatcher: what they give is what they give outside, whatever the order of the rows.
+
+Run with ``-m verl``, in an environment of verl's.
+"""
+
+import logging
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]  # verl and what it imports warn
+pytest.importorskip("verl")
+
+import torch
+from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
+from verl.utils.torch_functional import masked_whiten
+from verl_cases import LENGTHS, LONGEST, PROMPTS, REWARDS, by_prompt, dispatched, response_mask
+
+import simlab
+from simlab.adapters.verl import estimators
+from simlab.adapters.verl.memory import memory
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.rollouts import Rollouts
+
+NEEDS = {name: entry.build().needs for name, entry in REGISTRY.items()}
+FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
+OF_TOKENS = sorted(set(REGISTRY) - set(FROM_REWARDS))
+WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
+# What these give a group depends on the other groups of the batch.
+OF_BATCHES = {"a_grae", *WITH_MEMORY}
+
+
+@pytest.fixture(autouse=True)
+def without_memory():
+    memory.clear()
+
+
+def close(found, expected, tolerance=1e-5):
+    torch.testing.assert_close(found, torch.as_tensor(np.asarray(expected)).float(), atol=tolerance, rtol=tolerance)
+
+
+def test_every_estimator_is_registered():
+    assert {f"simlab_{name}" for name in REGISTRY} <= set(ADV_ESTIMATOR_REGISTRY)
+
+
+@pytest.mark.parametrize("name", sorted(set(FROM_REWARDS) - OF_BATCHES))
+def test_a_response_gets_what_its_group_alone_gives_it(name):
+    found = dispatched(f"simlab_{name}")
+    for rows in by_prompt():
+        rewards = np.array([REWARDS[row] for row in rows])
+        tokens = response_mask()[rows].numpy() > 0
+        expected = simlab.advantages(name, rewards[None], token_mask=tokens[None])[0]
+        close(found[rows], expected[:, None] * tokens)
+
+
+def test_estimators_of_batches_see_all_of_it():
+    """A-GRAE's schedule follows the mean reward of the batch."""
+    found = dispatched("simlab_a_grae")
+    groups = by_prompt()
+    rewards, mask = np.zeros((4, 5)), np.zeros((4, 5), bool)
+    for group, rows in enumerate(groups):
+        rewards[group, : len(rows)] = [REWARDS[row] for row in rows]
+        mask[group, : len(rows)] = True
+    expected = simlab.advantages("a_grae", rewards, mask=mask)
+    for group, rows in enumerate(groups):
+        close(found[rows], expected[group, : len(rows), None] * response_mask()[rows].numpy())
+
+
+def test_settings_under_algorithm_simlab_are_the_estimators_own():
+    found = dispatched("simlab_f_grpo", {"gamma": 2.0, "base": "dr_grpo"})
+    for rows in by_prompt():
+        expected = simlab.advantages("f_grpo", [REWARDS[row] for row in rows], gamma=2.0, base="dr_grpo")
+        close(found[rows][:, 0], expected)
+
+
+# verl's own estimators, on the same tensors
+
+
+@pytest.mark.parametrize(
+    ("theirs", "others", "ours", "settings"),
+    [
+        ("grpo", {}, "grpo", {"ddof": 1, "eps": 1e-6}),
+        ("grpo", {"norm_adv_by_std_in_grpo": False}, "dr_grpo", {}),
+        ("grpo_vectorized", {}, "grpo", {"ddof": 1, "eps": 1e-6}),
+        ("rloo", {}, "rloo", {}),
+        ("rloo_vectorized", {}, "rloo", {}),
+        ("grpo_passk", {"norm_adv_by_std_in_grpo": False}, "pass_at_k_tang", {}),
+    ],
+)
+def test_verls_own_and_ours_agree(theirs, others, ours, settings):
+    close(dispatched(f"simlab_{ours}", settings), dispatched(theirs, **others))
+
+
+@pytest.mark.parametrize(("theirs", "ours"), [("grpo", "grpo"), ("rloo", "rloo"), ("grpo_passk", "pass_at_k_tang")])
+def test_they_agree_for_rewards_of_any_size(theirs, ours):
+    generator = np.random.default_rng(0)
+    rewards = (10 * generator.standard_normal(len(PROMPTS))).round(3).tolist()
+    settings = {"ddof": 1, "eps": 1e-6} if ours == "grpo" else {}
+    others = {"norm_adv_by_std_in_grpo": theirs == "grpo"}
+    close(dispatched(f"simlab_{ours}", settings, rewards=rewards), dispatched(theirs, rewards=rewards, **others), 1e-4)
+
+
+def test_opo_is_dr_grpo_where_responses_are_equally_long():
+    lengths = [4] * len(PROMPTS)
+    close(dispatched("simlab_dr_grpo", lengths=lengths), dispatched("opo", lengths=lengths))
+
+
+def test_reinforce_plus_plus_with_baseline_is_dr_grpo_whitened():
+    found = masked_whiten(dispatched("simlab_dr_grpo"), response_mask()) * response_mask()
+    close(found, dispatched("reinforce_plus_plus_baseline"))
+
+
+def test_a_single_rollout_gets_nothing_from_ours_and_its_reward_from_verls():
+    """They differ here: verl takes a mean of 0 and a standard deviation of 1 for a group of one."""
+    alone = {"prompts": ["a", "b", "b"], "rewards": [1.0, 1.0, 0.0], "lengths": [1, 1, 1]}
+    assert dispatched("grpo", **alone)[0, 0].item() == pytest.approx(1.0, abs=1e-5)
+    assert dispatched("simlab_grpo", {"ddof": 1}, **alone)[0, 0].item() == 0.0
+
+
+# What verl fills batches up with, and what it rejects
+
+
+def test_rows_that_fill_a_batch_up_are_no_rollouts():
+    """They have a prompt of their own and not one token to be learnt from: the mean of the batch is without them."""
+    filled = {"prompts": [*PROMPTS, "pad", "pad"], "rewards": [*REWARDS, 0.0, 0.0], "lengths": [*LENGTHS, 0, 0]}
+    found = dispatched("simlab_a_grae", **filled)
+    close(found[: len(PROMPTS)], dispatched("simlab_a_grae"))
+    assert not found[len(PROMPTS) :].any()
+
+
+def test_a_rejected_response_still_counts_in_its_group_as_in_verls():
+    lengths = [0 if row == 3 else length for row, length in enumerate(LENGTHS)]
+    found = dispatched("simlab_grpo", {"ddof": 1, "eps": 1e-6}, lengths=lengths)
+    close(found, dispatched("grpo", lengths=lengths))
+    assert not found[3].any()
+
+
+# What reads tokens
+
+
+def sampled() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    shape = (len(PROMPTS), LONGEST)
+    return {
+        "old_logp": -3 * torch.rand(shape, generator=generator),
+        "entropy": 2 * torch.rand(shape, generator=generator),
+    }
+
+
+@pytest.mark.parametrize("name", OF_TOKENS)
+def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
+    needed = ", ".join(sorted(NEEDS[name] - {"rewards"}))
+    with pytest.raises(InputError, match=f"simlab_{name} needs {needed} .* trainer.v1.trainer_mode=simlab_sync"):
+        dispatched(f"simlab_{name}")
+
+
+@pytest.mark.parametrize("name", OF_TOKENS)
+def test_with_the_fields_of_the_batch_it_runs(name):
+    fields = sampled()
+    with estimators.token_fields(**fields):
+        found = dispatched(f"simlab_{name}")
+    groups = by_prompt()
+    shape = len(groups), max(map(len, groups))
+    rewards, mask, tokens = np.zeros(shape, np.float32), np.zeros(shape, bool), np.zeros((*shape, LONGEST), bool)
+    numbers = {field: np.zeros((*shape, LONGEST), np.float32) for field in fields}
+    for group, rows in enumerate(groups):
+        mask[group, : len(rows)] = True
+        rewards[group, : len(rows)] = [REWARDS[row] for row in rows]
+        tokens[group, : len(rows)] = response_mask()[rows].numpy()
+        for field in fields:
+            numbers[field][group, : len(rows)] = fields[field][rows].numpy()
+    chosen = simlab.estimator(name)
+    expected, _ = chosen.update(Rollouts(rewards, mask=mask, token_mask=tokens, **numbers), chosen.init())
+    expected = expected if expected.ndim == 3 else expected[..., None]
+    for group, rows in enumerate(groups):
+        close(found[rows], expected[group, : len(rows)] * tokens[group, : len(rows)])
+
+
+def test_the_fields_are_there_only_within():
+    with estimators.token_fields(**sampled()):
+        dispatched("simlab_cw_grpo")
+    with pytest.raises(InputError, match="simlab_cw_grpo needs old_logp"):
+        dispatched("simlab_cw_grpo")
+
+
+# What an estimator remembers
+
+
+@pytest.mark.parametrize("name", WITH_MEMORY)
+def test_memory_goes_on_from_batch_to_batch(name):
+    chosen = simlab.estimator(name)
+    state, tokens = chosen.init(), response_mask(LENGTHS[:4]).numpy() > 0
+    fields = {field: values[:4] for field, values in sampled().items()}
+    for rewards in ([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0, 1.0]):
+        with estimators.token_fields(**fields):
+            found = dispatched(f"simlab_{name}", prompts=list("aaaa"), rewards=rewards, lengths=LENGTHS[:4])
+        numbers = {field: values.numpy()[None] for field, values in fields.items()}
+        rollouts = Rollouts(np.array([rewards], np.float32), token_mask=tokens[None], **numbers)
+        expected, state = chosen.update(rollouts, state)
+        close(found[:, 0], expected[0])
+
+
+def test_memory_that_no_checkpoint_keeps_is_pointed_out_once(caplog):
+    with caplog.at_level(logging.WARNING):
+        dispatched("simlab_ha_dw")
+        dispatched("simlab_ha_dw")
+    complaints = [record.getMessage() for record in caplog.records if "simlab_ha_dw remembers" in record.getMessage()]
+    assert len(complaints) == 1
+    assert "trainer.v1.trainer_mode=simlab_sync" in complaints[0]
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "rewards", "complaint"),
+    [
+        ("f_grpo", {"gama": 1.0}, None, "f_grpo has no parameter 'gama'; it takes: gamma, base"),
+        ("f_grpo", {"gamma": -1.0}, None, "gamma = -1.0 is outside its range"),
+        ("grpo", {"gamma": 1.0}, None, "grpo has no parameter 'gamma'"),
+        ("maxrl", None, [2.0] * 13, r"rewards span .* defined for rewards in \[0, 1\]"),
+        ("grpo", None, [float("nan"), *REWARDS[1:]], "rewards hold NaN"),
+    ],
+)
+def test_bad_input_is_one_clear_line(name, settings, rewards, complaint):
+    with pytest.raises(InputError, match=complaint):
+        dispatched(f"simlab_{name}", settings, rewards=rewards)

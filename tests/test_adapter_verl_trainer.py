@@ -1,0 +1,216 @@
+"""verl's synchronous trainer with what simlab adds to it: its steps, checkpoints and settings. Run with ``-m verl``."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]  # verl and what it imports warn
+pytest.importorskip("verl")
+
+import torch
+from hydra import compose, initialize_config_module
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils.tensordict_utils import get_tensordict
+from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
+
+from simlab.adapters.verl import SimlabPPOTrainerSync, estimators
+from simlab.adapters.verl.memory import memory
+from simlab.errors import InputError
+
+KEYS = [f"{prompt}_{row}_0" for row, prompt in enumerate(PROMPTS)]
+
+
+@pytest.fixture(autouse=True)
+def without_memory():
+    memory.clear()
+
+
+def trainer(*overrides: str) -> SimlabPPOTrainerSync:
+    """With verl's own configuration, before any worker starts."""
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return SimlabPPOTrainerSync(compose("ppo_trainer", ["trainer.v1.trainer_mode=simlab_sync", *overrides]))
+
+
+def nested(rows) -> torch.Tensor:
+    return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+
+
+class Batch:
+    """The rows of a batch by their keys, as the trainer's transfer queue has them."""
+
+    keys, partition_id = KEYS, "train"
+
+    def __init__(self):
+        generator = torch.Generator().manual_seed(0)
+        self.fields = {
+            "uid": np.array(PROMPTS, dtype=object),
+            "response_mask": nested(torch.ones(length, dtype=torch.long) for length in LENGTHS),
+            "rm_scores": nested(
+                torch.eye(length)[-1] * reward for length, reward in zip(LENGTHS, REWARDS, strict=True)
+            ),
+            "old_log_probs": nested(-torch.rand(length, generator=generator) for length in LENGTHS),
+            "entropy": nested(torch.rand(length, generator=generator) for length in LENGTHS),
+        }
+
+    def __len__(self):
+        return len(KEYS)
+
+    def kv_batch_get(self, keys, partition_id, select_fields):
+        assert (keys, partition_id) == (self.keys, self.partition_id)
+        return get_tensordict({name: self.fields[name] for name in select_fields if name in self.fields})
+
+    def kv_batch_put(self, keys, partition_id, fields):
+        self.fields |= dict(fields.items())
+        return self
+
+    def padded(self, name: str) -> torch.Tensor:
+        return self.fields[name].to_padded_tensor(0.0)
+
+
+@pytest.fixture
+def batch(monkeypatch):
+    one = Batch()
+    for name in ("kv_batch_get", "kv_batch_put"):
+        monkeypatch.setattr(f"transfer_queue.{name}", getattr(one, name))
+    return one
+
+
+def test_to_verl_it_is_the_synchronous_trainer():
+    """Any other name than sync makes verl's trainers asynchronous."""
+    one = trainer("algorithm.adv_estimator=simlab_grpo")
+    assert one.trainer_mode == "sync"
+    assert type(one.replay_buffer).__name__ == "ReplayBuffer"
+
+
+@pytest.mark.parametrize("name", ["grpo", "a_grae"])
+def test_what_reads_rewards_goes_through_as_it_is(name, batch):
+    trainer(f"algorithm.adv_estimator=simlab_{name}")._compute_advantage(batch, {})
+    expected = dispatched(f"simlab_{name}")
+    torch.testing.assert_close(batch.padded("advantages"), expected[:, : batch.padded("advantages").shape[1]])
+
+
+@pytest.mark.parametrize("name", ["cw_grpo", "entropy_advantage", "ds_grpo", "unlikeliness", "fade"])
+def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
+    one = trainer(f"algorithm.adv_estimator=simlab_{name}")
+    one._compute_advantage(batch, {})
+    found, longest = batch.padded("advantages"), max(LENGTHS)
+    wide = {"old_logp": batch.padded("old_log_probs"), "entropy": batch.padded("entropy")}
+    memory.clear()
+    with estimators.token_fields(**{field: torch.nn.functional.pad(values, (0, 1)) for field, values in wide.items()}):
+        expected = dispatched(f"simlab_{name}")
+    torch.testing.assert_close(found, expected[:, :longest])
+    torch.testing.assert_close(batch.padded("returns"), found)
+
+
+def test_settings_reach_the_estimator(batch):
+    trainer("algorithm.adv_estimator=simlab_f_grpo", "+algorithm.simlab.gamma=2")._compute_advantage(batch, {})
+    torch.testing.assert_close(batch.padded("advantages"), dispatched("simlab_f_grpo", {"gamma": 2})[:, :5])
+
+
+# What an estimator remembers
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """verl's part of a checkpoint, without workers: the note of which is the last whole one."""
+
+    def save(self):
+        folder = self.config.trainer.default_local_dir
+        with open(f"{folder}/latest_checkpointed_iteration.txt", "w") as file:
+            file.write(str(self.global_steps))
+
+    def load(self):
+        self.global_steps = 0 if self.config.trainer.resume_mode == "disable" else 3
+
+    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", save)
+    monkeypatch.setattr(PPOTrainer, "_load_checkpoint", load)
+
+
+def test_memory_goes_on_from_a_checkpoint(tmp_path, batch, saved):
+    settings = ["algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}"]
+    one = trainer(*settings)
+    one._compute_advantage(batch, {})
+    one.global_steps = 3
+    one._save_checkpoint()
+    kept = dict(memory)
+    assert kept == json.loads((tmp_path / "global_step_3" / "simlab_estimator.json").read_text())
+    one._compute_advantage(batch, {})
+    whole = batch.padded("advantages")
+
+    for where in ([], ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={tmp_path}/global_step_3"]):
+        again = trainer(*settings, *where)
+        assert not memory
+        again._load_checkpoint()
+        assert memory == kept
+        again._compute_advantage(batch, {})
+        torch.testing.assert_close(batch.padded("advantages"), whole)
+
+
+def test_a_run_from_the_start_remembers_nothing(tmp_path, saved):
+    one = trainer(
+        "algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}", "trainer.resume_mode=disable"
+    )
+    one._load_checkpoint()
+    assert not memory
+
+
+def test_a_checkpoint_that_was_cut_short_is_not_the_last_one(tmp_path, batch, saved, monkeypatch):
+    """The memory is written before verl notes that the checkpoint is whole."""
+    one = trainer("algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}")
+    one.global_steps = 1
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pathlib.Path.write_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        one._save_checkpoint()
+    assert not (tmp_path / "latest_checkpointed_iteration.txt").exists()
+
+
+def test_a_checkpoint_of_verls_own_trainer_has_no_memory_and_that_is_said(tmp_path, saved, caplog):
+    one = trainer("algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}")
+    with caplog.at_level(logging.WARNING):
+        one._load_checkpoint()
+    assert "simlab_estimator.json: the estimator begins without memory" in caplog.text
+
+
+# Bad input, before any worker starts
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        (["algorithm.adv_estimator=simlab_grop"], "estimator = 'grop' is unknown; allowed: "),
+        (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "grpo has no parameter 'gamma'"),
+        (
+            ["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"],
+            "would have no effect on adv_estimator = 'grpo'",
+        ),
+        (
+            ["algorithm.adv_estimator=simlab_entropy_advantage", "algorithm.rollout_correction.bypass_mode=True"],
+            "bypass_mode = True leaves out the entropy that adv_estimator = simlab_entropy_advantage needs",
+        ),
+        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_casp"], "simlab_casp moves candidates"),
+        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_kl_cov"], "simlab_kl_cov chooses among the tokens"),
+        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo"], "loss_mode = 'simlab_ppo' is unknown; allowed"),
+        (
+            [
+                "actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo_clip",
+                "actor_rollout_ref.actor.clip_ratio_low=2",
+            ],
+            "eps_low = 2 is outside its range",
+        ),
+    ],
+)
+def test_settings_are_read_before_any_worker_starts(overrides, complaint):
+    with pytest.raises(InputError, match=complaint):
+        trainer(*overrides)
+
+
+def test_verls_own_estimators_and_losses_pass_through(batch):
+    one = trainer("algorithm.adv_estimator=rloo", "actor_rollout_ref.actor.policy_loss.loss_mode=gpg")
+    one._compute_advantage(batch, {})
+    torch.testing.assert_close(batch.padded("advantages"), dispatched("rloo")[:, :5])
