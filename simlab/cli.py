@@ -130,8 +130,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--scheduler",
         metavar="WHERE",
-        help="simulate on the workers of a Dask scheduler: local:N for N processes of this machine, tcp://HOST:PORT, or "
-        "tls://HOST:PORT",
+        help="simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
     )
     work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
 

@@ -1,13 +1,16 @@
 """Being connected to a cluster: one that is there, or a scheduler and processes of this machine."""
 
 import logging
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
-from distributed import Client, Future, LocalCluster
+from distributed import Client, Future, LocalCluster, Security
+from distributed.utils import silence_logging_cmgr
 
 from simlab.errors import InputError
 from simlab.sweep.cluster.handout import Handout, Rows
@@ -36,19 +39,33 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
         InputError: for anything else, or if no scheduler answers there.
     """
     place = parse_scheduler(scheduler)
+    if scheduler.startswith("tls:"):
+        _check_certificates(scheduler)
     with ExitStack() as stack:
+        stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what matters of it is said in other words
         try:
             there = stack.enter_context(_processes(place)) if isinstance(place, int) else place
             client = stack.enter_context(Client(there, set_as_default=False))
-        except (OSError, RuntimeError, TypeError, ValueError) as error:
+        except (OSError, RuntimeError) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"no Dask scheduler answers at {scheduler} ({reason})") from None
         yield Cluster(Members(client, scheduler))
 
 
+def _check_certificates(scheduler: str) -> None:
+    """Raise ``InputError`` unless Dask's configuration names certificates."""
+    try:
+        reason = "" if Security().get_connection_args("client")["ssl_context"] else "there are none"
+    except OSError as error:
+        reason = str(error)
+    if reason:
+        allowed = "allowed: certificates in Dask's configuration, distributed.comm.tls"
+        raise InputError(f"--scheduler {scheduler} needs certificates ({reason}); {allowed}")
+
+
 def _processes(number: int) -> LocalCluster:
     """A scheduler in this process and workers in others; nobody else can speak to them."""
-    with dask.config.set(CONFIGURATION):
+    with _uninterrupted(), dask.config.set(CONFIGURATION):
         return LocalCluster(
             n_workers=number,
             threads_per_worker=1,
@@ -59,6 +76,17 @@ def _processes(number: int) -> LocalCluster:
             security=True,  # with certificates made for it
             silence_logs=logging.CRITICAL,
         )
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Threads that begin meanwhile, and processes that they start, are not told of a Ctrl-C: it is for this one."""
+    resource_tracker.ensure_running()  # it would let them be told again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Cluster(Workers):
