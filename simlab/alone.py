@@ -9,20 +9,24 @@ from simlab.errors import InputError
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path, lock: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
     """Hold a folder against other processes; one that dies, however it does, lets go.
 
-    The lock is on a file ``.lock`` in it, which stays there. Where the file system knows no locks, nothing is held.
+    Args:
+        folder: the folder, which is made if need be.
+        lock: the file in it that is locked, and stays there; those who lock different ones write side by side. Where
+            the file system knows no locks, nothing is held.
+        allowed: what the complaint says of what to do.
 
     Raises:
         InputError: if another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    with (folder / lock).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{folder} is being written by another process; allowed: a folder of its own") from None
+            raise InputError(f"{folder} is being written by another process; allowed: {allowed}") from None
         except OSError:
             pass
         yield

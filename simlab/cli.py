@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -122,9 +123,35 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
     work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")
-    work.add_argument("--memory", default="2GB", metavar="SIZE", help="memory of the whole process (default 2GB)")
+    work.add_argument(
+        "--memory", default="2GB", metavar="SIZE", help="of this process, and of each worker (default 2GB)"
+    )
     work.add_argument("--shard", default="1/1", metavar="I/N", help="run only the I-th of N parts; join with merge")
+    work.add_argument(
+        "--scheduler",
+        metavar="WHERE",
+        help="simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
+    )
     work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
+
+
+@contextmanager
+def _workers(options: argparse.Namespace) -> Iterator[Any]:
+    """Who simulates in place of this process; nobody if the options name no scheduler."""
+    if options.scheduler is None:
+        yield None
+        return
+    if options.shard != "1/1":
+        raise InputError(f"--scheduler and --shard {options.shard} both spread a sweep; allowed: one of them")
+    try:
+        from simlab.sweep.cluster import connected
+    except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
+        if missing not in {"dask", "distributed"}:
+            raise
+        raise InputError(f'--scheduler needs {missing}; install it with: pip install "simlab[dask]"') from None
+    with connected(options.scheduler) as workers:
+        yield workers
 
 
 def _sweep(options: argparse.Namespace) -> int:
@@ -145,17 +172,18 @@ def _sweep(options: argparse.Namespace) -> int:
     for name in sweeps:
         check_replaceable(_of_sweep(figure, name))
     make_folder(figure.parent)
-    for name, sweep in sweeps.items():
-        out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
-        if name:
-            print(f"\n{name}:")
-        dataset = run(sweep, out, memory=memory, shard=shard, overwrite=options.overwrite)
-        if dataset is None:
-            print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
-            continue
-        print(final_table(dataset), *engines_in_words(sweep), sep="\n")
-        save_final_state(dataset, drawn)
-        print(f"\nresult  {out}\nfigure  {drawn}")
+    with _workers(options) as workers:
+        for name, sweep in sweeps.items():
+            out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
+            if name:
+                print(f"\n{name}:")
+            dataset = run(sweep, out, memory=memory, shard=shard, workers=workers, overwrite=options.overwrite)
+            if dataset is None:
+                print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
+                continue
+            print(final_table(dataset), *engines_in_words(sweep), sep="\n")
+            save_final_state(dataset, drawn)
+            print(f"\nresult  {out}\nfigure  {drawn}")
     return 0
 
 

@@ -24,7 +24,8 @@ from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep import grid, provenance
 from simlab.sweep.parts import Parts, Unit, write_atomically
 from simlab.sweep.result import joining_bytes, read
-from simlab.sweep.run import RESERVED, Budget, merge, parts_folder, run, sweep_units
+from simlab.sweep.run import merge, parts_folder, run, sweep_units
+from simlab.sweep.work import RESERVED, Budget
 
 SWEEP = asked(*SMALL)
 ONE_CELL = asked(*TINY, "--group-size", 2)
@@ -282,7 +283,7 @@ def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
 
 
 def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("simlab.sweep.run"), "code_fingerprint", lambda: "other code")
+    monkeypatch.setattr(importlib.import_module("simlab.sweep.work"), "code_fingerprint", lambda: "other code")
     result = run(SWEEP, resumed)
     assert capsys.readouterr().err == (
         f"{SMALL_UNITS} parts in {parts_folder(resumed)} are of other sweeps or code versions: left alone\n"

@@ -155,3 +155,16 @@ def parse_shard(text: str) -> tuple[int, int]:
     if not 1 <= number <= count:
         raise InputError(f"--shard {text!r} is not a shard; allowed: I/N with 1 <= I <= N, such as 1/4")
     return number, count
+
+
+def parse_scheduler(text: str) -> int | str:
+    """N of ``local:N``, or the address of a Dask scheduler.
+
+    Raises:
+        InputError: for anything else.
+    """
+    local, address = re.fullmatch(r"local:(\d{1,4})", text), re.fullmatch(r"(tcp|tls)://[^\s/]+:\d{1,5}", text)
+    if not address and not (local and int(local[1])):
+        allowed = "local:N for N processes of this machine, tcp://HOST:PORT or tls://HOST:PORT"
+        raise InputError(f"--scheduler {text!r} is no scheduler; allowed: {allowed}")
+    return int(local[1]) if local else text

@@ -1,13 +1,11 @@
 """Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
 
 import json
-import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,53 +14,15 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from simlab.alone import alone
 from simlab.errors import InputError
-from simlab.simulate.lanes import check, host_bytes, lanes_together, needed_bytes, run_lanes
+from simlab.simulate.lanes import check, host_bytes, lanes_together
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
-from simlab.sweep.provenance import code_fingerprint, commit, versions
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
+from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
 
-# Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
-RESERVED = 640 * 2**20
 SMALLEST_BLOCK = 4
-
-
-class Budget:
-    """Bytes that running simulations may take together; a simulation waits until there is room for it.
-
-    ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
-    """
-
-    def __init__(self, memory: int):
-        self.memory, self.free = memory, memory - RESERVED
-        self.changed = threading.Condition()
-
-    @contextmanager
-    def take(self, amount: int) -> Iterator[None]:
-        """Hold ``amount`` bytes.
-
-        Raises:
-            InputError: if the whole budget is smaller than that.
-        """
-        check_memory(self.memory, amount)
-        with self.changed:
-            self.changed.wait_for(lambda: self.free >= amount)
-            self.free -= amount
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.free += amount
-                self.changed.notify_all()
-
-
-def check_memory(memory: int, amount: int) -> None:
-    """Raise ``InputError`` if ``amount`` bytes do not fit into ``memory`` beside what is set aside."""
-    if amount + RESERVED > memory:
-        need = math.ceil((amount + RESERVED) / 2**20)
-        given = f"{memory / 2**20:.0f}MB"
-        raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
 
 
 def parts_folder(out: Path) -> Path:
@@ -70,15 +30,9 @@ def parts_folder(out: Path) -> Path:
     return out.with_name(out.name + ".parts")
 
 
-def manifest(sweep: Sweep) -> dict[str, Any]:
-    """What identifies a sweep and who made it: configuration, code, versions, platform."""
-    return {
-        "configuration": sweep.configuration(),
-        "code": code_fingerprint(),
-        "platform": jax.default_backend(),
-        "versions": versions(),
-        "commit": commit(),
-    }
+def manifest(sweep: Sweep, made_by: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What identifies a sweep and who makes it, by default this process: configuration, code, versions, platform."""
+    return {"configuration": sweep.configuration(), **(made_by or maker())}
 
 
 def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
@@ -97,21 +51,24 @@ def run(
     *,
     memory: int = 2 * 2**30,
     shard: tuple[int, int] = (1, 1),
+    workers: Workers | None = None,
     overwrite: bool = False,
 ) -> xr.Dataset | None:
-    """Run a sweep, or one shard of it, reusing the parts that are finished.
+    """Run a sweep, or one shard of it, reusing the parts that are finished. One process at a time does so.
 
     Args:
         out: the result file; parts lie beside it, in ``parts_folder(out)``.
-        memory: bytes that the process may take.
+        memory: bytes that this process may take, and each of the workers.
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
+        workers: who simulates instead of this process, see ``simlab.sweep.cluster.connected``; parts are written here.
         overwrite: replace a result of another sweep that stands at ``out``.
 
     Returns:
         The result, which is also written to ``out``; None for a shard.
 
     Raises:
-        InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, or too little memory.
+        InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, too little memory,
+            an output that another process is writing, or workers that cannot do the work.
     """
     for _, cell in sweep.cells():
         check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
@@ -123,14 +80,18 @@ def run(
     check_replaceable(out)
     if not overwrite:
         _check_not_another(out, sweep)
-    described = manifest(sweep)
-    everything = sweep_units(sweep, described)
     parts = Parts(parts_folder(out))
-    parts.save_manifest(described)
-    _execute(sweep, everything[number - 1 :: count], parts, memory, parts.strangers(everything))
-    if count > 1:
-        return None
-    return _join(sweep, everything, [parts], described, out)
+    lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
+    with alone(parts.folder, lock, allowed="another --out, or the same command when that one has ended"):
+        described = manifest(sweep, workers.maker() if workers else None)
+        everything = sweep_units(sweep, described)
+        parts.save_manifest(described)
+        missing = _missing(everything[number - 1 :: count], parts, parts.strangers(everything))
+        if missing and workers is not None:
+            _execute_there(workers, sweep, missing, parts, memory=memory, made_by=described)
+        elif missing:
+            _execute(sweep, missing, parts, memory)
+        return _join(sweep, everything, [parts], described, out) if count == 1 else None
 
 
 def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Dataset:
@@ -167,8 +128,8 @@ def _check_not_another(out: Path, sweep: Sweep) -> None:
         raise InputError(f"{out} holds the result of another sweep; {allowed}")
 
 
-def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int) -> None:
-    """Compute the units that have no part yet."""
+def _missing(todo: list[Unit], parts: Parts, strangers: int) -> list[Unit]:
+    """The units that have no part yet; says how many have one."""
     # An estimator without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in todo}
     missing = [unit for unit in distinct.values() if not parts.has(unit)]
@@ -176,15 +137,17 @@ def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, stranger
         print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
     if strangers:
         print(f"{strangers} parts in {parts.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
-    if not missing:
-        return
+    return missing
+
+
+def _execute(sweep: Sweep, missing: list[Unit], parts: Parts, memory: int) -> None:
+    """Compute units in threads of this process, and write their parts."""
     budget, stop = Budget(memory), threading.Event()
     workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
     pool = ThreadPoolExecutor(workers)
-    total = sum(len(unit.seeds) for unit in missing) * sweep.steps
-    # disable=None: a bar on a terminal, nothing in a log.
-    with tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=None, desc="simulating") as bar:
-        futures = [pool.submit(_run_units, sweep, some, parts, budget, stop) for some in _batches(sweep, missing)]
+    with _progress(sweep, missing) as bar:
+        batches = _batches(sweep, missing, jax.default_backend())
+        futures = [pool.submit(_run_units, sweep, some, parts, budget, stop) for some in batches]
         try:
             for future in as_completed(futures):
                 bar.update(future.result() * sweep.steps)
@@ -193,7 +156,24 @@ def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, stranger
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
+def _execute_there(
+    workers: Workers, sweep: Sweep, missing: list[Unit], parts: Parts, *, memory: int, made_by: Mapping[str, Any]
+) -> None:
+    """Have units computed by workers, and write their parts here."""
+    batches = list(_batches(sweep, missing, made_by["platform"]))
+    works = (_work(sweep, some) for some in batches)
+    with _progress(sweep, missing) as bar:
+        for number, rows in workers.simulate(works, made_by, memory):
+            bar.update(_save(batches[number], rows, parts) * sweep.steps)
+
+
+def _progress(sweep: Sweep, missing: list[Unit]) -> Any:
+    total = sum(len(unit.seeds) for unit in missing) * sweep.steps
+    # disable=None: a bar on a terminal, nothing in a log.
+    return tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=None, desc="simulating")
+
+
+def _batches(sweep: Sweep, missing: list[Unit], platform: str) -> Iterator[list[Unit]]:
     """Units to run in one call: cells of one program share the lanes of a vmapped call that one would not fill.
 
     All batches of a program come one after the other, so that it is compiled once and then forgotten.
@@ -203,7 +183,7 @@ def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
         alike.setdefault((sweep.program(unit.cell), sweep.build_problem(unit.cell).fingerprint), []).append(unit)
     for some in alike.values():
         cell, batch = some[0].cell, [some[0]]
-        together = lanes_together(sweep.program(cell), sweep.size(cell), jax.default_backend())
+        together = lanes_together(sweep.program(cell), sweep.size(cell), platform)
         for unit in some[1:]:
             if sum(len(other.seeds) for other in batch) + len(unit.seeds) > together:
                 yield batch
@@ -214,23 +194,27 @@ def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
 
 def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, stop: threading.Event) -> int:
     """Simulate units of one program and problem, and write their parts; returns their number of seeds."""
-    place, program = sweep.build_problem(some[0].cell), sweep.program(some[0].cell)
+    rows = simulated(_work(sweep, some), budget, stop)
+    return 0 if rows is None else _save(some, rows, parts)
+
+
+def _work(sweep: Sweep, some: list[Unit]) -> Work:
+    """The lanes of units of one program and problem."""
+    cell = some[0].cell
+    place = sweep.build_problem(cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
-    steps = sweep.recorded_steps()
-    together = lanes_together(program, sweep.size(some[0].cell), jax.default_backend())
-    needed = needed_bytes(program, place, steps, lanes[0][1], together)
-    chunks: list[dict[str, np.ndarray]] = []
-    for first in range(0, len(lanes), together):
-        if stop.is_set():
-            return 0
-        with budget.take(needed):
-            chunks.append(run_lanes(program, place, steps, lanes[first : first + together]))
-    rows, start = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}, 0
+    name = f"{cell.estimator} at group size {cell.group_size}"
+    return Work(name, sweep.program(cell), place, sweep.recorded_steps(), lanes)
+
+
+def _save(some: list[Unit], rows: Mapping[str, np.ndarray], parts: Parts) -> int:
+    """Write the parts of units that were simulated together; returns their number of seeds."""
+    start = 0
     for unit in some:
         end = start + len(unit.seeds)
         parts.save(unit, {name: values[start:end] for name, values in rows.items()})
         start = end
-    return len(lanes)
+    return start
 
 
 def _join(

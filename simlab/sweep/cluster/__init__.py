@@ -1,0 +1,9 @@
+"""Work on the workers of a Dask cluster: one that is there, or processes started here for as long as it takes.
+
+This process alone knows the sweep and writes its parts. A worker holds nothing: it is sent lanes, problem and all, and
+answers with their records. Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
+"""
+
+from simlab.sweep.cluster.connection import Cluster, connected
+
+__all__ = ["Cluster", "connected"]

@@ -1,0 +1,141 @@
+"""Handing out work: as much at once as there are threads, again where it was lost, twice where it takes too long."""
+
+import itertools
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+
+import numpy as np
+from distributed import Future, KilledWorker
+
+from simlab.errors import InputError
+from simlab.sweep.cluster.members import GLANCE, Members, say
+from simlab.sweep.work import Work
+
+# Where nothing is left to hand out, work that takes so much longer than all before it is begun once more elsewhere.
+PATIENCE, LATE = 10.0, 3.0  # seconds at least, and times
+FETCHING = 60.0  # seconds for an answer to come here
+ATTEMPTS = 3  # at a work; Dask itself tries each some times
+
+Rows = dict[str, np.ndarray]
+
+
+@dataclass(eq=False)
+class Job:
+    """A work, and how many attempts at it ended with the death of its workers."""
+
+    number: int
+    work: Work
+    fatal: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A job in some worker's hands."""
+
+    job: Job
+    future: Future
+    began: float
+
+
+class Handout:
+    """Works, handed out to members of a cluster by ``send``: it asks one, and none of some that are named."""
+
+    def __init__(self, members: Members, works: Iterable[Work], send: Callable[[Work, Set[str]], Future]):
+        self.members, self.send = members, send
+        self.unread = (Job(number, work) for number, work in enumerate(works))
+        self.waiting: deque[Job] = deque()
+        self.running: dict[Hashable, Attempt] = {}
+        self.ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
+        self.longest = 0.0
+
+    def results(self) -> Iterator[tuple[int, Rows]]:
+        """The number of each work and its records, in the order in which they end.
+
+        Raises:
+            InputError: if a work cannot be done, kills worker after worker, or the scheduler is gone.
+        """
+        self._hand_out()
+        while self.running or self._is_left():
+            attempt = self._next_ended()
+            self._hand_out()  # before the answer is fetched and written: its worker need not wait for that
+            if attempt is None:
+                continue
+            rows = self._rows(attempt)
+            others = [key for key, other in self.running.items() if other.job is attempt.job]
+            if rows is not None:
+                self.longest = max(self.longest, time.monotonic() - attempt.began)
+                for key in others:
+                    self.running.pop(key).future.cancel()
+                yield attempt.job.number, rows
+            elif not others:
+                self.waiting.append(attempt.job)
+
+    def _is_left(self) -> bool:
+        """Whether work is left to hand out; the next is read."""
+        if not self.waiting:
+            self.waiting.extend(itertools.islice(self.unread, 1))
+        return bool(self.waiting)
+
+    def _hand_out(self) -> None:
+        """Give every free thread something to do."""
+        self.members.look()
+        room = sum(self.members.threads.values()) - len(self.running)
+        while room > 0 and self._is_left():
+            self._begin(self.waiting.popleft())
+            room -= 1
+        for attempt in self._late()[: max(0, room)]:
+            busy = self.members.busy_with(attempt.future)
+            if self.members.threads.keys() - busy:
+                say(f"{attempt.job.work.name} takes long; begun once more on another worker")
+                self._begin(attempt.job, busy)
+
+    def _begin(self, job: Job, but_not: Set[str] = frozenset()) -> None:
+        future = self.send(job.work, but_not)
+        self.running[future.key] = Attempt(job, future, time.monotonic())
+        future.add_done_callback(self.ended.put)
+
+    def _late(self) -> list[Attempt]:
+        """The attempts that take much longer than all before them and are the only ones at their jobs."""
+        if not self.longest:
+            return []
+        began = time.monotonic() - max(PATIENCE, LATE * self.longest)
+        attempts = Counter(attempt.job for attempt in self.running.values())
+        return [one for one in self.running.values() if one.began < began and attempts[one.job] == 1]
+
+    def _next_ended(self) -> Attempt | None:
+        """An attempt that has ended, if one does within a moment."""
+        try:
+            future = self.ended.get(timeout=GLANCE)
+        except queue.Empty:
+            return None
+        return self.running.pop(future.key, None)  # None: another attempt came first
+
+    def _rows(self, attempt: Attempt) -> Rows | None:
+        """What an attempt has brought; None where it must be made again."""
+        if attempt.future.status == "error":
+            self._explain(attempt.job, attempt.future.exception())
+            return None
+        try:
+            worker, answer = attempt.future.result(timeout=FETCHING)
+        except TimeoutError:
+            return None
+        except CancelledError:
+            raise self.members.lost() from None
+        if isinstance(answer, str):
+            self.members.leave_out(worker, answer)
+            return None
+        return dict(answer)
+
+    def _explain(self, job: Job, error: BaseException) -> None:
+        """Raise the error of an attempt, unless a worker died of it that may have died of something else."""
+        if not isinstance(error, KilledWorker):
+            raise error
+        job.fatal += 1
+        if job.fatal == ATTEMPTS:
+            deaths = ATTEMPTS * (error.allowed_failures + 1)
+            reason = "perhaps for want of memory; allowed: workers that have the memory of --memory"
+            raise InputError(f"{job.work.name} was what {deaths} workers died at, {reason}; finished parts are kept")

@@ -1,0 +1,98 @@
+"""The workers of a scheduler: who is there, who may take part, and how they are asked."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Set
+from typing import Any, no_type_check
+from uuid import uuid4
+
+from distributed import Client, Future
+from tqdm import tqdm
+
+from simlab.errors import InputError
+
+GLANCE = 1.0  # seconds between two looks at who is there
+
+
+class Members:
+    """Those who are connected to a scheduler.
+
+    ``threads`` are the workers that take part, each with the number of its threads, as they were seen last.
+    """
+
+    def __init__(self, client: Client, scheduler: str):
+        self.client, self.scheduler = client, scheduler
+        self.threads: dict[str, int] = {}
+        self._left_out: set[str] = set()
+        self._looked, self._waiting = -math.inf, False
+
+    def look(self) -> None:
+        """See who is there, unless that was seen just now; say who is gone, and that nobody is there.
+
+        Raises:
+            InputError: if the scheduler is gone.
+        """
+        if time.monotonic() < self._looked + GLANCE:
+            return
+        try:
+            there = dict(self.client.nthreads())
+        except OSError:
+            raise self.lost() from None
+        self._looked = time.monotonic()
+        for worker in self.threads.keys() - there.keys():
+            say(f"worker {worker} is gone; what it was at is begun again")
+        self.threads = {worker: threads for worker, threads in there.items() if worker not in self._left_out}
+        if not self.threads and not self._waiting:
+            say(f"no worker at {self.scheduler}: waiting for one")
+        self._waiting = not self.threads
+
+    def leave_out(self, worker: str, reason: str) -> None:
+        """Give a worker nothing any more, and say why."""
+        if worker not in self._left_out:
+            say(f"worker {worker} is left out: {reason}")
+        self._left_out.add(worker)
+        self.threads.pop(worker, None)
+
+    def ask(self, *request: Any, but_not: Set[str] = frozenset()) -> Future:
+        """Ask some worker to answer a request: one that takes part, and none of ``but_not`` if there are others."""
+        wanted = self.threads.keys() - but_not
+        key = f"simlab-{uuid4().hex}"  # Dask would take two equal requests for one
+        return self.client.submit(
+            _answering(), *request, key=key, workers=list(wanted) or None, allow_other_workers=bool(wanted)
+        )
+
+    def busy_with(self, future: Future) -> set[str]:
+        """The workers that have a request in hand."""
+        return {worker for worker, keys in self.client.processing().items() if future.key in keys}
+
+    def lost(self) -> InputError:
+        """The complaint that the scheduler is gone."""
+        return InputError(
+            f"the scheduler at {self.scheduler} is gone; finished parts are kept, the same command goes on from them"
+        )
+
+
+def say(line: str) -> None:
+    """A line for the user, beside the bar of progress."""
+    tqdm.write(line, file=sys.stderr)
+
+
+@no_type_check  # it travels as it stands here, without what checks types in the tests
+def _answering() -> Callable[..., tuple[str, Any]]:
+    """The function that is sent: a worker's address, and what a function of ``remote`` returns there.
+
+    Made within another, it is sent itself, not its name: Dask's scheduler needs no simlab, and a worker without it can
+    say so.
+    """
+
+    def answer(function: str, *arguments: Any) -> tuple[str, Any]:
+        from distributed import get_worker  # noqa: PLC0415  # no globals travel with it
+
+        try:
+            from simlab.sweep.cluster import remote  # noqa: PLC0415
+        except ImportError as error:
+            return get_worker().address, f"it cannot import simlab.sweep.cluster ({error})"
+        return get_worker().address, getattr(remote, function)(*arguments)
+
+    return answer
