@@ -2,7 +2,7 @@
 
 import json
 import math
-import os
+import queue
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,12 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.simulate.lanes import check, host_bytes, lanes_together, needed_bytes, run_lanes
+from simlab.simulate.devices import Group, stations
+from simlab.simulate.lanes import (
+    check,
+    check_shards,
+    host_bytes,
+    lanes_together,
+    needed_bytes,
+    run_lanes,
+    shards_needed,
+)
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.provenance import code_fingerprint, commit, versions
@@ -25,7 +33,6 @@ from simlab.sweep.result import assemble, configuration, joining_bytes, write
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
 RESERVED = 640 * 2**20
-SMALLEST_BLOCK = 4
 
 
 class Budget:
@@ -82,11 +89,10 @@ def manifest(sweep: Sweep) -> dict[str, Any]:
 
 
 def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
-    """The units of a sweep as made by the code and platform of a manifest."""
+    """The units of a sweep as made by the code and platform of a manifest, each of as many seeds as one call holds."""
 
     def block(cell: Cell) -> int:
-        together = lanes_together(sweep.program(cell), sweep.size(cell), described["platform"])
-        return max(SMALLEST_BLOCK, together)
+        return lanes_together(sweep.program(cell), sweep.size(cell), described["platform"])
 
     return units(sweep, block, f"{described['code']} {described['platform']}")
 
@@ -98,6 +104,7 @@ def run(
     memory: int = 2 * 2**30,
     shard: tuple[int, int] = (1, 1),
     overwrite: bool = False,
+    shard_actions: int | None = None,
 ) -> xr.Dataset | None:
     """Run a sweep, or one shard of it, reusing the parts that are finished.
 
@@ -106,6 +113,8 @@ def run(
         memory: bytes that the process may take.
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
         overwrite: replace a result of another sweep that stands at ``out``.
+        shard_actions: over how many devices each simulation is spread, which the sharded engine alone can do; by
+            default over as few as hold it.
 
     Returns:
         The result, which is also written to ``out``; None for a shard.
@@ -116,6 +125,8 @@ def run(
     for _, cell in sweep.cells():
         check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
         check(sweep.program(cell), sweep.build_problem(cell))
+        if shard_actions is not None:
+            check_shards(sweep.program(cell), sweep.build_problem(cell), shard_actions)
     sweep.places()
     number, count = shard
     if count == 1:
@@ -127,7 +138,8 @@ def run(
     everything = sweep_units(sweep, described)
     parts = Parts(parts_folder(out))
     parts.save_manifest(described)
-    _execute(sweep, everything[number - 1 :: count], parts, memory, parts.strangers(everything))
+    todo = everything[number - 1 :: count]
+    _execute(sweep, todo, parts, memory, parts.strangers(everything), shard_actions)
     if count > 1:
         return None
     return _join(sweep, everything, [parts], described, out)
@@ -167,7 +179,9 @@ def _check_not_another(out: Path, sweep: Sweep) -> None:
         raise InputError(f"{out} holds the result of another sweep; {allowed}")
 
 
-def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int) -> None:
+def _execute(
+    sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int, shard_actions: int | None
+) -> None:
     """Compute the units that have no part yet."""
     # An estimator without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in todo}
@@ -178,19 +192,38 @@ def _execute(sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, stranger
         print(f"{strangers} parts in {parts.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
     if not missing:
         return
-    budget, stop = Budget(memory), threading.Event()
-    workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
-    pool = ThreadPoolExecutor(workers)
     total = sum(len(unit.seeds) for unit in missing) * sweep.steps
     # disable=None: a bar on a terminal, nothing in a log.
     with tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=None, desc="simulating") as bar:
-        futures = [pool.submit(_run_units, sweep, some, parts, budget, stop) for some in _batches(sweep, missing)]
-        try:
-            for future in as_completed(futures):
-                bar.update(future.result() * sweep.steps)
-        finally:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+        for shards, batches in _by_shards(sweep, missing, shard_actions).items():
+            _spread(sweep, batches, parts, Budget(memory), stations(shards), bar)
+
+
+def _by_shards(sweep: Sweep, missing: list[Unit], asked: int | None) -> dict[int, list[list[Unit]]]:
+    """The batches, by the number of devices that one of their simulations is spread over."""
+    found: dict[int, list[list[Unit]]] = {}
+    for batch in _batches(sweep, missing):
+        cell = batch[0].cell
+        program, place = sweep.program(cell), sweep.build_problem(cell)
+        shards = asked or shards_needed(program, place, sweep.recorded_steps(), sweep.numbers(cell, place))
+        found.setdefault(shards, []).append(batch)
+    return found
+
+
+def _spread(
+    sweep: Sweep, batches: list[list[Unit]], parts: Parts, budget: Budget, places: list[Group], bar: tqdm
+) -> None:
+    """Simulate batches side by side, each on those devices that are free next."""
+    free: queue.SimpleQueue[Group] = queue.SimpleQueue()
+    for devices in places:
+        free.put(devices)
+    pool = ThreadPoolExecutor(len(places))
+    futures = [pool.submit(_run_units, sweep, some, parts, budget, free) for some in batches]
+    try:
+        for future in as_completed(futures):
+            bar.update(future.result() * sweep.steps)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
@@ -212,20 +245,19 @@ def _batches(sweep: Sweep, missing: list[Unit]) -> Iterator[list[Unit]]:
         yield batch
 
 
-def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, stop: threading.Event) -> int:
-    """Simulate units of one program and problem, and write their parts; returns their number of seeds."""
+def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, free: "queue.SimpleQueue[Group]") -> int:
+    """Simulate units of one program and problem in one call, and write their parts; returns their number of seeds."""
     place, program = sweep.build_problem(some[0].cell), sweep.program(some[0].cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
     steps = sweep.recorded_steps()
     together = lanes_together(program, sweep.size(some[0].cell), jax.default_backend())
-    needed = needed_bytes(program, place, steps, lanes[0][1], together)
-    chunks: list[dict[str, np.ndarray]] = []
-    for first in range(0, len(lanes), together):
-        if stop.is_set():
-            return 0
-        with budget.take(needed):
-            chunks.append(run_lanes(program, place, steps, lanes[first : first + together]))
-    rows, start = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}, 0
+    devices = free.get()
+    try:
+        with budget.take(needed_bytes(program, place, steps, lanes[0][1], together, devices)):
+            rows = run_lanes(program, place, steps, lanes, devices)
+    finally:
+        free.put(devices)
+    start = 0
     for unit in some:
         end = start + len(unit.seeds)
         parts.save(unit, {name: values[start:end] for name, values in rows.items()})
