@@ -119,7 +119,11 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
-    setting.add_argument("--engine", metavar="NAME", help="auto (default), dense or lumped (up to 10^18 actions)")
+    setting.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="auto (default), dense, lumped (up to 10^18 actions) or sharded (dense, spread over devices)",
+    )
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
     work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")
@@ -132,6 +136,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
     )
+    work.add_argument(
+        "--shard-actions",
+        type=_whole,
+        metavar="N",
+        help="devices over which the sharded engine spreads each simulation (default: as few as hold it)",
+    )
     work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
 
 
@@ -143,6 +153,8 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
         return
     if options.shard != "1/1":
         raise InputError(f"--scheduler and --shard {options.shard} both spread a sweep; allowed: one of them")
+    if options.shard_actions is not None:
+        raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
     try:
         from simlab.sweep.cluster import connected
     except ModuleNotFoundError as error:
@@ -177,7 +189,15 @@ def _sweep(options: argparse.Namespace) -> int:
             out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
             if name:
                 print(f"\n{name}:")
-            dataset = run(sweep, out, memory=memory, shard=shard, workers=workers, overwrite=options.overwrite)
+            dataset = run(
+                sweep,
+                out,
+                memory=memory,
+                shard=shard,
+                workers=workers,
+                overwrite=options.overwrite,
+                shard_actions=options.shard_actions,
+            )
             if dataset is None:
                 print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
                 continue

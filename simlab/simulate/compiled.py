@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 
 # Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
-KEPT_PROGRAMS = 16
+KEPT_PROGRAMS = 16  # for each device
 WORTH_KEEPING = 0.3  # seconds of compiling
 
 
@@ -33,12 +33,19 @@ _locks: collections.defaultdict[Hashable, threading.Lock] = collections.defaultd
 
 
 def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
-    """The program of a key, compiled at the first call by ``compile_it``."""
+    """The program of a key on the thread's default device, compiled at the first call by ``compile_it``.
+
+    A program runs on the device that it is compiled for. The lock is for all devices, one after the other: on GPUs the
+    next one finds on disk what the first has compiled, since JAX keeps programs by the kind of device; on CPUs by the
+    device itself, so that each compiles.
+    """
     keep_on_disk()
+    config: Any = jax.config
+    here = (config.jax_default_device or jax.local_devices()[0], key)
     with _locks[key]:
-        code = _kept.pop(key, None) or _measured(compile_it())
-        _kept[key] = code  # the latest used comes last
-    for oldest in list(_kept)[:-KEPT_PROGRAMS]:
+        code = _kept.pop(here, None) or _measured(compile_it())
+        _kept[here] = code  # the latest used comes last
+    for oldest in list(_kept)[: -KEPT_PROGRAMS * jax.local_device_count()]:
         _kept.pop(oldest, None)
     return code
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from simlab.problems import LinearSoftmax, Problem, Tree
+from simlab.simulate.axis import WHOLE, Axis
 from simlab.simulate.bank_lane import BankLane
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.counted import CountedLane, counts_suffice
@@ -28,12 +29,20 @@ def lane_kind(program: Program, place: Landscape) -> type[Lane]:
         return TreeLane
     if place.correct.ndim == 2:
         return BankLane if place.features is None else LinearLane
-    return CountedLane if counts_suffice(program, len(place.logits)) else Lane
+    counted = program.engine != "sharded" and counts_suffice(program, len(place.logits))
+    return CountedLane if counted else Lane
 
 
-def trajectory(program: Program, place: Landscape, steps: Int[Array, " R"], key: PRNGKeyArray, numbers: Numbers) -> Row:
+def trajectory(
+    program: Program,
+    place: Landscape,
+    steps: Int[Array, " R"],
+    key: PRNGKeyArray,
+    numbers: Numbers,
+    axis: Axis = WHOLE,
+) -> Row:
     """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``."""
-    lane = lane_kind(program, place)(program, place, key, numbers)
+    lane = lane_kind(program, place)(program, place, key, numbers, axis=axis)
 
     def window(state: State, bounds: Int[Array, " 2"]) -> tuple[State, Row]:
         first, last = bounds[0], bounds[1]

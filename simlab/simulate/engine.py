@@ -8,7 +8,7 @@ import dataclasses
 import math
 from typing import NamedTuple
 
-from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree
+from simlab.problems import Categorical, Classes, LinearSoftmax, Problem, PromptBank, Tree
 from simlab.problems.classes import LARGEST_ARRAY
 from simlab.simulate.program import Program
 
@@ -16,6 +16,9 @@ from simlab.simulate.program import Program
 DENSE_STEP, DENSE_ACTION, DENSE_ROLLOUT = 4_000.0, 3.0, 30.0
 PRODUCT = 0.2  # of two numbers in a product of matrices, by hand and roughly: only the lumped engine would compare it
 LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0
+
+# Smaller simulations fit any device. The choice is by the size alone, so that the same engine runs on every machine.
+SHARDED_FROM = 2**24
 
 
 class StepCosts(NamedTuple):
@@ -71,8 +74,11 @@ def touched(actions: int, group_size: int, steps: int) -> float:
 
 
 def resolved(program: Program, problem: Problem, steps: int) -> Program:
-    """The program on one of the engines, the cheaper one if it asks for ``auto``."""
+    """The program on one of the engines if it asks for ``auto``: the cheaper one, the dense one sharded where large."""
     if program.engine != "auto":
         return program
     costs = step_costs(program, problem, steps)
-    return dataclasses.replace(program, engine="lumped" if costs.lumped < costs.dense else "dense")
+    if costs.lumped < costs.dense:
+        return dataclasses.replace(program, engine="lumped")
+    is_large = isinstance(problem, Categorical | Classes) and problem.actions >= SHARDED_FROM
+    return dataclasses.replace(program, engine="sharded" if is_large else "dense")

@@ -13,11 +13,11 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import Rollouts
+from simlab.simulate.axis import WHOLE, Axis
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
 from simlab.simulate.optimizers import optimizer
 from simlab.simulate.policy import Policy, softmax
 from simlab.simulate.program import Numbers, Program
-from simlab.simulate.sampling import draw
 from simlab.simulate.update import entropy_gradient, kl_gradient, logit_gradient, rule_factor, with_norm
 from simlab.surrogates import aggregation_weights
 
@@ -96,8 +96,10 @@ class Lane:
         key: PRNGKeyArray,
         numbers: Numbers,
         present: Bool[Array, " G"] | None = None,
+        axis: Axis = WHOLE,
     ):
         self.program, self.place, self.key, self.numbers, self.present = program, place, key, numbers, present
+        self.axis = axis
         self.estimator = program.build_estimator(numbers.estimator)
         self.surrogate = program.build_surrogate(numbers.surrogate)
         self.optimizer = optimizer(program.optimizer, **numbers.optimizer)
@@ -110,7 +112,7 @@ class Lane:
 
     def initial_policy(self) -> Policy:
         """The policy before the first step."""
-        return softmax(self.place.logits, self.numbers.temperature)
+        return softmax(self.place.logits, self.numbers.temperature, axis=self.axis)
 
     def start(self) -> State:
         """The state before the first step."""
@@ -143,11 +145,11 @@ class Lane:
 
     def at(self, values: Shaped[Array, " N"], places: Int[Array, " G"], state: State) -> Shaped[Array, " G"]:
         """What the problem says of the actions of some places."""
-        return values[places]
+        return self.axis.at(values, places)
 
     def policy(self, state: State) -> Policy:
         """The policy that draws the next group."""
-        return softmax(state.logits, self.numbers.temperature, self.remaining(state))
+        return softmax(state.logits, self.numbers.temperature, self.remaining(state), self.axis)
 
     def sample(self, key: PRNGKeyArray, state: State) -> tuple[State, Drawn]:
         """Draw a group, and give every action of it a place of its own."""
@@ -155,7 +157,7 @@ class Lane:
 
     def drawn(self, key: PRNGKeyArray, policy: Policy) -> Drawn:
         """A group of a policy."""
-        actions = draw(key, policy.weights, self.program.group_size)
+        actions = self.axis.draw(key, policy.weights, self.program.group_size)
         return Drawn(policy, actions, *policy.top(self.surrogate.candidates))
 
     def step(self, index: Int[Array, ""], state: State) -> State:
@@ -271,7 +273,7 @@ class Lane:
         """The state after the optimiser has taken its step."""
         change, moments = self.optimizer.update(-gradient, state.optimizer, state.logits)
         if self.program.fixes_update_norm:
-            change = with_norm(change, self.numbers.update_norm)
+            change = with_norm(change, self.numbers.update_norm, self.axis)
         return state._replace(logits=self.moved(state.logits, change), optimizer=moments)
 
     def coefficients(self, group: Group, ratio: Float[Array, "1 G T"]) -> Float[Array, "G_T M"]:
@@ -297,12 +299,12 @@ class Lane:
 
     def outcomes(self, logits: Float[Array, "*M N"], state: State) -> Policy:
         """The policy of some logits over what is correct or not."""
-        return softmax(logits, self.numbers.temperature, self.remaining(state))
+        return softmax(logits, self.numbers.temperature, self.remaining(state), self.axis)
 
     def initial_outcomes(self, state: State) -> Policy:
         """The same of the initial policy."""
         scores, weights = (self.at_places(values, state) for values in (self.initial.scores, self.initial.weights))
-        return Policy(scores, weights, self.initial.total)
+        return Policy(scores, weights, self.initial.total, axis=self.axis)
 
     def change(self, before: Float[Array, "*M N"], state: State) -> Float[Array, "*outcomes"]:
         """By how much the scores of the outcomes moved since logits ``before``, to first order in the logits."""
@@ -327,4 +329,4 @@ class Lane:
     def times(self, state: State) -> Float[Array, " N"]:
         """How often the last group holds the outcome of each place."""
         drawn = 1.0 if self.present is None else self.present.astype(state.logits.dtype)
-        return jnp.zeros_like(state.logits).at[state.actions].add(drawn)
+        return self.axis.add(jnp.zeros_like(state.logits), state.actions, drawn)

@@ -55,7 +55,7 @@ def update_metrics(
     predicted = old.shares * (change - old.sum(old.shares * change))
     return {
         "unsampled_correct_mass": correct_mass(old.shares, missed, old.sum),
-        "distinct_correct": jnp.sum(correct & (times > 0)).astype(change.dtype),
+        "distinct_correct": old.axis.sum(correct & (times > 0)).astype(change.dtype),
         "d_q_pos": correct_mass(new.shares - old.shares, correct, old.sum),
         "d_q_pos_predicted": correct_mass(predicted, correct, old.sum),
         "d_q_upos": correct_mass(new.shares - old.shares, missed, old.sum),

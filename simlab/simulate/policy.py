@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from simlab.simulate.axis import WHOLE, Axis
 from simlab.simulate.barrier import barrier
 from simlab.simulate.descent import ROW, row_sums, total
 
@@ -26,6 +26,7 @@ class Policy(NamedTuple):
         counts: (C,) how many actions each of the first C places stands for, 0 or more; None if all places are actions.
         rows: the sums of the masses of 32 places each, where there are counts.
         chunks: the sums of 32 rows each, likewise.
+        axis: where the actions lie.
     """
 
     scores: Float[Array, " N"]
@@ -34,6 +35,7 @@ class Policy(NamedTuple):
     counts: Float[Array, " C"] | None = None
     rows: Float[Array, " N/32"] | None = None
     chunks: Float[Array, " N/1024"] | None = None
+    axis: Axis = WHOLE
 
     @property
     def masses(self) -> Float[Array, " N"]:
@@ -43,7 +45,7 @@ class Policy(NamedTuple):
     @property
     def p(self) -> Float[Array, " N"]:
         """Probability of each action of a place."""
-        return self.weights / self.total
+        return self.axis.divided(self.weights, self.total)
 
     @property
     def shares(self) -> Float[Array, " N"]:
@@ -65,11 +67,11 @@ class Policy(NamedTuple):
 
     def logp_of(self, actions: Int[Array, " G"]) -> Float[Array, " G"]:
         """Log-probabilities of some actions, without those of all others."""
-        return self.scores[actions] - jnp.log(self.total)
+        return self.axis.at(self.scores, actions) - jnp.log(self.total)
 
     def top(self, count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
         """The ``count`` largest log-probabilities, the largest first, and the places of these actions."""
-        scores, places = jax.lax.top_k(self.scores, min(count, len(self.scores)))
+        scores, places = self.axis.top(self.scores, count)
         if self.counts is not None and count:
             # A place comes as often as it has members.
             ends = jnp.cumsum(jnp.minimum(self.members[places], count))
@@ -84,18 +86,21 @@ class Policy(NamedTuple):
 
     def sum(self, values: Float[Array, " N"]) -> Float[Array, ""]:
         """The sum over all places; where there are counts, whatever the number of free places at the end."""
-        return jnp.sum(values) if self.counts is None else total(row_sums(values))
+        return self.axis.sum(values) if self.counts is None else total(row_sums(values))
 
 
 def softmax(
-    logits: Float[Array, " N"], temperature: Float[Array, ""], counts: Float[Array, " C"] | None = None
+    logits: Float[Array, " N"],
+    temperature: Float[Array, ""],
+    counts: Float[Array, " C"] | None = None,
+    axis: Axis = WHOLE,
 ) -> Policy:
     """The policy of some logits; the first places stand for ``counts`` equal actions each, if given."""
     if counts is None:
         scaled = logits / temperature
-        scores = scaled - jnp.max(scaled)
-        weights = jnp.exp(scores)
-        return Policy(scores, weights, jnp.sum(weights))
+        scores = axis.filled(scaled - axis.largest(scaled), EMPTY)
+        weights = axis.once(jnp.exp(scores))
+        return Policy(scores, weights, axis.sum(weights), axis=axis)
     scores = relative_scores(logits, temperature, jnp.max(logits))
     weights = barrier(jnp.exp(scores))  # or XLA computes them again for each of their uses
     # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.

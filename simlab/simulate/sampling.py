@@ -29,10 +29,9 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: 
     and the mass of a block by up to 2^-31.
     """
     blocks = in_blocks(weights, rows)
-    first, second = _random_pairs(key, group_size, weights.dtype)
-    totals = _countable(jnp.sum(blocks, axis=0)[:, None])
-    block = _search(jnp.cumsum(totals, axis=0), jnp.zeros(group_size, dtype=jnp.int32), first)
-    return _members(blocks, block, second)
+    first, second = random_pairs(key, group_size, weights.dtype)
+    block = draw_block(jnp.sum(blocks, axis=0), first)
+    return draw_row(blocks, block, second) * blocks.shape[1] + block
 
 
 def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
@@ -42,8 +41,8 @@ def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) ->
     """
     blocks = in_blocks(weights, FEW)
     block = draw(key, jnp.sum(blocks, axis=0), group_size, rows=2 * FEW)
-    randoms, _ = _random_pairs(jax.random.fold_in(key, MEMBER_STREAM), group_size, weights.dtype)
-    return _members(blocks, block, randoms)
+    randoms, _ = random_pairs(jax.random.fold_in(key, MEMBER_STREAM), group_size, weights.dtype)
+    return draw_row(blocks, block, randoms) * blocks.shape[1] + block
 
 
 def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
@@ -52,17 +51,23 @@ def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G
     An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31.
     """
     count = weights.shape[1]
-    randoms, _ = _random_pairs(key, count, weights.dtype)
+    randoms, _ = random_pairs(key, count, weights.dtype)
     return _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
 
 
-def _members(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """An action of each of some blocks, drawn by its weight."""
+def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]:
+    """A block for each random number, drawn by its mass."""
+    totals = _countable(masses[:, None])
+    return _search(jnp.cumsum(totals, axis=0), jnp.zeros(len(randoms), dtype=jnp.int32), randoms)
+
+
+def draw_row(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
+    """A row of each of some blocks, drawn by its weight."""
     if 4 * len(block) < blocks.shape[1]:
         sums, column = running_sums(_countable(blocks[:, block])), jnp.arange(len(block), dtype=jnp.int32)
     else:
         sums, column = running_sums(_countable(blocks)), block
-    return _search(sums, column, randoms) * blocks.shape[1] + block
+    return _search(sums, column, randoms)
 
 
 def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
@@ -71,7 +76,7 @@ def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
     return jnp.pad(weights, (0, padding)).reshape(rows, -1)
 
 
-def _random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
+def random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
     """Two independent random numbers a draw."""
     if dtype == jnp.float64:
         pairs = jax.random.uniform(key, (2, count), dtype)
@@ -142,5 +147,12 @@ def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
 
 
 def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
-    """``words`` 2^-32 times ``total``, rounded down: below ``total``."""
-    return jax.lax.mulhi(words, jnp.broadcast_to(total, words.shape))
+    """``words`` 2^-32 times ``total``, rounded down: below ``total``.
+
+    The high word of a product, from halves of words: XLA's own operation for it (``mulhi``) does not compile for several
+    devices.
+    """
+    high, low = total >> 16, total & 0xFFFF
+    words_high, words_low = words >> 16, words & 0xFFFF
+    middle = high * words_low + (low * words_low >> 16)
+    return high * words_high + (middle >> 16) + ((middle & 0xFFFF) + low * words_high >> 16)

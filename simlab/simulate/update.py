@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from simlab.simulate.axis import WHOLE, Axis
 from simlab.simulate.policy import Policy
 
 UPDATE_RULES = ("simulator", "simulator_literal", "theorem")
@@ -19,9 +20,10 @@ def rule_factor(
     ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
     ``theorem``: p_i over its multiplicity, so that each distinct action counts once ``[f-grpo:eq-5]``.
     """
-    p = policy.weights[actions] / policy.total
-    counts = jnp.zeros_like(policy.weights).at[actions].add(times)
-    return rule_share(rule, p, counts[actions])
+    axis = policy.axis
+    p = axis.at(policy.weights, actions) / policy.total
+    counts = axis.add(jnp.zeros_like(policy.weights), actions, times)
+    return rule_share(rule, p, axis.at(counts, actions))
 
 
 def rule_share(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> Float[Array, " G"]:
@@ -39,7 +41,7 @@ def logit_gradient(
     The p_j term is what moves actions that were not sampled. It vanishes exactly, in every dtype, for coefficients
     that sum to zero: automatic differentiation would leave rounding noise there, which Adam enlarges.
     """
-    sums = jnp.zeros_like(policy.weights).at[actions].add(coefficients)
+    sums = policy.axis.add(jnp.zeros_like(policy.weights), actions, coefficients)
     return gradient_from_sums(sums, exact_sum(coefficients), policy, temperature)
 
 
@@ -109,11 +111,11 @@ def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: F
     return policy.p * (gap - policy.sum(policy.shares * gap)) / temperature
 
 
-def with_norm(change: Float[Array, "..."], norm: Float[Array, ""]) -> Float[Array, "..."]:
+def with_norm(change: Float[Array, "..."], norm: Float[Array, ""], axis: Axis = WHOLE) -> Float[Array, "..."]:
     """The change scaled to a Euclidean norm; a change of 0 stays 0.
 
     The largest entry is divided out first, for the squares of small entries to keep their digits.
     """
-    largest = jnp.max(jnp.abs(change))
+    largest = axis.largest(jnp.abs(change))
     direction = change / jnp.where(largest > 0, largest, 1)
-    return direction * jnp.where(largest > 0, norm / jnp.sqrt(jnp.maximum(jnp.sum(direction**2), 1)), 0)
+    return direction * jnp.where(largest > 0, norm / jnp.sqrt(jnp.maximum(axis.sum(direction**2), 1)), 0)

@@ -17,9 +17,9 @@ def engines_in_words(sweep: Sweep) -> list[str]:
 
 
 def _line(engine: str, sizes: dict[int, list[StepCosts]]) -> str:
-    other = "dense" if engine == "lumped" else "lumped"
+    own_costs, other = ("lumped", "dense") if engine == "lumped" else ("dense", "lumped")
     costs = [cost for some in sizes.values() for cost in some]
-    own, others = ([getattr(cost, name) for cost in costs] for name in (engine, other))
+    own, others = ([getattr(cost, name) for cost in costs] for name in (own_costs, other))
     sizes_run = ", ".join(str(size) for size in sorted(sizes))
     expected = f"{_span(own)} us of a core a step by the cost model"
     alternative = f"{other} {_span(others)}" if math.isfinite(max(others)) else f"{other} cannot run it"

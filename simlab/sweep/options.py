@@ -28,6 +28,8 @@ def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
     preset = given.pop("preset", None)
     if preset is None and not given and not options.param:
         preset = "three-regimes"
+    if options.shard_actions is not None:
+        given.setdefault("engine", "sharded")
     if preset is None:
         return {"": _overridden({}, given, options.param)}
     check_choice("preset", preset, sorted(PRESETS))

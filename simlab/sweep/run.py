@@ -1,7 +1,7 @@
 """Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
 
 import json
-import os
+import queue
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from simlab.alone import alone
 from simlab.errors import InputError
-from simlab.simulate.lanes import check, host_bytes, lanes_together
+from simlab.simulate.devices import Group, stations
+from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
 from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
@@ -53,6 +54,7 @@ def run(
     shard: tuple[int, int] = (1, 1),
     workers: Workers | None = None,
     overwrite: bool = False,
+    shard_actions: int | None = None,
 ) -> xr.Dataset | None:
     """Run a sweep, or one shard of it, reusing the parts that are finished. One process at a time does so.
 
@@ -62,6 +64,8 @@ def run(
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
         workers: who simulates instead of this process, see ``simlab.sweep.cluster.connected``; parts are written here.
         overwrite: replace a result of another sweep that stands at ``out``.
+        shard_actions: over how many devices of this process each simulation is spread, which the sharded engine alone
+            can do; by default over as few as hold it.
 
     Returns:
         The result, which is also written to ``out``; None for a shard.
@@ -73,6 +77,8 @@ def run(
     for _, cell in sweep.cells():
         check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
         check(sweep.program(cell), sweep.build_problem(cell))
+        if shard_actions is not None:
+            check_shards(sweep.program(cell), sweep.build_problem(cell), shard_actions)
     sweep.places()
     number, count = shard
     if count == 1:
@@ -90,7 +96,7 @@ def run(
         if missing and workers is not None:
             _execute_there(workers, sweep, missing, parts, memory=memory, made_by=described)
         elif missing:
-            _execute(sweep, missing, parts, memory)
+            _execute(sweep, missing, parts, memory, shard_actions)
         return _join(sweep, everything, [parts], described, out) if count == 1 else None
 
 
@@ -140,20 +146,48 @@ def _missing(todo: list[Unit], parts: Parts, strangers: int) -> list[Unit]:
     return missing
 
 
-def _execute(sweep: Sweep, missing: list[Unit], parts: Parts, memory: int) -> None:
-    """Compute units in threads of this process, and write their parts."""
-    budget, stop = Budget(memory), threading.Event()
-    workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
-    pool = ThreadPoolExecutor(workers)
+def _execute(sweep: Sweep, missing: list[Unit], parts: Parts, memory: int, shard_actions: int | None) -> None:
+    """Compute units on the devices of this process, and write their parts."""
     with _progress(sweep, missing) as bar:
-        batches = _batches(sweep, missing, jax.default_backend())
-        futures = [pool.submit(_run_units, sweep, some, parts, budget, stop) for some in batches]
+        for shards, batches in _by_shards(sweep, missing, shard_actions).items():
+            _spread(sweep, batches, parts, Budget(memory), places=stations(shards), bar=bar)
+
+
+def _by_shards(sweep: Sweep, missing: list[Unit], asked: int | None) -> dict[int, list[list[Unit]]]:
+    """The batches, by the number of devices that one of their simulations is spread over."""
+    found: dict[int, list[list[Unit]]] = {}
+    for batch in _batches(sweep, missing, jax.default_backend()):
+        cell = batch[0].cell
+        program, place = sweep.program(cell), sweep.build_problem(cell)
+        shards = asked or shards_needed(program, place, sweep.recorded_steps(), sweep.numbers(cell, place))
+        found.setdefault(shards, []).append(batch)
+    return found
+
+
+def _spread(
+    sweep: Sweep, batches: list[list[Unit]], parts: Parts, budget: Budget, *, places: list[Group], bar: Any
+) -> None:
+    """Simulate batches side by side, each on those devices that are free next."""
+    free, stop = queue.SimpleQueue[Group](), threading.Event()
+    for devices in places:
+        free.put(devices)
+
+    def run_units(some: list[Unit]) -> int:
+        devices = free.get()
         try:
-            for future in as_completed(futures):
-                bar.update(future.result() * sweep.steps)
+            rows = simulated(_work(sweep, some), budget, stop, devices)
         finally:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            free.put(devices)
+        return 0 if rows is None else _save(some, rows, parts)
+
+    pool = ThreadPoolExecutor(len(places))
+    futures = [pool.submit(run_units, some) for some in batches]
+    try:
+        for future in as_completed(futures):
+            bar.update(future.result() * sweep.steps)
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _execute_there(
@@ -190,12 +224,6 @@ def _batches(sweep: Sweep, missing: list[Unit], platform: str) -> Iterator[list[
                 batch = []
             batch.append(unit)
         yield batch
-
-
-def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, stop: threading.Event) -> int:
-    """Simulate units of one program and problem, and write their parts; returns their number of seeds."""
-    rows = simulated(_work(sweep, some), budget, stop)
-    return 0 if rows is None else _save(some, rows, parts)
 
 
 def _work(sweep: Sweep, some: list[Unit]) -> Work:

@@ -12,6 +12,7 @@ import numpy as np
 
 from simlab.errors import InputError
 from simlab.problems import Problem, problem_size
+from simlab.simulate.devices import Group
 from simlab.simulate.lanes import lanes_together, needed_bytes, run_lanes
 from simlab.simulate.program import Numbers, Program
 from simlab.sweep.provenance import code_fingerprint, commit, versions
@@ -67,20 +68,25 @@ def check_memory(memory: int, amount: int) -> None:
         raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
 
 
-def simulated(work: Work, budget: Budget, stop: threading.Event) -> dict[str, np.ndarray] | None:
+def simulated(
+    work: Work, budget: Budget, stop: threading.Event, devices: Group | None = None
+) -> dict[str, np.ndarray] | None:
     """The records of ``run_lanes``, call after call as there is room for it; None if ``stop`` is set before the end.
+
+    ``devices`` are those of ``run_lanes``.
 
     Raises:
         InputError: if the work cannot be done, or needs more memory than there is.
     """
     together = lanes_together(work.program, problem_size(work.problem), jax.default_backend())
-    needed = needed_bytes(work.program, work.problem, work.steps, work.lanes[0][1], together)
+    needed = needed_bytes(work.program, work.problem, work.steps, work.lanes[0][1], together, devices=devices)
     chunks: list[dict[str, np.ndarray]] = []
     for first in range(0, len(work.lanes), together):
         if stop.is_set():
             return None
         with budget.take(needed):
-            chunks.append(run_lanes(work.program, work.problem, work.steps, work.lanes[first : first + together]))
+            some = work.lanes[first : first + together]
+            chunks.append(run_lanes(work.program, work.problem, work.steps, some, devices))
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 
 

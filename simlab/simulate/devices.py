@@ -1,0 +1,39 @@
+"""The devices of this process: which of them a simulation runs on, and what memory they have of their own."""
+
+import itertools
+import os
+
+import jax
+
+from simlab.errors import InputError
+
+Group = tuple[jax.Device, ...]
+
+
+def groups(shards: int) -> list[Group]:
+    """The devices of this process by so many, over which one simulation is spread.
+
+    Raises:
+        InputError: if there are fewer devices.
+    """
+    devices = jax.local_devices()
+    if not 1 <= shards <= len(devices):
+        raise InputError(f"shard_actions = {shards}; allowed: 1 to {len(devices)}, the devices of this process")
+    return [tuple(devices[first : first + shards]) for first in range(0, len(devices) - shards + 1, shards)]
+
+
+def stations(shards: int) -> list[Group]:
+    """Devices for each simulation that runs at a time.
+
+    A GPU runs one. CPU cores run one each, on the devices in turn; but simulations that are spread over devices wait
+    for all of these, and two at a time could wait for one another.
+    """
+    found = groups(shards)
+    if shards > 1 or own_memory(found[0][0]) is not None:
+        return found
+    return list(itertools.islice(itertools.cycle(found), max(os.cpu_count() or 1, len(found))))
+
+
+def own_memory(device: jax.Device) -> int | None:
+    """Bytes that JAX may take of a device's own memory; None of a CPU, which has the host's."""
+    return None if device.platform == "cpu" else int(device.memory_stats()["bytes_limit"])

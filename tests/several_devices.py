@@ -1,0 +1,32 @@
+"""Functions called in a process that has several devices, all of one CPU: XLA counts them once, when it starts."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+DEVICES = 4
+
+CALLS = """
+import importlib, pickle, sys
+from jaxtyping import install_import_hook
+install_import_hook("simlab", "conftest.typechecker")
+module, calls = pickle.load(sys.stdin.buffer)
+found = [getattr(importlib.import_module(module), name)(*arguments) for name, *arguments in calls]
+pickle.dump(found, sys.stdout.buffer)
+"""
+
+
+def flags(devices=DEVICES):
+    """XLA_FLAGS with which a process has so many devices."""
+    return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+
+
+def called(module, *calls):
+    """What functions of a module of the tests, each named before its arguments, return there."""
+    process, given = [sys.executable, "-c", CALLS], pickle.dumps((module, calls))
+    environment = {"JAX_PLATFORMS": "cpu"} | os.environ | {"XLA_FLAGS": flags()}
+    here = Path(__file__).parent
+    done = subprocess.run(process, input=given, stdout=subprocess.PIPE, cwd=here, env=environment, check=True)
+    return pickle.loads(done.stdout)

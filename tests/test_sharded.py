@@ -1,0 +1,194 @@
+"""One simulation spread over devices: equal on any number of them, the dense engine's result, in a share of the room."""
+
+from dataclasses import replace
+
+import engine
+import numpy as np
+import pytest
+from naive_simulator import Setting
+from several_devices import DEVICES, called
+from sharded_runs import DENSE, SEED
+from sweep_cases import TINY, asked, refusal
+
+from simlab.problems import anchored
+from simlab.simulate import Program
+from simlab.simulate.engine import SHARDED_FROM, resolved
+from simlab.sweep.run import run
+
+RECORDED = (1, 2, 3, 8)
+ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))
+FEW = (DENSE, 1, DEVICES)
+# 8 blocks, of which 3 devices hold 3, 3 and 2; the last block has 124 actions.
+LOGITS = tuple(np.random.default_rng(0).normal(scale=1.5, size=1020).round(2).tolist())
+BASE = Setting(LOGITS, frozenset(range(0, 1020, 3)), frozenset(range(0, 210, 6)), group_size=24)
+ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
+
+# Weights that do not sum to zero move every action, and everything that is summed over actions takes part.
+REGULARISED = {
+    "estimator": "reinforce",
+    "rewards": (1.0, -0.5),
+    "temperature": 0.8,
+    "kl": 0.3,
+    "entropy_bonus": 0.05,
+    "optimizer": "adamw",
+    "optimizer_parameters": ADAM | {"weight_decay": 0.2},
+    "update_rule": "theorem",
+    "gradient_steps": 2,
+    "top_n": 5,
+}
+CANDIDATES = {
+    "estimator": "dr_grpo",
+    "surrogate": "casp",
+    "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
+    "optimizer_parameters": {"learning_rate": 2.0},
+    "gradient_steps": 3,
+}
+EQUAL_LOGITS = {"logits": (0.0,) * 300, "correct": frozenset(range(200, 300)), "target": frozenset({299})}
+FEWER_BLOCKS_THAN_DEVICES = {"logits": LOGITS[:50], "correct": frozenset({1, 2, 30}), "target": frozenset({1})}
+SETTINGS = {
+    "regularised": REGULARISED,
+    "candidates": CANDIDATES,
+    "candidates, equal logits": CANDIDATES | EQUAL_LOGITS,
+    "few blocks": REGULARISED | FEWER_BLOCKS_THAN_DEVICES,
+    "few draws": REGULARISED | {"group_size": 1},
+    "fade": {"estimator": "fade", "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5}},
+}
+ZERO_SUM = replace(BASE, estimator="grpo", optimizer="adam")
+STEPS = 40
+LARGE = Setting((0.0,) * 2**16, frozenset(range(2**10)), frozenset({0}), 8, "grpo", optimizer="adam")
+
+
+def setting(name):
+    return replace(BASE, **SETTINGS[name])
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What the quick tests look at, computed in one process."""
+    names = ("records", "drawn_and_learnt", "room")
+    calls = (
+        ("all_records", setting("regularised"), "float64", RECORDED, FEW),
+        ("all_drawn_and_learnt", ZERO_SUM, "float32", STEPS, FEW),
+        ("room", LARGE, FEW[1:]),
+    )
+    return dict(zip(names, called("sharded_runs", *calls), strict=True))
+
+
+def assert_equal_on_any_number_of_devices(runs):
+    """Bit by bit."""
+    alone, *several = (rows for shards, rows in runs.items() if shards != DENSE)
+    for rows in several:
+        assert rows.keys() == alone.keys()
+        for metric, values in rows.items():
+            np.testing.assert_array_equal(values, alone[metric], err_msg=metric)
+
+
+def assert_those_of_the_dense_engine(runs, tolerance):
+    for metric, values in runs[1].items():
+        np.testing.assert_allclose(values, runs[DENSE][metric], rtol=tolerance, atol=tolerance, err_msg=metric)
+
+
+# The result
+
+
+def test_records_are_equal_on_any_number_of_devices(found):
+    assert_equal_on_any_number_of_devices(found["records"])
+
+
+def test_records_are_those_of_the_dense_engine_to_rounding(found):
+    assert_those_of_the_dense_engine(found["records"], 1e-13)
+
+
+def test_every_record_equals_the_naive_loops(found):
+    rows = {metric: values[None] for metric, values in found["records"][DEVICES].items()}
+    for place, expected in enumerate(engine.expected_records(setting("regularised"), SEED, RECORDED), start=1):
+        engine.assert_records(rows, 0, place, expected)
+
+
+def test_zero_sum_weights_draw_and_learn_what_the_dense_engine_does_to_the_last_bit(found):
+    """In float32: which actions are drawn, 40 groups one after the other, and every logit in the end."""
+    groups, logits = found["drawn_and_learnt"][DENSE]
+    assert len(np.unique(groups)) > 100
+    assert 0 < np.count_nonzero(logits != np.array(LOGITS, np.float32)) < len(LOGITS)
+    for shards in FEW[1:]:
+        own_groups, own_logits = found["drawn_and_learnt"][shards]
+        np.testing.assert_array_equal(own_groups, groups, err_msg=f"on {shards}")
+        np.testing.assert_array_equal(own_logits, logits, err_msg=f"on {shards}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_on_every_number_of_devices(name, dtype):
+    (runs,) = called("sharded_runs", ("all_records", setting(name), dtype, RECORDED, ANY_NUMBER))
+    assert_equal_on_any_number_of_devices(runs)
+    assert_those_of_the_dense_engine(runs, 1e-12 if dtype == "float64" else 2e-5)
+
+
+# Room
+
+
+def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
+    (bytes_alone, largest_alone), (bytes_each, largest_each) = (found["room"]["taken"][shards] for shards in FEW[1:])
+    assert largest_alone == 2**16
+    assert largest_each == 2**16 // DEVICES
+    assert bytes_each < 1.1 * bytes_alone / DEVICES
+
+
+def test_a_lane_is_spread_over_as_few_devices_as_hold_it(found):
+    """Each has room for a whole lane, for a byte less, for 0.6 of one, and for a quarter, or a byte less than that."""
+    *chosen, refused = found["room"]["chosen"]
+    assert chosen == [1, 2, 2, 4]
+    assert "\n" not in refused
+    assert refused.startswith("a simulation of 65536 actions takes ")
+    assert refused.endswith(f" with {DEVICES} of them; allowed: more devices")
+
+
+# The choice of the engine
+
+
+@pytest.mark.parametrize(("actions", "engine_name"), [(SHARDED_FROM - 1, "dense"), (SHARDED_FROM, "sharded")])
+def test_auto_shards_what_is_large_and_not_lumped(actions, engine_name):
+    """A fixed norm of the update is what the lumped engine cannot do."""
+    program = Program(4, "grpo", fixes_update_norm=True)
+    assert resolved(program, anchored(actions, 10), 100).engine == engine_name
+
+
+def test_auto_lumps_what_is_large_and_cheaper_so():
+    assert resolved(Program(4, "grpo"), anchored(SHARDED_FROM, 10), 100).engine == "lumped"
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--shard-actions", 2), "shard_actions = 2; allowed: 1 to 1, the devices of this process"),
+        (("--shard-actions", 0), "shard_actions = 0; allowed: 1 to 1, the devices of this process"),
+        (
+            ("--shard-actions", 1, "--engine", "lumped"),
+            "shard_actions = 1 with the lumped engine; allowed: the sharded engine",
+        ),
+        (
+            ("--shard-actions", 1, "--engine", "dense"),
+            "shard_actions = 1 with the dense engine; allowed: the sharded engine",
+        ),
+    ],
+)
+def test_what_cannot_be_spread_is_refused(tmp_path, options, message):
+    sweep = asked(*TINY, *options)
+    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=options[1]) == message
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("tree", "engine = 'sharded' does not run a tree; allowed: auto, dense"),
+        ("prompt_bank", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
+        ("linear_softmax", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
+    ],
+)
+def test_other_problems_are_refused(tmp_path, problem, message):
+    sweep = asked("--problem", problem, "--steps", 2, "--top-n", 0, "--shard-actions", 1)
+    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == message
