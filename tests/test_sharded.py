@@ -1,4 +1,4 @@
-"""One simulation spread over devices: equal on any number of them, the dense engine's result, in a share of the room."""
+"""One simulation spread over devices: equal on any number of them, the dense engine's result, in a share of room."""
 
 from dataclasses import replace
 
@@ -8,12 +8,10 @@ import pytest
 from naive_simulator import Setting
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
-from sweep_cases import TINY, asked, refusal
 
 from simlab.problems import anchored
 from simlab.simulate import Program
 from simlab.simulate.engine import SHARDED_FROM, resolved
-from simlab.sweep.run import run
 
 RECORDED = (1, 2, 3, 8)
 ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))
@@ -135,6 +133,11 @@ def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
     assert bytes_each < 1.1 * bytes_alone / DEVICES
 
 
+def test_on_a_cpu_the_host_holds_what_all_devices_hold(found):
+    for shards, (bytes_each, _) in found["room"]["taken"].items():
+        assert found["room"]["of_the_host"][shards] == shards * bytes_each
+
+
 def test_a_lane_is_spread_over_as_few_devices_as_hold_it(found):
     """Each has room for a whole lane, for a byte less, for 0.6 of one, and for a quarter, or a byte less than that."""
     *chosen, refused = found["room"]["chosen"]
@@ -156,39 +159,3 @@ def test_auto_shards_what_is_large_and_not_lumped(actions, engine_name):
 
 def test_auto_lumps_what_is_large_and_cheaper_so():
     assert resolved(Program(4, "grpo"), anchored(SHARDED_FROM, 10), 100).engine == "lumped"
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--shard-actions", 2), "shard_actions = 2; allowed: 1 to 1, the devices of this process"),
-        (("--shard-actions", 0), "shard_actions = 0; allowed: 1 to 1, the devices of this process"),
-        (
-            ("--shard-actions", 1, "--engine", "lumped"),
-            "shard_actions = 1 with the lumped engine; allowed: the sharded engine",
-        ),
-        (
-            ("--shard-actions", 1, "--engine", "dense"),
-            "shard_actions = 1 with the dense engine; allowed: the sharded engine",
-        ),
-    ],
-)
-def test_what_cannot_be_spread_is_refused(tmp_path, options, message):
-    sweep = asked(*TINY, *options)
-    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=options[1]) == message
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        ("tree", "engine = 'sharded' does not run a tree; allowed: auto, dense"),
-        ("prompt_bank", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
-        ("linear_softmax", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
-    ],
-)
-def test_other_problems_are_refused(tmp_path, problem, message):
-    sweep = asked("--problem", problem, "--steps", 2, "--top-n", 0, "--shard-actions", 1)
-    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == message

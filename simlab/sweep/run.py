@@ -139,7 +139,8 @@ def run(
     parts = Parts(parts_folder(out))
     parts.save_manifest(described)
     todo = everything[number - 1 :: count]
-    _execute(sweep, todo, parts, memory, parts.strangers(everything), shard_actions)
+    strangers = parts.strangers(everything)
+    _execute(sweep, todo, parts, memory=memory, strangers=strangers, shard_actions=shard_actions)
     if count > 1:
         return None
     return _join(sweep, everything, [parts], described, out)
@@ -180,7 +181,7 @@ def _check_not_another(out: Path, sweep: Sweep) -> None:
 
 
 def _execute(
-    sweep: Sweep, todo: list[Unit], parts: Parts, memory: int, strangers: int, shard_actions: int | None
+    sweep: Sweep, todo: list[Unit], parts: Parts, *, memory: int, strangers: int, shard_actions: int | None
 ) -> None:
     """Compute the units that have no part yet."""
     # An estimator without a swept parameter is the same unit at each of its values: it runs once.
@@ -196,7 +197,7 @@ def _execute(
     # disable=None: a bar on a terminal, nothing in a log.
     with tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=None, desc="simulating") as bar:
         for shards, batches in _by_shards(sweep, missing, shard_actions).items():
-            _spread(sweep, batches, parts, Budget(memory), stations(shards), bar)
+            _spread(sweep, batches, parts, Budget(memory), places=stations(shards), bar=bar)
 
 
 def _by_shards(sweep: Sweep, missing: list[Unit], asked: int | None) -> dict[int, list[list[Unit]]]:
@@ -211,7 +212,7 @@ def _by_shards(sweep: Sweep, missing: list[Unit], asked: int | None) -> dict[int
 
 
 def _spread(
-    sweep: Sweep, batches: list[list[Unit]], parts: Parts, budget: Budget, places: list[Group], bar: tqdm
+    sweep: Sweep, batches: list[list[Unit]], parts: Parts, budget: Budget, *, places: list[Group], bar: tqdm
 ) -> None:
     """Simulate batches side by side, each on those devices that are free next."""
     free: queue.SimpleQueue[Group] = queue.SimpleQueue()
@@ -253,7 +254,7 @@ def _run_units(sweep: Sweep, some: list[Unit], parts: Parts, budget: Budget, fre
     together = lanes_together(program, sweep.size(some[0].cell), jax.default_backend())
     devices = free.get()
     try:
-        with budget.take(needed_bytes(program, place, steps, lanes[0][1], together, devices)):
+        with budget.take(needed_bytes(program, place, steps, lanes[0][1], together, devices=devices)):
             rows = run_lanes(program, place, steps, lanes, devices)
     finally:
         free.put(devices)
