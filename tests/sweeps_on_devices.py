@@ -1,11 +1,12 @@
 """A sweep on several devices, in a process that has them; see ``several_devices``."""
 
 import collections
+import importlib
 
-from simlab.sweep import run as running
+running = importlib.import_module("simlab.sweep.run")
 
 
-def run_and_say_where(sweep, out, **options):
+def run_and_say_where(sweep, out, shard_actions=None):
     """Run a sweep; returns how many calls each group of devices, by their numbers, has simulated."""
     calls, run_lanes = collections.Counter(), running.run_lanes
 
@@ -15,7 +16,7 @@ def run_and_say_where(sweep, out, **options):
 
     running.run_lanes = noted
     try:
-        running.run(sweep, out, **options)
+        running.run(sweep, out, shard_actions=shard_actions)
     finally:
         running.run_lanes = run_lanes
     return dict(calls)

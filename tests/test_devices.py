@@ -18,17 +18,20 @@ from simlab.simulate.lanes import host_bytes, needed_bytes
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
 
-# One cell whose lanes run alone: its seeds are all there is to spread.
+# Few instructions, which every device compiles.
+SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
+# One cell whose lanes run alone: its seeds are all there is to spread. And one whose lanes take two devices each.
 ONE_CELL = ("--engine", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
-ONE_CELL += ("--steps", 6, "--record-every", 3)
-SHARDED = (*TINY, "--group-size", "2,4", "--seeds", 2, "--engine", "sharded")
+ONE_CELL += ("--steps", 6, "--record-every", 3, *SIMPLE)
+SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--engine", "sharded", *SIMPLE)
+QUICK = {"one_cell": ONE_CELL, "sharded": SHARDED}
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """Results on one device, by name."""
     folder = tmp_path_factory.mktemp("alone")
-    for name, options in {"small": SMALL, "one_cell": ONE_CELL, "sharded": SHARDED}.items():
+    for name, options in QUICK.items():
         run(asked(*options), folder / f"{name}.nc")
     return folder
 
@@ -39,37 +42,44 @@ def spread(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spread")
     calls = called(
         "sweeps_on_devices",
-        ("run_and_say_where", asked(*SMALL), folder / "small.nc"),
         ("run_and_say_where", asked(*ONE_CELL), folder / "one_cell.nc"),
         ("run_and_say_where", asked(*SHARDED), folder / "sharded.nc", 2),
     )
-    return folder, dict(zip(("small", "one_cell", "sharded"), calls, strict=True))
+    return folder, dict(zip(QUICK, calls, strict=True))
 
 
-@pytest.mark.parametrize("name", ["small", "one_cell", "sharded"])
+@pytest.mark.parametrize("name", QUICK)
 def test_parts_and_result_are_those_of_one_device(alone, spread, name):
     ours, theirs = spread[0] / f"{name}.nc", alone / f"{name}.nc"
     assert parts_of(ours) == parts_of(theirs)
     assert read(ours).identical(read(theirs))
 
 
-@pytest.mark.parametrize(("name", "devices_of_a_call"), [("small", 1), ("one_cell", 1), ("sharded", 2)])
+@pytest.mark.parametrize(("name", "devices_of_a_call"), [("one_cell", 1), ("sharded", 2)])
 def test_every_device_takes_part(spread, name, devices_of_a_call):
-    """Units of many cells, the five seeds of one cell, and simulations that take two devices each."""
+    """By the five seeds of one cell, and by simulations that take two devices each."""
     calls = spread[1][name]
     assert {len(devices) for devices in calls} == {devices_of_a_call}
     assert sorted(device for devices in calls for device in devices) == list(range(DEVICES))
 
 
 def test_what_several_devices_began_one_goes_on_with(alone, spread, tmp_path):
-    out = tmp_path / "small.nc"
-    shutil.copytree(parts_folder(spread[0] / "small.nc"), parts_folder(out))
+    out = tmp_path / "one_cell.nc"
+    shutil.copytree(parts_folder(spread[0] / "one_cell.nc"), parts_folder(out))
     for path in sorted(parts_folder(out).glob("*.npz"))[::2]:
         path.unlink()
-    assert 0 < len(parts_of(out)) < len(parts_of(alone / "small.nc"))
-    run(asked(*SMALL), out)
-    assert parts_of(out) == parts_of(alone / "small.nc")
-    assert read(out).identical(read(alone / "small.nc"))
+    assert 0 < len(parts_of(out)) < len(parts_of(alone / "one_cell.nc"))
+    run(asked(*ONE_CELL), out)
+    assert parts_of(out) == parts_of(alone / "one_cell.nc")
+    assert read(out).identical(read(alone / "one_cell.nc"))
+
+
+@pytest.mark.slow
+def test_many_cells_on_several_devices_are_those_of_one(tmp_path):
+    run(asked(*SMALL), tmp_path / "alone.nc")
+    (calls,) = called("sweeps_on_devices", ("run_and_say_where", asked(*SMALL), tmp_path / "spread.nc"))
+    assert set(calls) == {(number,) for number in range(DEVICES)}
+    assert parts_of(tmp_path / "spread.nc") == parts_of(tmp_path / "alone.nc")
 
 
 @pytest.mark.slow
@@ -122,7 +132,7 @@ def test_a_gpu_runs_one_simulation_and_a_cpu_one_a_core(monkeypatch, platform, s
 
 
 PLACE, STEPS = anchored(20_000, 10), np.array([1, 2])
-PROGRAM, NUMBERS = Program(4, "grpo", engine="dense"), Numbers({}, {}, {}, 1.0, 0.0)
+PROGRAM, NUMBERS = Program(4, "psr", optimizer="sgd", engine="dense"), Numbers({}, {}, {}, 1.0, 0.0)
 
 
 @pytest.fixture
@@ -139,7 +149,7 @@ def needed(monkeypatch):
 def test_what_lies_on_a_gpu_is_not_taken_from_the_host(needed):
     arrays = host_bytes(PROGRAM, PLACE.actions)
     on_device = needed(None) - arrays
-    assert on_device > 10 * 4 * PLACE.actions
+    assert on_device > 5 * 4 * PLACE.actions
     assert needed(on_device) == arrays
     message = refusal(needed, on_device - 1)
     assert message.startswith("a simulation of 20000 actions takes ")
