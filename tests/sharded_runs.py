@@ -17,6 +17,7 @@ from simlab.simulate.lane import Landscape, Lane
 
 SEED = 3
 DENSE = 0  # in place of a number of devices
+STEPS = np.array([1, 2])
 
 
 def on_engine(setting, dtype, shards):
@@ -78,24 +79,30 @@ def all_drawn_and_learnt(setting, dtype, steps, counts):
 
 def taken(program, problem, numbers, shards):
     """Bytes that a lane takes of each device, and how many numbers the largest array of its program has."""
-    code = sharded.compiled(program, problem, 2, numbers, groups(shards)[0])
+    code = sharded.compiled(program, problem, len(STEPS), numbers, groups(shards)[0])
     shapes = re.findall(r"\w+\[([\d,]+)\]", code.call.as_text())
     return code.memory, max(math.prod(map(int, shape.split(","))) for shape in shapes)
 
 
 def room(setting, counts):
-    """``taken`` by number of devices, and over how many a lane is spread if they have some memory of their own."""
+    """By number of devices what is ``taken``, and of the host; and over how many of some memory a lane is spread."""
     program, problem, numbers = on_engine(setting, "float32", True), engine.problem(setting), engine.numbers(setting)
     needs = {shards: taken(program, problem, numbers, shards) for shards in counts}
+    arrays = lanes.host_bytes(program, problem.actions)
+    of_the_host = {
+        shards: lanes.needed_bytes(program, problem, STEPS, numbers, 1, devices=groups(shards)[0]) - arrays
+        for shards in counts
+    }
     whole = needs[1][0]
     rooms = (whole, whole - 1, 0.6 * whole, needs[counts[-1]][0], needs[counts[-1]][0] - 1)
-    return {"taken": needs, "chosen": [chosen(program, problem, numbers, int(own)) for own in rooms]}
+    chosen = [shards_chosen(program, problem, numbers, int(own)) for own in rooms]
+    return {"taken": needs, "of_the_host": of_the_host, "chosen": chosen}
 
 
-def chosen(program, problem, numbers, own_memory):
+def shards_chosen(program, problem, numbers, own_memory):
     """Over how many devices of so much memory a lane is spread, or why it is refused."""
     lanes.own_memory = lambda device: own_memory
     try:
-        return lanes.shards_needed(program, problem, np.array([1, 2]), numbers)
+        return lanes.shards_needed(program, problem, STEPS, numbers)
     except InputError as error:
         return str(error)

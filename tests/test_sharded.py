@@ -1,4 +1,4 @@
-"""One simulation spread over devices: equal on any number of them, the dense engine's result, in a share of the room."""
+"""One simulation spread over devices: equal on any number of them, the dense engine's result, in a share of room."""
 
 from dataclasses import replace
 
@@ -8,12 +8,10 @@ import pytest
 from naive_simulator import Setting
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
-from sweep_cases import TINY, asked, refusal
 
 from simlab.problems import anchored
 from simlab.simulate import Program
 from simlab.simulate.engine import SHARDED_FROM, resolved
-from simlab.sweep.run import run
 
 RECORDED = (1, 2, 3, 8)
 ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))
@@ -64,7 +62,7 @@ def setting(name):
 
 @pytest.fixture(scope="module")
 def found():
-    """What the quick tests look at, computed in one process."""
+    """What several tests look at, computed in one process."""
     names = ("records", "drawn_and_learnt", "room")
     calls = (
         ("all_records", setting("regularised"), "float64", RECORDED, FEW),
@@ -91,20 +89,24 @@ def assert_those_of_the_dense_engine(runs, tolerance):
 # The result
 
 
+@pytest.mark.slow
 def test_records_are_equal_on_any_number_of_devices(found):
     assert_equal_on_any_number_of_devices(found["records"])
 
 
+@pytest.mark.slow
 def test_records_are_those_of_the_dense_engine_to_rounding(found):
     assert_those_of_the_dense_engine(found["records"], 1e-13)
 
 
-def test_every_record_equals_the_naive_loops(found):
-    rows = {metric: values[None] for metric, values in found["records"][DEVICES].items()}
+def test_every_record_equals_the_naive_loops():
+    (runs,) = called("sharded_runs", ("all_records", setting("regularised"), "float64", RECORDED, (DEVICES,)))
+    rows = {metric: values[None] for metric, values in runs[DEVICES].items()}
     for place, expected in enumerate(engine.expected_records(setting("regularised"), SEED, RECORDED), start=1):
         engine.assert_records(rows, 0, place, expected)
 
 
+@pytest.mark.slow
 def test_zero_sum_weights_draw_and_learn_what_the_dense_engine_does_to_the_last_bit(found):
     """In float32: which actions are drawn, 40 groups one after the other, and every logit in the end."""
     groups, logits = found["drawn_and_learnt"][DENSE]
@@ -128,6 +130,7 @@ def test_every_setting_on_every_number_of_devices(name, dtype):
 # Room
 
 
+@pytest.mark.slow
 def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
     (bytes_alone, largest_alone), (bytes_each, largest_each) = (found["room"]["taken"][shards] for shards in FEW[1:])
     assert largest_alone == 2**16
@@ -135,6 +138,13 @@ def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
     assert bytes_each < 1.1 * bytes_alone / DEVICES
 
 
+@pytest.mark.slow
+def test_on_a_cpu_the_host_holds_what_all_devices_hold(found):
+    for shards, (bytes_each, _) in found["room"]["taken"].items():
+        assert found["room"]["of_the_host"][shards] == shards * bytes_each
+
+
+@pytest.mark.slow
 def test_a_lane_is_spread_over_as_few_devices_as_hold_it(found):
     """Each has room for a whole lane, for a byte less, for 0.6 of one, and for a quarter, or a byte less than that."""
     *chosen, refused = found["room"]["chosen"]
@@ -156,39 +166,3 @@ def test_auto_shards_what_is_large_and_not_lumped(actions, engine_name):
 
 def test_auto_lumps_what_is_large_and_cheaper_so():
     assert resolved(Program(4, "grpo"), anchored(SHARDED_FROM, 10), 100).engine == "lumped"
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--shard-actions", 2), "shard_actions = 2; allowed: 1 to 1, the devices of this process"),
-        (("--shard-actions", 0), "shard_actions = 0; allowed: 1 to 1, the devices of this process"),
-        (
-            ("--shard-actions", 1, "--engine", "lumped"),
-            "shard_actions = 1 with the lumped engine; allowed: the sharded engine",
-        ),
-        (
-            ("--shard-actions", 1, "--engine", "dense"),
-            "shard_actions = 1 with the dense engine; allowed: the sharded engine",
-        ),
-    ],
-)
-def test_what_cannot_be_spread_is_refused(tmp_path, options, message):
-    sweep = asked(*TINY, *options)
-    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=options[1]) == message
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        ("tree", "engine = 'sharded' does not run a tree; allowed: auto, dense"),
-        ("prompt_bank", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
-        ("linear_softmax", "engine = 'sharded' does not run a bank of prompts; allowed: auto, dense"),
-    ],
-)
-def test_other_problems_are_refused(tmp_path, problem, message):
-    sweep = asked("--problem", problem, "--steps", 2, "--top-n", 0, "--shard-actions", 1)
-    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == message

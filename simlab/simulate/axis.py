@@ -125,7 +125,8 @@ class ShardedAxis(Axis):
 
     def largest(self, values: Float[Array, " n"]) -> Float[Array, ""]:
         """The largest value of an action."""
-        largest: Float[Array, ""] = jax.lax.pmax(jnp.max(self.filled(values, -jnp.inf)), MESH_AXIS)
+        own = jnp.max(self.filled(values, -jnp.inf))
+        largest: Float[Array, ""] = jax.lax.pmax(own, MESH_AXIS)  # type: ignore[no-untyped-call]
         return largest
 
     def sum(self, values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
@@ -174,7 +175,8 @@ class ShardedAxis(Axis):
     def _from_here(self, is_here: Bool[Array, " G"], values: Shaped[Array, " G"]) -> Shaped[Array, " G"]:
         """Values that one device each has, on every device."""
         own = jnp.where(is_here, values, jnp.zeros_like(values))
-        return jax.lax.psum(own, MESH_AXIS).astype(values.dtype)
+        summed: Shaped[Array, " G"] = jax.lax.psum(own, MESH_AXIS)  # type: ignore[no-untyped-call]
+        return summed.astype(values.dtype)
 
     def _block_sums(self, values: Shaped[Array, " n"]) -> Shaped[Array, " B"]:
         """The sum of each block, on every device."""
@@ -184,4 +186,5 @@ class ShardedAxis(Axis):
 
         rows = values.reshape(ROWS, -1)
         sums, _ = jax.lax.scan(add, jnp.sum(rows[:0], axis=0), rows, unroll=UNROLLED)
-        return jax.lax.all_gather(sums, MESH_AXIS, tiled=True)[: self.blocks]
+        of_all: Shaped[Array, " B"] = jax.lax.all_gather(sums, MESH_AXIS, tiled=True)[: self.blocks]
+        return of_all

@@ -39,6 +39,7 @@ def trajectory(
     steps: Int[Array, " R"],
     key: PRNGKeyArray,
     numbers: Numbers,
+    *,
     axis: Axis = WHOLE,
 ) -> Row:
     """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``."""

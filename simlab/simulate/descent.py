@@ -6,7 +6,7 @@ of one number costs as much as one of 32 in a row, so a level is a row of 32, se
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Shaped, UInt32
 
 from simlab.simulate.sampling import fraction, in_grains
 
@@ -14,7 +14,7 @@ ROW = 32
 CHUNK = ROW * ROW
 
 
-def total(values: Float[Array, "n ..."]) -> Float[Array, "..."]:
+def total(values: Shaped[Array, "n ..."]) -> Shaped[Array, "..."]:
     """The sum of a power of two of values, by halves: zeros that double their number leave it as it is, exactly."""
     while len(values) > 1:
         half = len(values) // 2

@@ -96,6 +96,7 @@ class Lane:
         key: PRNGKeyArray,
         numbers: Numbers,
         present: Bool[Array, " G"] | None = None,
+        *,
         axis: Axis = WHOLE,
     ):
         self.program, self.place, self.key, self.numbers, self.present = program, place, key, numbers, present

@@ -97,7 +97,7 @@ def host_bytes(program: Program, size: int) -> int:
 
 
 def device_bytes(
-    program: Program, problem: Problem, steps: np.ndarray, numbers: Numbers, together: int, devices: Group
+    program: Program, problem: Problem, steps: np.ndarray, numbers: Numbers, *, together: int, devices: Group
 ) -> int:
     """Bytes that ``together`` lanes take of each device that they run on, at most; compiles what tells it."""
     if program.engine == "lumped":
@@ -114,6 +114,7 @@ def needed_bytes(
     steps: np.ndarray,
     numbers: Numbers,
     together: int,
+    *,
     devices: Group | None = None,
 ) -> int:
     """Bytes of the host's memory that ``together`` lanes take while they run, at most; compiles what tells it.
@@ -126,7 +127,7 @@ def needed_bytes(
     program = resolved(program, problem, int(steps[-1]))
     check(program, problem)
     devices = devices or groups(1)[0]
-    each = device_bytes(program, problem, steps, numbers, together, devices)
+    each = device_bytes(program, problem, steps, numbers, together=together, devices=devices)
     host, room = host_bytes(program, problem_size(problem)), own_memory(devices[0])
     if room is None:
         return host + len(devices) * each
@@ -146,7 +147,7 @@ def shards_needed(program: Program, problem: Problem, steps: np.ndarray, numbers
         return 1
     shards, most = 1, min(jax.local_device_count(), problem.actions)
     while True:
-        each = device_bytes(program, problem, steps, numbers, 1, groups(shards)[0])
+        each = device_bytes(program, problem, steps, numbers, together=1, devices=groups(shards)[0])
         if each <= room:
             return shards
         if shards == most:

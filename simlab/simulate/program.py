@@ -35,9 +35,9 @@ class Program:
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
         prompts_per_step: how many prompts of a bank a step draws, without replacement; 0 for all of them.
-        engine: "dense" carries every action, "lumped" those that were sampled and classes of the others, "sharded" every
-            action on as many devices as hold them; "auto" is the one whose step costs less, and sharded instead of
-            dense from 2^24 actions on (``simlab.simulate.engine``).
+        engine: "dense" carries every action, "lumped" those that were sampled and classes of the others, "sharded"
+            every action on as many devices as hold them; "auto" is the one whose step costs less, and sharded instead
+            of dense from 2^24 actions on (``simlab.simulate.engine``).
         aggregation: the weight of each token in the loss, see ``aggregation_weights``; all are one where a rollout has
             one token. "constant" adds up a rollout's tokens.
 

@@ -149,8 +149,8 @@ def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
 def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
     """``words`` 2^-32 times ``total``, rounded down: below ``total``.
 
-    The high word of a product, from halves of words: XLA's own operation for it (``mulhi``) does not compile for several
-    devices.
+    The high word of a product, from halves of words: XLA's own operation for it (``mulhi``) does not compile for
+    several devices.
     """
     high, low = total >> 16, total & 0xFFFF
     words_high, words_low = words >> 16, words & 0xFFFF

@@ -4,6 +4,7 @@ A device holds its share of every array of actions and never a whole one: ``Shar
 another. A lane runs alone.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,8 @@ from simlab.simulate.lane import Landscape
 from simlab.simulate.metrics import Row
 from simlab.simulate.program import Numbers, Program
 
-SPREAD, EVERYWHERE = PartitionSpec(None, MESH_AXIS), PartitionSpec()
+SPREAD: Any = PartitionSpec(None, MESH_AXIS)  # type: ignore[no-untyped-call]
+EVERYWHERE: Any = PartitionSpec()  # type: ignore[no-untyped-call]
 
 
 def compiled(program: Program, problem: Problem, records: int, numbers: Numbers, devices: Group) -> Compiled:
@@ -32,16 +34,16 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
 
     def lane(place: Landscape, steps: Array, keys: Key[Array, " 1"], numbers: Numbers) -> Row:
         own_key, own = jax.tree.map(lambda leaf: leaf[0], (keys, numbers))
-        return dict(trajectory(program, jax.tree.map(jnp.ravel, place), steps, own_key, own, axis))
+        return dict(trajectory(program, jax.tree.map(jnp.ravel, place), steps, own_key, own, axis=axis))
 
     def compile_it() -> Any:
         # From shapes alone: nothing is put on devices that it might not fit.
         spread = NamedSharding(mesh, SPREAD)
-        place = (jax.ShapeDtypeStruct(axis.shape, dtype, sharding=spread) for dtype in (program.dtype, bool, bool))
+        shape: Any = functools.partial(jax.ShapeDtypeStruct, axis.shape, sharding=spread)
         specs = (SPREAD, EVERYWHERE, EVERYWHERE, EVERYWHERE)
         everywhere = jax.shard_map(lane, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False)
         small = _small_arguments(program, np.arange(1, records + 1), [(0, numbers)], mesh)
-        return jax.jit(everywhere).lower(Landscape(*place), *small).compile()
+        return jax.jit(everywhere).lower(Landscape(shape(program.dtype), shape(bool), shape(bool)), *small).compile()
 
     return kept(key, compile_it)
 

@@ -1,0 +1,201 @@
+"""A sweep on several devices: all of them work, and the result is that of one."""
+
+import shutil
+import signal
+import time
+from unittest.mock import Mock
+
+import jax
+import numpy as np
+import pytest
+from several_devices import DEVICES, called, flags
+from sweep_cases import SMALL, TINY, asked, command, parts_of, refusal, start
+
+from simlab.problems import anchored
+from simlab.simulate import Numbers, Program, lanes, run_lanes
+from simlab.simulate.devices import groups, own_memory, stations
+from simlab.simulate.lanes import host_bytes, needed_bytes
+from simlab.sweep.result import read
+from simlab.sweep.run import parts_folder, run
+
+# Few instructions, which every device compiles.
+SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
+# One cell whose lanes run alone: its seeds are all there is to spread. And one whose lanes take two devices each.
+ONE_CELL = ("--engine", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
+ONE_CELL += ("--steps", 6, "--record-every", 3, *SIMPLE)
+SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--engine", "sharded", *SIMPLE)
+QUICK = {"one_cell": ONE_CELL, "sharded": SHARDED}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Results on one device, by name."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name, options in QUICK.items():
+        run(asked(*options), folder / f"{name}.nc")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory):
+    """The same on several devices, in one process, and how many calls each group of devices has simulated."""
+    folder = tmp_path_factory.mktemp("spread")
+    calls = called(
+        "sweeps_on_devices",
+        ("run_and_say_where", asked(*ONE_CELL), folder / "one_cell.nc"),
+        ("run_and_say_where", asked(*SHARDED), folder / "sharded.nc", 2),
+    )
+    return folder, dict(zip(QUICK, calls, strict=True))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_parts_and_result_are_those_of_one_device(alone, spread, name):
+    ours, theirs = spread[0] / f"{name}.nc", alone / f"{name}.nc"
+    assert parts_of(ours) == parts_of(theirs)
+    assert read(ours).identical(read(theirs))
+
+
+@pytest.mark.parametrize(("name", "devices_of_a_call"), [("one_cell", 1), ("sharded", 2)])
+def test_every_device_takes_part(spread, name, devices_of_a_call):
+    """By the five seeds of one cell, and by simulations that take two devices each."""
+    calls = spread[1][name]
+    assert {len(devices) for devices in calls} == {devices_of_a_call}
+    assert sorted(device for devices in calls for device in devices) == list(range(DEVICES))
+
+
+def test_what_several_devices_began_one_goes_on_with(alone, spread, tmp_path):
+    out = tmp_path / "one_cell.nc"
+    shutil.copytree(parts_folder(spread[0] / "one_cell.nc"), parts_folder(out))
+    for path in sorted(parts_folder(out).glob("*.npz"))[::2]:
+        path.unlink()
+    assert 0 < len(parts_of(out)) < len(parts_of(alone / "one_cell.nc"))
+    run(asked(*ONE_CELL), out)
+    assert parts_of(out) == parts_of(alone / "one_cell.nc")
+    assert read(out).identical(read(alone / "one_cell.nc"))
+
+
+@pytest.mark.slow
+def test_many_cells_on_several_devices_are_those_of_one(tmp_path):
+    run(asked(*SMALL), tmp_path / "alone.nc")
+    (calls,) = called("sweeps_on_devices", ("run_and_say_where", asked(*SMALL), tmp_path / "spread.nc"))
+    assert set(calls) == {(number,) for number in range(DEVICES)}
+    assert parts_of(tmp_path / "spread.nc") == parts_of(tmp_path / "alone.nc")
+
+
+@pytest.mark.slow
+def test_a_run_on_several_devices_that_is_killed_goes_on_on_one(tmp_path, monkeypatch):
+    options = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 96, "--steps", 3000, "--record-every", 1000)
+    out, unbroken = tmp_path / "sweep.nc", tmp_path / "unbroken.nc"
+    run(asked(*options), unbroken)
+    with monkeypatch.context() as several:
+        several.setenv("XLA_FLAGS", flags())
+        process = start("sweep", "--out", out, *options)
+        while len(parts_of(out)) < 6:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    finished = len(parts_of(out))
+    assert 6 <= finished < 24
+    code, _, complaints = command("sweep", "--out", out, *options)
+    assert (code, complaints) == (0, f"{finished} of 24 units are finished already\n")
+    assert read(out).identical(read(unbroken))
+
+
+# Which devices, and their memory
+
+
+def device(platform, number, memory=None):
+    """A device as JAX describes one."""
+    return Mock(spec=jax.Device, platform=platform, id=number, memory_stats=lambda: memory and {"bytes_limit": memory})
+
+
+def test_gpus_have_memory_of_their_own_and_cpus_that_of_the_host():
+    assert own_memory(device("gpu", 0, 2**34)) == 2**34
+    assert own_memory(device("cpu", 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("platform", "shards", "expected"),
+    [
+        ("gpu", 1, [(0,), (1,), (2,)]),
+        ("gpu", 2, [(0, 1)]),
+        ("cpu", 1, [(0,), (1,), (2,), (0,), (1,)]),
+        ("cpu", 3, [(0, 1, 2)]),
+    ],
+)
+def test_a_gpu_runs_one_simulation_and_a_cpu_one_a_core(monkeypatch, platform, shards, expected):
+    """Three devices, five cores; simulations that take several devices do not share these."""
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device(platform, number, 2**34) for number in range(3)])
+    assert [tuple(device.id for device in group) for group in stations(shards)] == expected
+
+
+PLACE, STEPS = anchored(20_000, 10), np.array([1, 2])
+PROGRAM, NUMBERS = Program(4, "psr", optimizer="sgd", engine="dense"), Numbers({}, {}, {}, 1.0, 0.0)
+
+
+@pytest.fixture
+def needed(monkeypatch):
+    """Bytes of the host that a simulation needs where a device has so many of its own, and how many that are."""
+
+    def measured(own):
+        monkeypatch.setattr(lanes, "own_memory", lambda device: own)
+        return needed_bytes(PROGRAM, PLACE, STEPS, NUMBERS, 1)
+
+    return measured
+
+
+def test_what_lies_on_a_gpu_is_not_taken_from_the_host(needed):
+    arrays = host_bytes(PROGRAM, PLACE.actions)
+    on_device = needed(None) - arrays
+    assert on_device > 5 * 4 * PLACE.actions
+    assert needed(on_device) == arrays
+    message = refusal(needed, on_device - 1)
+    assert message.startswith("a simulation of 20000 actions takes ")
+    assert message.endswith("; allowed: fewer actions, or the sharded engine")
+
+
+# Bad input
+
+
+def test_only_the_sharded_engine_runs_on_more_than_one_device():
+    twice = groups(1)[0] * 2
+    message = refusal(run_lanes, PROGRAM, PLACE, STEPS, [(0, NUMBERS)], twice)
+    assert message == "shard_actions = 2 with the dense engine; allowed: the sharded engine"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--shard-actions", 2), "shard_actions = 2; allowed: 1 to 1, the devices of this process"),
+        (("--shard-actions", 0), "shard_actions = 0; allowed: 1 to 1, the devices of this process"),
+        (
+            ("--shard-actions", 1, "--engine", "lumped"),
+            "shard_actions = 1 with the lumped engine; allowed: the sharded engine",
+        ),
+        (
+            ("--shard-actions", 1, "--engine", "dense"),
+            "shard_actions = 1 with the dense engine; allowed: the sharded engine",
+        ),
+    ],
+)
+def test_a_sweep_that_cannot_be_spread_is_refused(tmp_path, options, message):
+    assert refusal(run, asked(*TINY, *options), tmp_path / "sweep.nc", shard_actions=options[1]) == message
+
+
+def test_fewer_actions_than_devices_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "local_devices", lambda: [device("cpu", number) for number in range(8)])
+    sweep = asked("--param", "actions=3", "--param", "correct=1", "--shard-actions", 4)
+    expected = "shard_actions = 4 of 3 actions; allowed: up to one an action"
+    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=4) == expected
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind"),
+    [("tree", "a tree"), ("prompt_bank", "a bank of prompts"), ("linear_softmax", "a bank of prompts")],
+)
+def test_other_problems_are_not_sharded(tmp_path, problem, kind):
+    sweep = asked("--problem", problem, "--steps", 2, "--shard-actions", 1)
+    expected = f"engine = 'sharded' does not run {kind}; allowed: auto, dense"
+    assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == expected
