@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import sys
 import termios
 
 import numpy as np
@@ -133,6 +134,16 @@ def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
     assert main(["merge", str(out)]) == 0
     assert capsys.readouterr().out.endswith(f"\nresult  {out}\n")
     assert read(out).identical(read(unbroken))
+
+
+def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("simlab.sweep.cluster")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    assert (
+        refused("sweep", "--scheduler", "local:2")
+        == '--scheduler needs dask; install it with: pip install "simlab[dask]"'
+    )
 
 
 # Terminal and log
@@ -285,6 +296,7 @@ LARGE_LIST = "1,2,...,1e9"
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
         (["--shard", "-1/2"], "'-1/2'", "1 <= I <= N"),
+        (["--scheduler", "local:2", "--shard", "1/2"], "--shard 1/2", "one of them"),
     ],
     ids=str,
 )

@@ -18,6 +18,7 @@ from hypothesis import strategies as some
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
 
 import simlab
+from simlab.alone import alone
 from simlab.simulate import simulate
 from simlab.simulate.lanes import lanes_together, needed_bytes
 from simlab.simulate.metrics import DESCRIPTIONS
@@ -354,6 +355,22 @@ def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_pa
     assert all(parts.items() < parts_of(unbroken).items() for parts in shared)
     joined = merge(tmp_path / "joined.nc", [parts_folder(out) for out in reversed(outs)])
     assert joined.identical(read(unbroken))
+
+
+# One process at a time
+
+
+def test_a_second_process_on_one_output_is_refused(resumed):
+    with alone(parts_folder(resumed)):
+        message = refusal(run, SWEEP, resumed)
+    assert message.startswith(f"{parts_folder(resumed)} is being written by another process; allowed: another --out, ")
+    run(SWEEP, resumed)
+
+
+def test_shards_of_one_output_run_side_by_side_but_none_twice(resumed):
+    with alone(parts_folder(resumed), ".lock-1-of-2"):
+        assert run(SWEEP, resumed, shard=(2, 2)) is None
+        assert "is being written by another process" in refusal(run, SWEEP, resumed, shard=(1, 2))
 
 
 # Memory and workers

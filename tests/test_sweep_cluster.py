@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pickle
 import random
@@ -15,27 +16,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sweep_cases import TINY, asked, command, parts_of, refusal, start
+from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
-from simlab.sweep.work import RESERVED
 
 pytestmark = [
     pytest.mark.dask,
     pytest.mark.filterwarnings("default"),  # of Dask and tornado
 ]
 cluster = pytest.importorskip("simlab.sweep.cluster")
+dask, psutil = pytest.importorskip("dask"), pytest.importorskip("psutil")
+connection, handout = cluster.connection, cluster.handout
 
-import distributed
-from distributed.deploy.local import LocalCluster
-from simlab.sweep.cluster import connection, handout
-
-# 6 units of one program; and 40 of the same that take a second each.
+# 6 units of one program; and 40 of the same that take a tenth of a second each.
 OPTIONS = (*TINY, "--estimator", "f_grpo", "--group-size", 2, "--gamma", "0,1,2", "--seeds", 16)
 SWEEP, UNITS = asked(*OPTIONS), 6
-LONG_OPTIONS = (*OPTIONS, "--gamma", "0,0.1,...,0.9", "--seeds", 32, "--steps", 5000, "--record-every", 2500)
+LONG_OPTIONS = (*OPTIONS, "--gamma", "0,0.1,...,0.9", "--seeds", 32, "--steps", 2000, "--record-every", 1000)
 LONG = asked(*LONG_OPTIONS)
 KILLS = 20
 
@@ -106,41 +104,223 @@ def test_a_problem_in_a_file_is_sent_with_what_it_holds(workers, tmp_path):
 # Workers that die, hang or vanish
 
 
-def kill_at_random(processes, out, moments, enough):
-    """Kill one of the processes, or stop it for good, after each new part or two; returns how many when ``enough`` is set."""
-    kills, parts = [], 0
-    while not enough.wait(moments.uniform(0, 0.5)):
-        found = len(list(parts_folder(out).glob("*.npz")))
-        if found == parts or len(kills) == KILLS:
-            continue
-        nanny = moments.choice(list(processes.workers.values()))
-        how = moments.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
-        if nanny.pid is not None and nanny.pid not in [pid for pid, _ in kills]:
+class Killer(threading.Thread):
+    """Kills a process, or stops it for good, at a random moment after each new part; ``kills`` says which and how."""
+
+    def __init__(self, processes, out, moments, kills):
+        super().__init__()
+        self.processes, self.folder, self.moments, self.kills = processes, parts_folder(out), moments, kills
+        self.ended = threading.Event()
+
+    def run(self):
+        parts = 0
+        while not self.ended.wait(self.moments.uniform(0, 0.5)):
+            found = len(list(self.folder.glob("*.npz")))
+            nanny = self.moments.choice(list(self.processes.workers.values()))
+            if found == parts or len(self.kills) == KILLS or nanny.pid is None or nanny.pid in self.kills:
+                continue
+            parts, how = found, signal.SIGSTOP if len(self.kills) % 5 == 4 else signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):
                 os.kill(nanny.pid, how)
-                kills.append((nanny.pid, how))
-                parts = found
-    return kills
+                self.kills[nanny.pid] = how
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
 
 
 def test_workers_killed_and_stopped_at_random_change_nothing(long_unbroken, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(connection.CONFIGURATION, "distributed.scheduler.worker-ttl", "5s")
-    moments, kills, runs = random.Random(0), [], 0
+    moments, kills = random.Random(0), {}
     with cluster.connected("local:3") as workers:
-        while len(kills) < KILLS:
-            out, ended, runs = tmp_path / f"{runs}.nc", threading.Event(), runs + 1
-            processes, found = workers.members.client.cluster, []
-            arguments = (processes, out, moments, ended)
-            killer = threading.Thread(target=lambda arguments=arguments: found.extend(kill_at_random(*arguments)))
-            killer.start()
-            try:
+        for number in itertools.count():
+            out = tmp_path / f"{number}.nc"
+            with Killer(workers.members.client.cluster, out, moments, kills):
                 result = run(LONG, out, workers=workers)
-            finally:
-                ended.set()
-                killer.join()
-            kills += found
             assert result.identical(read(long_unbroken))
             assert parts_of(out) == parts_of(long_unbroken)
-    print(kills, runs)
-    assert {how for _, how in kills} == {signal.SIGKILL, signal.SIGSTOP}
+            if len(kills) == KILLS:
+                break
+    assert set(kills.values()) == {signal.SIGKILL, signal.SIGSTOP}
     assert " is gone; what it was at is begun again" in capsys.readouterr().err
+
+
+class Instead:
+    """Unpacks as something else than work: it calls a function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+def sent_instead(monkeypatch, number, *calls):
+    """In place of the n-th work that is sent, and as often as there are calls, send these."""
+    left, sent, packed = list(calls), [], connection.packed
+
+    def pack(work):
+        sent.append(work.lanes)
+        chosen = len(sent) > number and work.lanes == sent[number]
+        return pickle.dumps(Instead(*left.pop(0))) if chosen and left else packed(work)
+
+    monkeypatch.setattr(connection, "packed", pack)
+
+
+def test_a_unit_that_never_ends_is_begun_elsewhere_and_the_first_answer_counts(
+    workers, unbroken, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(handout, "PATIENCE", 1.0)
+    sent_instead(monkeypatch, 2, (time.sleep, 120))
+    began = time.monotonic()
+    assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
+    assert time.monotonic() - began < 100
+    assert "f_grpo at group size 2 takes long; begun once more on another worker\n" in capsys.readouterr().err
+
+
+def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setitem(connection.CONFIGURATION, "distributed.scheduler.allowed-failures", 0)
+    sent_instead(monkeypatch, 2, *[(os._exit, 1)] * 3)
+    out = tmp_path / "sweep.nc"
+    with cluster.connected("local:2") as workers:
+        message = refusal(run, SWEEP, out, workers=workers)
+    assert message.startswith(
+        "f_grpo at group size 2 was what 3 workers died at, perhaps for want of memory; allowed: "
+    )
+    assert 2 <= len(parts_of(out)) < UNITS
+
+
+# Who takes part
+
+
+@contextlib.contextmanager
+def bare_scheduler():
+    """A Dask scheduler without workers, in a process of its own: the process and the address."""
+    module = ("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+    process = start_dask(*module)
+    lines = iter(process.stderr.readline, "")
+    address = next(line.split()[-1] for line in lines if "Scheduler at:" in line)
+    try:
+        yield process, address
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextlib.contextmanager
+def worker(address, path=None):
+    """A worker in a process of its own, with another simlab if a path to it is given."""
+    module = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
+    process = start_dask(*module, "--no-nanny", **({"PYTHONPATH": str(path)} if path else {}))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def start_dask(*arguments, **environment):
+    environment = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"} | os.environ | environment
+    return subprocess.Popen([sys.executable, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+HERE = Path(simlab.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def other_code(tmp_path_factory):
+    """The folder of a copy of the library with another line in it."""
+    folder = tmp_path_factory.mktemp("other")
+    shutil.copytree(HERE, folder / "simlab", ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "simlab" / "order.py").open("a") as file:
+        file.write("# changed\n")
+    return folder
+
+
+def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_path, capsys, other_code):
+    out = tmp_path / "sweep.nc"
+    with bare_scheduler() as (_, address), cluster.connected(address) as workers, contextlib.ExitStack() as stack:
+
+        def arrive():
+            stack.enter_context(worker(address, HERE.parent))
+            while not parts_of(out):
+                time.sleep(0.1)
+            stack.enter_context(worker(address, other_code))
+
+        arrivals = threading.Timer(2, arrive)
+        arrivals.start()
+        assert run(LONG, out, workers=workers).identical(run(LONG, tmp_path / "here.nc"))
+        arrivals.join()
+    said = capsys.readouterr().err
+    assert f"no worker at {address}: waiting for one\n" in said
+    assert " is left out: its code is " in said
+
+
+def test_a_scheduler_whose_workers_have_other_code_or_no_simlab_is_refused(tmp_path, other_code):
+    nothing = tmp_path / "simlab"
+    nothing.mkdir()
+    (nothing / "__init__.py").touch()
+    for path, reason in ((other_code, "its code is "), (tmp_path, "it cannot import simlab.sweep.cluster")):
+        with bare_scheduler() as (_, address), worker(address, path), cluster.connected(address) as workers:
+            message = refusal(run, SWEEP, tmp_path / "sweep.nc", workers=workers)
+        assert " cannot take part: " + reason in message
+        assert "allowed: the same simlab" in message
+
+
+# What ends a sweep
+
+
+def test_a_scheduler_that_is_lost_ends_the_sweep_with_one_line_and_keeps_the_parts(tmp_path):
+    out = tmp_path / "sweep.nc"
+    with bare_scheduler() as (scheduler, address), worker(address, HERE.parent):
+        process = start("sweep", "--out", out, "--scheduler", address, *LONG_OPTIONS)
+        while not parts_of(out):
+            assert process.poll() is None
+            time.sleep(0.1)
+        scheduler.kill()
+        output, complaints = process.communicate(timeout=60)
+    message = f"the scheduler at {address} is gone; finished parts are kept, the same command goes on from them"
+    assert (process.returncode, output, complaints) == (2, "", f"simlab: {message}\n")
+    assert parts_of(out)
+
+
+def test_a_scheduler_that_is_not_there_is_said_not_to_answer(monkeypatch):
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        message = refusal(cluster.connected("tcp://127.0.0.1:9").__enter__)
+    assert message.startswith("no Dask scheduler answers at tcp://127.0.0.1:9 (")
+    assert "certificates" in refusal(cluster.connected("tls://127.0.0.1:9").__enter__)
+
+
+def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
+    sweep, folder = asked("--param", "actions=3000000", "--engine", "dense", "--group-size", 2, "--steps", 5), tmp_path
+    here, there = (refusal(run, sweep, folder / "sweep.nc", memory=2**30, workers=who) for who in (None, workers))
+    assert here == there
+    assert "--memory 1024MB is too small" in here
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, tmp_path, stop):
+    out = tmp_path / "sweep.nc"
+    process = start("sweep", "--out", out, "--scheduler", "local:2", *LONG_OPTIONS, start_new_session=True)
+    while not parts_of(out):
+        assert process.poll() is None
+        time.sleep(0.1)
+    second = start("sweep", "--out", out, *LONG_OPTIONS)
+    complaint = f"{parts_folder(out)} is being written by another process; allowed: "
+    assert second.communicate()[1].startswith(f"simlab: {complaint}")
+    assert second.returncode == 2
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert all(one.laddr.ip == "127.0.0.1" for child in children for one in child.net_connections())
+    (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)  # a terminal tells all of them of a Ctrl-C
+    complaints = process.communicate()[1]
+    if stop == signal.SIGINT:
+        interrupted = "interrupted; finished parts are kept, the same command goes on from them"
+        assert (process.returncode, complaints) == (130, f"simlab: {interrupted}\n")
+    _, left = psutil.wait_procs(children, timeout=10)
+    assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
+    finished = parts_of(out)
+    run(LONG, out)
+    assert finished.items() < parts_of(out).items()

@@ -14,7 +14,7 @@ from simlab.problems import PROBLEMS
 from simlab.simulate.optimizers import OPTIMIZERS
 from simlab.surrogates import SURROGATES
 from simlab.sweep import Sweep
-from simlab.sweep.options import expand, parse_shard, parse_size
+from simlab.sweep.options import expand, parse_scheduler, parse_shard, parse_size
 from simlab.sweep.presets import PRESETS
 
 # Lists
@@ -138,6 +138,37 @@ def test_what_is_no_shard_is_refused(text):
     message = refusal(parse_shard, text)
     assert f"--shard {text!r}" in message
     assert "allowed: I/N with 1 <= I <= N" in message
+
+
+@pytest.mark.parametrize("text", ["tcp://node-7:8786", "tls://10.0.0.1:1", "tcp://[::1]:8786"])
+def test_a_scheduler_is_an_address(text):
+    assert parse_scheduler(text) == text
+
+
+@given(some.integers(1, 9999))
+def test_a_scheduler_is_a_number_of_processes_here(number):
+    assert parse_scheduler(f"local:{number}") == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "local", "local:", "local:0", "local:-1", "local:1.5", "local:two", " local:2", "4", "node:8786"),
+        *(
+            "http://node:8786",
+            "tcp://",
+            "tcp://node",
+            "tcp://:8786",
+            "tcp://node:",
+            "tcp://node:port",
+            "tcp://node:8786/",
+        ),
+    ],
+)
+def test_what_is_no_scheduler_is_refused(text):
+    message = refusal(parse_scheduler, text)
+    assert f"--scheduler {text!r}" in message
+    assert "allowed: local:N for N processes of this machine, tcp://HOST:PORT or tls://HOST:PORT" in message
 
 
 # Parameters by name

@@ -23,8 +23,6 @@ from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, un
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
 from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
 
-SMALLEST_BLOCK = 4
-
 
 def parts_folder(out: Path) -> Path:
     """Where the parts of a result lie: beside it."""
@@ -40,8 +38,7 @@ def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
     """The units of a sweep as made by the code and platform of a manifest."""
 
     def block(cell: Cell) -> int:
-        together = lanes_together(sweep.program(cell), sweep.size(cell), described["platform"])
-        return max(SMALLEST_BLOCK, together)
+        return lanes_together(sweep.program(cell), sweep.size(cell), described["platform"])
 
     return units(sweep, block, f"{described['code']} {described['platform']}")
 

@@ -116,8 +116,8 @@ class Cluster(Workers):
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
         """See ``Workers.simulate``. What a worker that dies, vanishes or falls silent was at is done by others."""
 
-        def send(work: Work, but_not: Set[str]) -> Future:
+        def send(work: Work, among: Set[str]) -> Future:
             request = ("records", made_by["code"], made_by["platform"], memory, packed(work))
-            return self.members.ask(*request, but_not=but_not)
+            return self.members.ask(*request, among=among)
 
         return Handout(self.members, works, send).results()

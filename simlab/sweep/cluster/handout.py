@@ -38,11 +38,12 @@ class Attempt:
 
     job: Job
     future: Future
+    among: Set[str]  # who may take it; anyone, if empty
     began: float
 
 
 class Handout:
-    """Works, handed out to members of a cluster by ``send``: it asks one, and none of some that are named."""
+    """Works, handed out to the members of a cluster by ``send``, which asks one of those named, or any."""
 
     def __init__(self, members: Members, works: Iterable[Work], send: Callable[[Work, Set[str]], Future]):
         self.members, self.send = members, send
@@ -60,19 +61,19 @@ class Handout:
         """
         self._hand_out()
         while self.running or self._is_left():
+            self._take_back()
             attempt = self._next_ended()
             self._hand_out()  # before the answer is fetched and written: its worker need not wait for that
             if attempt is None:
                 continue
             rows = self._rows(attempt)
-            others = [key for key, other in self.running.items() if other.job is attempt.job]
-            if rows is not None:
-                self.longest = max(self.longest, time.monotonic() - attempt.began)
-                for key in others:
-                    self.running.pop(key).future.cancel()
-                yield attempt.job.number, rows
-            elif not others:
-                self.waiting.append(attempt.job)
+            if rows is None:
+                self._put_back(attempt.job)
+                continue
+            self.longest = max(self.longest, time.monotonic() - attempt.began)
+            for key in [key for key, other in self.running.items() if other.job is attempt.job]:
+                self.running.pop(key).future.cancel()
+            yield attempt.job.number, rows
 
     def _is_left(self) -> bool:
         """Whether work is left to hand out; the next is read."""
@@ -85,17 +86,29 @@ class Handout:
         self.members.look()
         room = sum(self.members.threads.values()) - len(self.running)
         while room > 0 and self._is_left():
-            self._begin(self.waiting.popleft())
+            self._begin(self.waiting.popleft(), self.members.but_for())
             room -= 1
         for attempt in self._late()[: max(0, room)]:
             busy = self.members.busy_with(attempt.future)
-            if self.members.threads.keys() - busy:
+            if among := self.members.but_for(busy):
                 say(f"{attempt.job.work.name} takes long; begun once more on another worker")
-                self._begin(attempt.job, busy)
+                self._begin(attempt.job, among)
 
-    def _begin(self, job: Job, but_not: Set[str] = frozenset()) -> None:
-        future = self.send(job.work, but_not)
-        self.running[future.key] = Attempt(job, future, time.monotonic())
+    def _take_back(self) -> None:
+        """Take back what none of those who may take it is there for."""
+        for key, attempt in list(self.running.items()):
+            if attempt.among and attempt.among.isdisjoint(self.members.threads):
+                self.running.pop(key).future.cancel()
+                self._put_back(attempt.job)
+
+    def _put_back(self, job: Job) -> None:
+        """Have a job handed out again, unless another attempt at it is running."""
+        if all(other.job is not job for other in self.running.values()):
+            self.waiting.append(job)
+
+    def _begin(self, job: Job, among: Set[str]) -> None:
+        future = self.send(job.work, among)
+        self.running[future.key] = Attempt(job, future, among, time.monotonic())
         future.add_done_callback(self.ended.put)
 
     def _late(self) -> list[Attempt]:

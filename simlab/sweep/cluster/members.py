@@ -54,13 +54,17 @@ class Members:
         self._left_out.add(worker)
         self.threads.pop(worker, None)
 
-    def ask(self, *request: Any, but_not: Set[str] = frozenset()) -> Future:
-        """Ask some worker to answer a request: one that takes part, and none of ``but_not`` if there are others."""
-        wanted = self.threads.keys() - but_not
+    def but_for(self, busy: Set[str] = frozenset()) -> Set[str]:
+        """Whom to ask: all who take part but for some; nobody in particular (empty) where anyone will do."""
+        return self.threads.keys() - busy if busy or self._left_out else frozenset()
+
+    def ask(self, *request: Any, among: Set[str] = frozenset()) -> Future:
+        """Ask a worker to answer a request: one of ``among``, or any.
+
+        Dask keeps a request for ever whose named workers are all gone.
+        """
         key = f"simlab-{uuid4().hex}"  # Dask would take two equal requests for one
-        return self.client.submit(
-            _answering(), *request, key=key, workers=list(wanted) or None, allow_other_workers=bool(wanted)
-        )
+        return self.client.submit(_answering(), *request, key=key, workers=sorted(among) or None)
 
     def busy_with(self, future: Future) -> set[str]:
         """The workers that have a request in hand."""
