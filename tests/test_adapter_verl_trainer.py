@@ -170,11 +170,17 @@ def test_a_checkpoint_that_was_cut_short_is_not_the_last_one(tmp_path, batch, sa
     assert not (tmp_path / "latest_checkpointed_iteration.txt").exists()
 
 
-def test_a_checkpoint_of_verls_own_trainer_has_no_memory_and_that_is_said(tmp_path, saved, caplog):
-    one = trainer("algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}")
+@pytest.mark.parametrize(
+    ("name", "complaints"), [("ha_dw", ["ha_dw(), which begins without memory"]), ("a_grae", []), ("grpo", [])]
+)
+def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, complaints, tmp_path, saved, caplog):
+    """verl's own trainer has written it, or the settings were others."""
+    one = trainer(f"algorithm.adv_estimator=simlab_{name}", f"trainer.default_local_dir={tmp_path}")
     with caplog.at_level(logging.WARNING):
         one._load_checkpoint()
-    assert "simlab_estimator.json: the estimator begins without memory" in caplog.text
+    found = [record.getMessage() for record in caplog.records if "memory" in record.getMessage()]
+    assert len(found) == len(complaints)
+    assert all(message.endswith(complaint) for message, complaint in zip(found, complaints, strict=True))
 
 
 # Bad input, before any worker starts

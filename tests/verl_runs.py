@@ -41,7 +41,8 @@ SETTINGS = {
     "trainer.n_gpus_per_node": 1, "trainer.nnodes": 1, "trainer.device": "cpu", "trainer.logger": "[console,file]",
     "trainer.val_before_train": False, "trainer.test_freq": -1, "trainer.save_freq": 1, "trainer.total_epochs": 9,
     "trainer.resume_mode": "disable",
-    "ray_kwargs.ray_init.num_cpus": 16, "+ray_kwargs.ray_init.num_gpus": 1,
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
+    "ray_kwargs.ray_init.num_cpus": 8, "+ray_kwargs.ray_init.num_gpus": 1,
     "+ray_kwargs.ray_init.include_dashboard": False,
 }  # fmt: skip
 

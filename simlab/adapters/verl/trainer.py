@@ -10,8 +10,9 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from simlab.adapters.verl import estimators, losses
 from simlab.adapters.verl.estimators import PREFIX, TOKEN_FIELDS
-from simlab.adapters.verl.memory import memory
+from simlab.adapters.verl.memory import memory, remembers
 from simlab.errors import InputError, check_choice
+from simlab.estimators import Estimator, chain
 from simlab.surrogates import SURROGATES
 
 MEMORY = "simlab_estimator.json"
@@ -34,7 +35,7 @@ class SimlabMixin(Trainer):
     """
 
     def __init__(self, config: Any):
-        self._token_fields = _token_fields(config.algorithm)
+        self._estimator, self._text = _configured(config.algorithm)
         _check_loss(config.actor_rollout_ref.actor)
         memory.clear()
         super().__init__(config)
@@ -42,10 +43,10 @@ class SimlabMixin(Trainer):
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """As the trainer has it, beside the token fields that the estimator reads."""
         fields = {}
-        if self._token_fields:
-            names = [TOKEN_FIELDS[name] for name in self._token_fields]
+        if needs := sorted(self._estimator.needs & TOKEN_FIELDS.keys()):
+            names = [TOKEN_FIELDS[name] for name in needs]
             data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
-            fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in self._token_fields}
+            fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in needs}
         with estimators.token_fields(**fields):
             return super()._compute_advantage(batch, metrics)
 
@@ -67,8 +68,8 @@ class SimlabMixin(Trainer):
     def _remember(self, path: Path) -> None:
         if path.exists():
             memory.update(json.loads(path.read_text()))
-        else:
-            logging.getLogger(__name__).warning("there is no %s: the estimator begins without memory", path)
+        if remembers(self._estimator) and self._text not in memory:
+            logging.getLogger(__name__).warning("%s holds nothing of %s, which begins without memory", path, self._text)
 
     def _folder_of_step(self) -> Path:
         return Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
@@ -82,8 +83,8 @@ class SimlabPPOTrainerSync(SimlabMixin, PPOTrainerSync):
         super().__init__(config)
 
 
-def _token_fields(algorithm: Any) -> list[str]:
-    """What the configured estimator reads of the tokens of a batch."""
+def _configured(algorithm: Any) -> tuple[Estimator, str]:
+    """The estimator that is chosen, and its text; where it is one of verl's, an estimator that asks for nothing."""
     name = str(algorithm.adv_estimator)
     if not name.startswith(PREFIX):
         if algorithm.get("simlab"):
@@ -91,18 +92,17 @@ def _token_fields(algorithm: Any) -> list[str]:
                 f"algorithm.simlab = {dict(algorithm.simlab)} would have no effect on adv_estimator = {name!r}; "
                 "allowed: with an estimator simlab_NAME"
             )
-        return []
-    chosen, _ = estimators.configured(name.removeprefix(PREFIX), algorithm)
-    needs = sorted(chosen.needs - {"rewards"})
-    for field in needs:
+        return chain(), name
+    chosen, text = estimators.configured(name.removeprefix(PREFIX), algorithm)
+    for field in sorted(chosen.needs - {"rewards"}):
         check_choice(f"a field of tokens that adv_estimator = {name} needs", field, TOKEN_FIELDS)
     correction = algorithm.get("rollout_correction") or {}
-    if "entropy" in needs and correction.get("bypass_mode"):
+    if "entropy" in chosen.needs and correction.get("bypass_mode"):
         raise InputError(
             f"algorithm.rollout_correction.bypass_mode = True leaves out the entropy that adv_estimator = {name} "
             "needs; allowed: False"
         )
-    return needs
+    return chosen, text
 
 
 def _check_loss(actor: Any) -> None:
