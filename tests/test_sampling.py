@@ -151,7 +151,7 @@ def test_an_action_of_weight_0_is_never_drawn(only, group_size):
 @pytest.mark.parametrize("group_size", [2, 64])
 def test_the_least_and_the_largest_random_number_draw_no_action_of_weight_0(group_size, dtype, extremes, monkeypatch):
     """Random numbers that no seed of a test would meet: they draw the first and the last action of a likely block."""
-    monkeypatch.setattr(sampling, "_random_pairs", lambda key, count, dtype: (jnp.resize(extremes, count),) * 2)
+    monkeypatch.setattr(sampling, "random_pairs", lambda key, count, dtype: (jnp.resize(extremes, count),) * 2)
     weights = np.zeros(1100)
     weights[[7, 400, 1090]] = [0.3, 0.1, 0.7]
     with jax.enable_x64(dtype == "float64"):

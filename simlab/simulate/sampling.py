@@ -143,15 +143,16 @@ def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
     """``randoms`` times ``total``, below ``total``, where rounding could lift it to ``total`` too."""
     if randoms.dtype == jnp.float64:
         return jnp.minimum(randoms * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return fraction(total, randoms)
+    return _partitioned_fraction(total, randoms)
 
 
 def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
-    """``words`` 2^-32 times ``total``, rounded down: below ``total``.
+    """``words`` 2^-32 times ``total``, rounded down: below ``total``."""
+    return jax.lax.mulhi(words, jnp.broadcast_to(total, words.shape))
 
-    The high word of a product, from halves of words: XLA's own operation for it (``mulhi``) does not compile for
-    several devices.
-    """
+
+def _partitioned_fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
+    """``fraction``, from halves of words: ``mulhi``, which is quicker, XLA does not compile for several devices."""
     high, low = total >> 16, total & 0xFFFF
     words_high, words_low = words >> 16, words & 0xFFFF
     middle = high * words_low + (low * words_low >> 16)
