@@ -117,7 +117,8 @@ class Killer(threading.Thread):
         while not self.ended.wait(self.moments.uniform(0, 0.5)):
             found = len(list(self.folder.glob("*.npz")))
             nanny = self.moments.choice(list(self.processes.workers.values()))
-            if found == parts or len(self.kills) == KILLS or nanny.pid is None or nanny.pid in self.kills:
+            is_there = nanny.worker_address in self.processes.scheduler.workers
+            if found == parts or len(self.kills) == KILLS or not is_there or nanny.pid in self.kills:
                 continue
             parts, how = found, signal.SIGSTOP if len(self.kills) % 5 == 4 else signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):

@@ -76,6 +76,7 @@ def _processes(number: int) -> LocalCluster:
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",  # without it one at port 8787
             scheduler_kwargs={"dashboard": False},
+            death_timeout=60,  # seconds for a process to begin
             memory_limit=0,  # simulations keep to a budget of their own
             security=True,  # with certificates made for it
             silence_logs=logging.CRITICAL,

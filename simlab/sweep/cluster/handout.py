@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from distributed import Future, KilledWorker
-from distributed.comm import CommClosedError
+from distributed.comm.core import CommClosedError
 
 from simlab.errors import InputError
 from simlab.sweep.cluster.members import GLANCE, Members, say
