@@ -19,8 +19,10 @@ import pytest
 from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
+from simlab.simulate.lanes import needed_bytes
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
+from simlab.sweep.work import RESERVED
 
 pytestmark = [
     pytest.mark.dask,
@@ -241,7 +243,7 @@ def other_code(tmp_path_factory):
     return folder
 
 
-def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_path, capsys, other_code):
+def test_workers_are_waited_for_and_one_of_other_code_is_left_out(long_unbroken, tmp_path, capsys, other_code):
     out = tmp_path / "sweep.nc"
     with bare_scheduler() as (_, address), cluster.connected(address) as workers, contextlib.ExitStack() as stack:
 
@@ -253,7 +255,7 @@ def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_
 
         arrivals = threading.Timer(2, arrive)
         arrivals.start()
-        assert run(LONG, out, workers=workers).identical(run(LONG, tmp_path / "here.nc"))
+        assert run(LONG, out, workers=workers).identical(read(long_unbroken))
         arrivals.join()
     said = capsys.readouterr().err
     assert f"no worker at {address}: waiting for one\n" in said
@@ -296,10 +298,13 @@ def test_a_scheduler_that_is_not_there_is_said_not_to_answer(monkeypatch):
 
 
 def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
-    sweep, folder = asked("--param", "actions=3000000", "--engine", "dense", "--group-size", 2, "--steps", 5), tmp_path
-    here, there = (refusal(run, sweep, folder / "sweep.nc", memory=2**30, workers=who) for who in (None, workers))
-    assert here == there
-    assert "--memory 1024MB is too small" in here
+    sweep = asked(*TINY, "--group-size", 2)
+    _, cell = next(sweep.cells())
+    place = sweep.build_problem(cell)
+    needed = needed_bytes(sweep.program(cell), place, sweep.recorded_steps(), sweep.numbers(cell, place), 8)
+    memory, out = RESERVED + needed - 1, tmp_path / "sweep.nc"
+    here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
+    assert here == there == "--memory 640MB is too small for a sweep of this size; allowed: 641MB or more"
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
