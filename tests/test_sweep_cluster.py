@@ -214,10 +214,10 @@ def bare_scheduler():
 
 
 @contextlib.contextmanager
-def worker(address, path=None):
-    """A worker in a process of its own, with another simlab if a path to it is given."""
+def worker(address, path):
+    """A worker in a process of its own, with the simlab of a folder."""
     module = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
-    process = start_dask(*module, "--no-nanny", **({"PYTHONPATH": str(path)} if path else {}))
+    process = start_dask(*module, "--no-nanny", cwd=path)
     try:
         yield process
     finally:
@@ -225,9 +225,9 @@ def worker(address, path=None):
         process.communicate()
 
 
-def start_dask(*arguments, **environment):
-    environment = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"} | os.environ | environment
-    return subprocess.Popen([sys.executable, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+def start_dask(*arguments, cwd=None):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True)
 
 
 HERE = Path(simlab.__file__).parent
@@ -243,23 +243,23 @@ def other_code(tmp_path_factory):
     return folder
 
 
-def test_workers_are_waited_for_and_one_of_other_code_is_left_out(long_unbroken, tmp_path, capsys, other_code):
-    out = tmp_path / "sweep.nc"
+def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_path, monkeypatch, capsys, other_code):
+    out, packed = tmp_path / "sweep.nc", connection.packed
     with bare_scheduler() as (_, address), cluster.connected(address) as workers, contextlib.ExitStack() as stack:
 
-        def arrive():
-            stack.enter_context(worker(address, HERE.parent))
-            while not parts_of(out):
-                time.sleep(0.1)
-            stack.enter_context(worker(address, other_code))
+        def pack(work):
+            if parts_of(out) and len(workers.members.client.nthreads()) == 1:
+                stack.enter_context(worker(address, other_code))
+                workers.members.client.wait_for_workers(2)
+            return packed(work)
 
-        arrivals = threading.Timer(2, arrive)
-        arrivals.start()
-        assert run(LONG, out, workers=workers).identical(read(long_unbroken))
-        arrivals.join()
+        monkeypatch.setattr(connection, "packed", pack)
+        arrival = threading.Timer(2, lambda: stack.enter_context(worker(address, HERE.parent)))
+        arrival.start()
+        assert run(SWEEP, out, workers=workers).identical(read(unbroken))
     said = capsys.readouterr().err
-    assert f"no worker at {address}: waiting for one\n" in said
-    assert " is left out: its code is " in said
+    assert said.startswith(f"no worker at {address}: waiting for one\n")
+    assert said.count(" is left out: its code is ") == 1
 
 
 def test_a_scheduler_whose_workers_have_other_code_or_no_simlab_is_refused(tmp_path, other_code):
@@ -310,11 +310,12 @@ def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, tmp_path, stop):
     out = tmp_path / "sweep.nc"
-    process = start("sweep", "--out", out, "--scheduler", "local:2", *LONG_OPTIONS, start_new_session=True)
+    options = (*LONG_OPTIONS, "--steps", 60000, "--record-every", 30000)
+    process = start("sweep", "--out", out, "--scheduler", "local:2", *options, start_new_session=True)
     while not parts_of(out):
         assert process.poll() is None
         time.sleep(0.1)
-    second = start("sweep", "--out", out, *LONG_OPTIONS)
+    second = start("sweep", "--out", out, *options)
     complaint = f"{parts_folder(out)} is being written by another process; allowed: "
     assert second.communicate()[1].startswith(f"simlab: {complaint}")
     assert second.returncode == 2
@@ -328,5 +329,10 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
     _, left = psutil.wait_procs(children, timeout=10)
     assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
     finished = parts_of(out)
-    run(LONG, out)
+    third = start("sweep", "--out", out, *options)
+    while len(parts_of(out)) == len(finished):
+        assert third.poll() is None
+        time.sleep(0.1)
+    third.kill()
+    assert f"{len(finished)} of 40 units are finished already" in third.communicate()[1]
     assert finished.items() < parts_of(out).items()
