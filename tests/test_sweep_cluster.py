@@ -19,8 +19,10 @@ import pytest
 from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
+from simlab.simulate.lanes import needed_bytes
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
+from simlab.sweep.work import RESERVED
 
 pytestmark = [
     pytest.mark.dask,
@@ -117,7 +119,8 @@ class Killer(threading.Thread):
         while not self.ended.wait(self.moments.uniform(0, 0.5)):
             found = len(list(self.folder.glob("*.npz")))
             nanny = self.moments.choice(list(self.processes.workers.values()))
-            if found == parts or len(self.kills) == KILLS or nanny.pid is None or nanny.pid in self.kills:
+            is_there = nanny.worker_address in self.processes.scheduler.workers
+            if found == parts or len(self.kills) == KILLS or not is_there or nanny.pid in self.kills:
                 continue
             parts, how = found, signal.SIGSTOP if len(self.kills) % 5 == 4 else signal.SIGKILL
             with contextlib.suppress(ProcessLookupError):
@@ -211,10 +214,10 @@ def bare_scheduler():
 
 
 @contextlib.contextmanager
-def worker(address, path=None):
-    """A worker in a process of its own, with another simlab if a path to it is given."""
+def worker(address, path):
+    """A worker in a process of its own, with the simlab of a folder."""
     module = ("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
-    process = start_dask(*module, "--no-nanny", **({"PYTHONPATH": str(path)} if path else {}))
+    process = start_dask(*module, "--no-nanny", cwd=path)
     try:
         yield process
     finally:
@@ -222,9 +225,9 @@ def worker(address, path=None):
         process.communicate()
 
 
-def start_dask(*arguments, **environment):
-    environment = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"} | os.environ | environment
-    return subprocess.Popen([sys.executable, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+def start_dask(*arguments, cwd=None):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True)
 
 
 HERE = Path(simlab.__file__).parent
@@ -240,23 +243,23 @@ def other_code(tmp_path_factory):
     return folder
 
 
-def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_path, capsys, other_code):
-    out = tmp_path / "sweep.nc"
+def test_workers_are_waited_for_and_one_of_other_code_is_left_out(unbroken, tmp_path, monkeypatch, capsys, other_code):
+    out, packed = tmp_path / "sweep.nc", connection.packed
     with bare_scheduler() as (_, address), cluster.connected(address) as workers, contextlib.ExitStack() as stack:
 
-        def arrive():
-            stack.enter_context(worker(address, HERE.parent))
-            while not parts_of(out):
-                time.sleep(0.1)
-            stack.enter_context(worker(address, other_code))
+        def pack(work):
+            if parts_of(out) and len(workers.members.client.nthreads()) == 1:
+                stack.enter_context(worker(address, other_code))
+                workers.members.client.wait_for_workers(2)
+            return packed(work)
 
-        arrivals = threading.Timer(2, arrive)
-        arrivals.start()
-        assert run(LONG, out, workers=workers).identical(run(LONG, tmp_path / "here.nc"))
-        arrivals.join()
+        monkeypatch.setattr(connection, "packed", pack)
+        arrival = threading.Timer(2, lambda: stack.enter_context(worker(address, HERE.parent)))
+        arrival.start()
+        assert run(SWEEP, out, workers=workers).identical(read(unbroken))
     said = capsys.readouterr().err
-    assert f"no worker at {address}: waiting for one\n" in said
-    assert " is left out: its code is " in said
+    assert said.startswith(f"no worker at {address}: waiting for one\n")
+    assert said.count(" is left out: its code is ") == 1
 
 
 def test_a_scheduler_whose_workers_have_other_code_or_no_simlab_is_refused(tmp_path, other_code):
@@ -295,20 +298,24 @@ def test_a_scheduler_that_is_not_there_is_said_not_to_answer(monkeypatch):
 
 
 def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
-    sweep, folder = asked("--param", "actions=3000000", "--engine", "dense", "--group-size", 2, "--steps", 5), tmp_path
-    here, there = (refusal(run, sweep, folder / "sweep.nc", memory=2**30, workers=who) for who in (None, workers))
-    assert here == there
-    assert "--memory 1024MB is too small" in here
+    sweep = asked(*TINY, "--group-size", 2)
+    _, cell = next(sweep.cells())
+    place = sweep.build_problem(cell)
+    needed = needed_bytes(sweep.program(cell), place, sweep.recorded_steps(), sweep.numbers(cell, place), 8)
+    memory, out = RESERVED + needed - 1, tmp_path / "sweep.nc"
+    here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
+    assert here == there == "--memory 640MB is too small for a sweep of this size; allowed: 641MB or more"
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, tmp_path, stop):
     out = tmp_path / "sweep.nc"
-    process = start("sweep", "--out", out, "--scheduler", "local:2", *LONG_OPTIONS, start_new_session=True)
+    options = (*LONG_OPTIONS, "--steps", 60000, "--record-every", 30000)
+    process = start("sweep", "--out", out, "--scheduler", "local:2", *options, start_new_session=True)
     while not parts_of(out):
         assert process.poll() is None
         time.sleep(0.1)
-    second = start("sweep", "--out", out, *LONG_OPTIONS)
+    second = start("sweep", "--out", out, *options)
     complaint = f"{parts_folder(out)} is being written by another process; allowed: "
     assert second.communicate()[1].startswith(f"simlab: {complaint}")
     assert second.returncode == 2
@@ -322,5 +329,10 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
     _, left = psutil.wait_procs(children, timeout=10)
     assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
     finished = parts_of(out)
-    run(LONG, out)
+    third = start("sweep", "--out", out, *options)
+    while len(parts_of(out)) == len(finished):
+        assert third.poll() is None
+        time.sleep(0.1)
+    third.kill()
+    assert f"{len(finished)} of 40 units are finished already" in third.communicate()[1]
     assert finished.items() < parts_of(out).items()

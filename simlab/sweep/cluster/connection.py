@@ -3,13 +3,15 @@
 import logging
 import signal
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
-from distributed import Client, Future, LocalCluster, Security
+from distributed import Client, Future, KilledWorker, LocalCluster, Security
 from distributed.utils import silence_logging_cmgr
 
 from simlab.errors import InputError
@@ -43,6 +45,8 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
         _check_certificates(scheduler)
     with ExitStack() as stack:
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what matters of it is said in other words
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "Sending large graph")  # a problem of millions of logits
         try:
             there = stack.enter_context(_processes(place)) if isinstance(place, int) else place
             client = stack.enter_context(Client(there, set_as_default=False))
@@ -72,6 +76,7 @@ def _processes(number: int) -> LocalCluster:
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",  # without it one at port 8787
             scheduler_kwargs={"dashboard": False},
+            death_timeout=60,  # seconds for a process to begin
             memory_limit=0,  # simulations keep to a budget of their own
             security=True,  # with certificates made for it
             silence_logs=logging.CRITICAL,
@@ -105,7 +110,12 @@ class Cluster(Workers):
         while not future.done():
             self.members.look()
             time.sleep(GLANCE / 10)
-        worker, told = future.result()
+        try:
+            worker, told = future.result()
+        except KilledWorker:
+            raise InputError(f"the workers at {self.members.scheduler} die when they import simlab") from None
+        except CancelledError:
+            raise self.members.lost() from None
         if isinstance(told, str):
             raise InputError(f"worker {worker} cannot take part: {told}; allowed: the same simlab as here")
         if told["code"] != code_fingerprint():

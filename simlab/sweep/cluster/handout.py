@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from distributed import Future, KilledWorker
+from distributed.comm.core import CommClosedError
 
 from simlab.errors import InputError
 from simlab.sweep.cluster.members import GLANCE, Members, say
@@ -129,24 +130,22 @@ class Handout:
 
     def _rows(self, attempt: Attempt) -> Rows | None:
         """What an attempt has brought; None where it must be made again."""
-        if attempt.future.status == "error":
-            self._explain(attempt.job, attempt.future.exception())
-            return None
         try:
             worker, answer = attempt.future.result(timeout=FETCHING)
         except TimeoutError:
             return None
-        except CancelledError:
+        except KilledWorker as error:
+            self._mourn(attempt.job, error)
+            return None
+        except (CancelledError, CommClosedError):
             raise self.members.lost() from None
         if isinstance(answer, str):
             self.members.leave_out(worker, answer)
             return None
         return dict(answer)
 
-    def _explain(self, job: Job, error: BaseException) -> None:
-        """Raise the error of an attempt, unless a worker died of it that may have died of something else."""
-        if not isinstance(error, KilledWorker):
-            raise error
+    def _mourn(self, job: Job, error: KilledWorker) -> None:
+        """Note that workers died at a job; raise ``InputError`` if too many have for it to be chance."""
         job.fatal += 1
         if job.fatal == ATTEMPTS:
             deaths = ATTEMPTS * (error.allowed_failures + 1)
