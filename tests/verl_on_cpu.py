@@ -34,7 +34,8 @@ class OnCPU(PlatformBase):
         is_available=always(False), mem_get_info=always((1, 1)), get_device_name=always("CPU"),
         **{name: always(0) for name in ("memory_allocated", "memory_reserved", "max_memory_allocated",
                                         "max_memory_reserved")},
-        **{name: nothing for name in ("empty_cache", "synchronize", "set_device", "reset_peak_memory_stats")},
+        **{name: nothing for name in ("empty_cache", "synchronize", "set_device", "set_rng_state",
+                                      "reset_peak_memory_stats")},
     )  # fmt: skip
     is_available = is_ipc_supported = always(True)
     current_device = always("cpu")
