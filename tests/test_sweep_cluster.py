@@ -310,7 +310,7 @@ def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, tmp_path, stop):
     out = tmp_path / "sweep.nc"
-    options = (*LONG_OPTIONS, "--steps", 60000, "--record-every", 30000)
+    options = (*LONG_OPTIONS, "--steps", 20000, "--record-every", 10000)
     process = start("sweep", "--out", out, "--scheduler", "local:2", *options, start_new_session=True)
     while not parts_of(out):
         assert process.poll() is None
