@@ -126,7 +126,7 @@ def test_gpus_have_memory_of_their_own_and_cpus_that_of_the_host():
 )
 def test_a_gpu_runs_one_simulation_and_a_cpu_one_a_core(monkeypatch, platform, shards, expected):
     """Three devices, five cores; simulations that take several devices do not share these."""
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(5)))
     monkeypatch.setattr(jax, "local_devices", lambda: [device(platform, number, 2**34) for number in range(3)])
     assert [tuple(device.id for device in group) for group in stations(shards)] == expected
 

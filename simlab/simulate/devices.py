@@ -31,9 +31,14 @@ def stations(shards: int) -> list[Group]:
     found = groups(shards)
     if shards > 1 or own_memory(found[0][0]) is not None:
         return found
-    return list(itertools.islice(itertools.cycle(found), max(os.cpu_count() or 1, len(found))))
+    return list(itertools.islice(itertools.cycle(found), max(_cores(), len(found))))
 
 
 def own_memory(device: jax.Device) -> int | None:
     """Bytes that JAX may take of a device's own memory; None of a CPU, which has the host's."""
     return None if device.platform == "cpu" else int(device.memory_stats()["bytes_limit"])
+
+
+def _cores() -> int:
+    """CPU cores that this process may use, which a job system may have bound it to."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
