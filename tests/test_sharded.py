@@ -73,12 +73,16 @@ def found():
 
 
 def assert_equal_on_any_number_of_devices(runs):
-    """Bit by bit."""
+    """Bit by bit; but the differences d_q of two policies to rounding, which XLA may compute in one pass or in two."""
     alone, *several = (rows for shards, rows in runs.items() if shards != DENSE)
+    rounding = 16 * np.finfo(alone["q_pos"].dtype).eps
     for rows in several:
         assert rows.keys() == alone.keys()
         for metric, values in rows.items():
-            np.testing.assert_array_equal(values, alone[metric], err_msg=metric)
+            if metric.startswith("d_q"):
+                np.testing.assert_allclose(values, alone[metric], rtol=0, atol=rounding, err_msg=metric)
+            else:
+                np.testing.assert_array_equal(values, alone[metric], err_msg=metric)
 
 
 def assert_those_of_the_dense_engine(runs, tolerance):

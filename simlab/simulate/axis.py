@@ -76,8 +76,8 @@ class ShardedAxis(Axis):
     a % B: the same number of blocks each, row after row, 0s where there is no action. So a block is added up and
     searched where it lies, and what devices tell one another is a number a block, or one a draw.
 
-    Numbers do not depend on how many devices there are: blocks are added up row by row and then among each other by
-    halves, and what XLA would compute in one way or another, as it finds cheaper, is written out.
+    Sums do not depend on how many devices there are: blocks are added up row by row and then among each other by
+    halves. What XLA was seen to compute in one way on one device and in another on several is written out.
 
     Attributes:
         actions: N.
