@@ -3,20 +3,20 @@
 import collections
 import importlib
 
-running = importlib.import_module("simlab.sweep.run")
+running, work = (importlib.import_module(f"simlab.sweep.{name}") for name in ("run", "work"))
 
 
 def run_and_say_where(sweep, out, shard_actions=None):
     """Run a sweep; returns how many calls each group of devices, by their numbers, has simulated."""
-    calls, run_lanes = collections.Counter(), running.run_lanes
+    calls, run_lanes = collections.Counter(), work.run_lanes
 
     def noted(program, place, steps, lanes, devices):
         calls[tuple(device.id for device in devices)] += 1
         return run_lanes(program, place, steps, lanes, devices)
 
-    running.run_lanes = noted
+    work.run_lanes = noted
     try:
         running.run(sweep, out, shard_actions=shard_actions)
     finally:
-        running.run_lanes = run_lanes
+        work.run_lanes = run_lanes
     return dict(calls)

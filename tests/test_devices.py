@@ -48,6 +48,7 @@ def spread(tmp_path_factory):
     return folder, dict(zip(QUICK, calls, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_parts_and_result_are_those_of_one_device(alone, spread, name):
     ours, theirs = spread[0] / f"{name}.nc", alone / f"{name}.nc"
@@ -55,6 +56,7 @@ def test_parts_and_result_are_those_of_one_device(alone, spread, name):
     assert read(ours).identical(read(theirs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "devices_of_a_call"), [("one_cell", 1), ("sharded", 2)])
 def test_every_device_takes_part(spread, name, devices_of_a_call):
     """By the five seeds of one cell, and by simulations that take two devices each."""
@@ -63,6 +65,7 @@ def test_every_device_takes_part(spread, name, devices_of_a_call):
     assert sorted(device for devices in calls for device in devices) == list(range(DEVICES))
 
 
+@pytest.mark.slow
 def test_what_several_devices_began_one_goes_on_with(alone, spread, tmp_path):
     out = tmp_path / "one_cell.nc"
     shutil.copytree(parts_folder(spread[0] / "one_cell.nc"), parts_folder(out))

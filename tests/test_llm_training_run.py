@@ -126,6 +126,7 @@ def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_pat
         pass
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
     """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
     run = Run(settings(), Path("unused"), task())

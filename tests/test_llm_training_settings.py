@@ -118,7 +118,7 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"training": {}}, "section = 'training' is unknown; allowed: task, arms, seeds, model, warm_start, rl"),
+        ({"training": {}}, "section = 'training' is unknown; allowed: task, arms, seeds, engine, model, warm"),
         ({"rl": {"stepz": 3}}, "rl has no setting 'stepz'; it takes: learning_rate, warmup"),
         ({"rl": {"steps": "3"}}, "rl.steps = '3'; allowed: a whole number"),
         ({"rl": {"steps": 2.5}}, "rl.steps = 2.5; allowed: a whole number"),
@@ -141,6 +141,8 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"record": {"checkpoint_every": 0}}, "record.checkpoint_every = 0 is outside its range"),
         ({"seeds": "2"}, "seeds = '2'"),
         ({"seeds": 0}, "seeds = 0 is outside its range"),
+        ({"engine": "verl"}, "engine = 'verl' is unknown; allowed: simlab, trl"),
+        ({"engine": 3}, "engine = 3; allowed: a text"),
         ({"seeds": 1.5}, "seeds = 1.5"),
         ({"arms": []}, "arms are none; allowed: one or more, each once"),
         ({"arms": ["grpo", "grpo"]}, "arms are grpo, grpo; allowed: one or more, each once"),

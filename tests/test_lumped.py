@@ -295,6 +295,7 @@ def test_what_the_lumped_engine_cannot_run_is_refused():
         Program(4, "grpo", engine="sparse")
 
 
+@pytest.mark.slow
 def test_a_sweep_of_10_to_the_12_actions(tmp_path):
     """From the command line; the result says which engine made it."""
     out = tmp_path / "sweep.nc"

@@ -103,6 +103,7 @@ def test_records_are_those_of_the_dense_engine_to_rounding(found):
     assert_those_of_the_dense_engine(found["records"], 1e-13)
 
 
+@pytest.mark.slow
 def test_every_record_equals_the_naive_loops():
     (runs,) = called("sharded_runs", ("all_records", setting("regularised"), "float64", RECORDED, (DEVICES,)))
     rows = {metric: values[None] for metric, values in runs[DEVICES].items()}

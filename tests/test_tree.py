@@ -521,6 +521,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_command_sweeps_a_tree_and_labels_what_it_records(tmp_path, capsys):
     out = tmp_path / "tree.nc"
     assert cli.main(["sweep", *OPTIONS, "--out", str(out)]) == 0
