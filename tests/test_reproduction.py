@@ -19,6 +19,7 @@ def result(tmp_path_factory):
     return run(sweep, tmp_path_factory.mktemp("reproduction") / "result.nc").isel(step=-1, estimator=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["q_pos", "retained_mass"])
 @pytest.mark.parametrize("gamma", [0, 1])
 @pytest.mark.parametrize("group_size", [16, 256])
@@ -30,6 +31,7 @@ def test_a_point_agrees_with_the_committed_figure(result, group_size, gamma, met
     assert abs(float(result[metric].sel(group_size=group_size, gamma=gamma).mean()) - mean) < 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "q_pos", "retained_mass"), [(0, 0.672, 0.958), (1, 0.671, 0.959)])
 def test_group_size_16_agrees_with_an_independent_numpy_run(result, gamma, q_pos, retained_mass):
     """One run of another program gave these three digits; seeds differ by 5e-4 (one standard deviation)."""
