@@ -21,7 +21,8 @@ FORMATS = (".json", ".pdf", ".png", ".svg")
 QUICK = "fewshot"  # drawing all takes minutes: the others are drawn by hand
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in names()])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
 def test_two_runs_give_identical_bytes(name, tmp_path):
     """In a process of its own each time, as a user has it."""
     for run in ("first", "second"):
