@@ -8,6 +8,7 @@ import pytest
 from naive_simulator import Setting
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
+from simulator_settings import ADAM, CANDIDATES
 
 from simlab.problems import anchored
 from simlab.simulate import Program
@@ -19,7 +20,6 @@ FEW = (DENSE, 1, DEVICES)
 # 8 blocks, of which 3 devices hold 3, 3 and 2; the last block has 124 actions.
 LOGITS = tuple(np.random.default_rng(0).normal(scale=1.5, size=1020).round(2).tolist())
 BASE = Setting(LOGITS, frozenset(range(0, 1020, 3)), frozenset(range(0, 210, 6)), group_size=24)
-ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
 
 # Weights that do not sum to zero move every action, and everything that is summed over actions takes part.
 REGULARISED = {
@@ -33,13 +33,6 @@ REGULARISED = {
     "update_rule": "theorem",
     "gradient_steps": 2,
     "top_n": 5,
-}
-CANDIDATES = {
-    "estimator": "dr_grpo",
-    "surrogate": "casp",
-    "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
-    "optimizer_parameters": {"learning_rate": 2.0},
-    "gradient_steps": 3,
 }
 EQUAL_LOGITS = {"logits": (0.0,) * 300, "correct": frozenset(range(200, 300)), "target": frozenset({299})}
 FEWER_BLOCKS_THAN_DEVICES = {"logits": LOGITS[:50], "correct": frozenset({1, 2, 30}), "target": frozenset({1})}

@@ -9,6 +9,7 @@ import naive_simulator
 import numpy as np
 import pytest
 from naive_simulator import Setting
+from simulator_settings import ADAM, CANDIDATES
 
 from simlab.simulate import run_lanes
 from simlab.simulate.lane import Lane
@@ -25,7 +26,6 @@ THEOREM = {
     "update_rule": "theorem",
     "rewards": (1.0, -0.5),
 }
-ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
 REGULARISED = {
     "estimator": "grpo",
     "estimator_parameters": {"ddof": 1, "eps": 0.05},
@@ -48,13 +48,6 @@ BOUNDED = {
     "optimizer_parameters": {"learning_rate": 3.0},
     "update_rule": "simulator_literal",
     "gradient_steps": 4,
-}
-CANDIDATES = {
-    "estimator": "dr_grpo",
-    "surrogate": "casp",
-    "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
-    "optimizer_parameters": {"learning_rate": 2.0},
-    "gradient_steps": 3,
 }
 SETTINGS = {
     "theorem": THEOREM,

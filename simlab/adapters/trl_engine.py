@@ -65,7 +65,7 @@ def train_arm(
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
-    done = int(last.name.rpartition("-")[2]) if last else 0
+    done = _updates(last) if last else 0
     folder.keep(done // settings.rl.epochs)
     if last and done == settings.rl.steps * settings.rl.epochs:
         return read_checkpoint(last).parameters
@@ -217,4 +217,9 @@ def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
 def _last_checkpoint(folder: Path) -> Path | None:
     """The last one that is whole: the estimator's memory is written behind all else."""
     found = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{MEMORY}")]
-    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+    return max(found, key=_updates, default=None)
+
+
+def _updates(checkpoint: Path) -> int:
+    """How many updates were made before a checkpoint of TRL's, by its name."""
+    return int(checkpoint.name.rpartition("-")[2])
