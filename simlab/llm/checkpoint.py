@@ -19,6 +19,7 @@ from simlab.files import make_folders, write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
+from simlab.reading import read_json
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
@@ -89,23 +90,6 @@ def tensor_names(name: str, config: ModelConfig) -> list[str]:
 def is_transposed(name: str) -> bool:
     """Whether Hugging Face stores a parameter the other way round."""
     return name.endswith("_proj")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file.
-
-    Raises:
-        InputError: if there is none.
-    """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{path} is no JSON") from None
-    if not isinstance(entries, dict):
-        raise InputError(f"{path} holds no JSON object")
-    return entries
 
 
 def _tensors(folder: Path) -> dict[str, np.ndarray]:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import Model, from_tensors, read_json
+from simlab.llm.checkpoint import Model, from_tensors
 from simlab.llm.config import ModelConfig, checked_config
 from simlab.llm.extra import package
 from simlab.llm.gguf import halves_from_pairs
 from simlab.llm.model import DTYPES
 from simlab.llm.tokenizer import Tokenizer
+from simlab.reading import read_json
 
 LANGUAGES = ("en", "pt")
 SPACE = "▁"

@@ -12,9 +12,9 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
-from simlab.llm.checkpoint import read_json
 from simlab.llm.extra import package
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
+from simlab.reading import read_json
 
 # How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
 LLAMA3_PIECES = "|".join(

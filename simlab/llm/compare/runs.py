@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
-from simlab.llm.checkpoint import read_json
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN
+from simlab.reading import read_json
 
 NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null where there is none
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import read_json
 from simlab.llm.training.arms import arms, read_value
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, Settings, merged
+from simlab.reading import read_json
 
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
 
