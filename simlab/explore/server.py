@@ -80,7 +80,9 @@ def application(port: int, laboratory: Laboratory | None = None) -> Guard:
         Route("/simulate", simulate, methods=["POST"]),
     ]
     handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), port, HEADERS)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # a path that is nearly one of these is nothing
+    return Guard(app, port, HEADERS)
 
 
 async def _lines(laboratory: Laboratory, job: Job, said: list[str]) -> AsyncIterator[bytes]:

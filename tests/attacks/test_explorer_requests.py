@@ -1,9 +1,8 @@
-"""Hostile requests to the explorer's server, seeded: one clear line each, never a 500 or a traceback, and it goes on."""
+"""Hostile requests to the explorer's server, seeded: one clear line each, no 500, no traceback, and it goes on."""
 
 import contextlib
 import http.client
 import json
-import math
 import random
 import socket
 import threading
@@ -13,6 +12,7 @@ import pytest
 from explorer_cases import acting, serving
 
 pytestmark = pytest.mark.browser
+limits = pytest.importorskip("simlab.explore.limits")
 
 REQUESTS = 400
 LONGEST_REFUSAL = 4096  # bytes of its body: the longest lists every estimator
@@ -120,7 +120,7 @@ def hostile_value(moments):
             str(moments.randrange(-(10**30), 10**30)), "1" * moments.randrange(1, 500), repr(moments.gauss(0, 1e200)),
             json.dumps("".join(chr(moments.randrange(0xD800)) for _ in range(moments.randrange(600)))), '"\\ud800"',
             '"__proto__"', '"constructor"', '"grpo(((("', '"asym_grpo(delta=1e999)"', '"asym_grpo(delta=nan)"',
-            '"f_grpo(base=f_grpo)"', '"pkpo(k=-0.0)"', '{"a": {"b": 1}}', json.dumps("x" * moments.randrange(9000)),
+            '"f_grpo(base=f_grpo)"', '"pkpo(k=-0.0)"', '{"a": {"b": 1}}', json.dumps("x" * moments.randrange(20_000)),
         ]
     )  # fmt: skip
 
@@ -128,15 +128,16 @@ def hostile_value(moments):
 def hostile_body(moments):
     """A request's body: one of the right form with some values swapped, or bytes of any kind."""
     names = ["steps", "weight", "group_size", "optimizer", "actions", "seed", "correct", "__class__", "step" * 200, ""]
-    settings = ", ".join(f"{json.dumps(moments.choice(names))}: {hostile_value(moments)}" for _ in range(3))
+    count = moments.choice([0, 1, 1, 3])
+    settings = ", ".join(f"{json.dumps(moments.choice(names))}: {hostile_value(moments)}" for _ in range(count))
     entries = {
-        "panel": moments.choice(['"run"', '"tree"', hostile_value(moments)]),
-        "settings": moments.choice([f"{{{settings}}}", f"{{{settings}}}", hostile_value(moments)]),
+        "panel": moments.choice(['"run"', '"run"', '"run"', hostile_value(moments)]),
+        "settings": moments.choice([f"{{{settings}}}"] * 4 + [hostile_value(moments)]),
         "first": moments.choice(["0", "1", hostile_value(moments)]),
-        "page": moments.choice(['"a"', hostile_value(moments)]),
+        "page": moments.choice(['"a"', '"b"', hostile_value(moments)]),
         moments.choice(["more", "panel", "Settings"]): hostile_value(moments),
     }
-    kept = [name for name in entries if moments.random() < 0.7]
+    kept = ["panel"] * (moments.random() < 0.9) + [name for name in list(entries)[1:] if moments.random() < 0.4]
     body = "{" + ", ".join(f"{json.dumps(name)}: {entries[name]}" for name in kept) + "}"
     encoded = body.encode(moments.choice(["utf-8", "utf-8", "utf-8", "utf-16", "utf-32"]))
     if moments.random() < 0.2:
@@ -146,14 +147,12 @@ def hostile_body(moments):
 
 
 def hostile_request(server, moments):
-    """The bytes of a request that is wrong in some way, or in several."""
+    """The bytes of a request that is wrong in some way, or in several, and whether they break off."""
     if moments.random() < 0.1:
-        return moments.randbytes(moments.randrange(1, 400)) + b"\r\n\r\n"
+        return moments.randbytes(moments.randrange(1, 400)) + b"\r\n\r\n", True
     body = hostile_body(moments)
     headers = {
-        "Content-Type": moments.choice(
-            ["application/json"] * 8 + ["text/plain", "", "application/json; charset=x", None]
-        ),
+        "Content-Type": moments.choice(["application/json"] * 8 + ["text/plain", "", "APPLICATION/json;x=y", None]),
         "Host": moments.choice([f"127.0.0.1:{server.port}"] * 12 + ["evil.example", "", None, "127.0.0.1:99999"]),
         "Origin": moments.choice([None] * 9 + [f"http://127.0.0.1:{server.port}", "null", "http://evil.example"]),
         "Content-Length": moments.choice([len(body)] * 9 + [0, -1, "x", len(body) - 1, "1" * 50, None]),
@@ -175,14 +174,16 @@ def hostile_request(server, moments):
             ]
         )  # fmt: skip
         request = request.replace(b"/simulate", path.encode(), 1)
-    return request[: moments.randrange(1, len(request))] if moments.random() < 0.1 else request
+    breaks_off = moments.random() < 0.1
+    return request[: moments.randrange(1, len(request))] if breaks_off else request, breaks_off
 
 
-def test_hostile_requests_get_one_line_and_the_server_goes_on(server):
+def test_hostile_requests_get_one_line_and_the_server_goes_on(server, monkeypatch):
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.1)
     moments, statuses = random.Random(0), []
     for _ in range(REQUESTS):
-        request = hostile_request(server, moments)
-        answer = sent(server, request, pieces=moments.choice([1, 1, 3]), half_closed=True)
+        request, breaks_off = hostile_request(server, moments)
+        answer = sent(server, request, pieces=moments.choice([1, 1, 3]), half_closed=breaks_off)
         if answer is None:
             continue
         statuses.append(answer[0])
@@ -204,8 +205,6 @@ def test_every_file_that_is_served_is_one_of_the_page(server):
 
 
 def test_clients_that_break_off_or_dawdle_hold_up_nobody(server, monkeypatch):
-    from simlab.explore import limits  # noqa: PLC0415
-
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
     whole = posted(server, b'{"panel": "run", "settings": {"steps": 66}}')
     head = whole.index(b"\r\n\r\n") + 4
@@ -245,7 +244,7 @@ def test_requests_of_many_threads_at_once_are_answered(server):
         thread.join()
     assert len(answers) == len(bodies)
     assert all(answer is not None and answer[0] < 500 for answer in answers)
-    assert math.isclose(sum(answer[0] == 200 for answer in answers), 10, abs_tol=10)
+    assert {200, 400} <= {answer[0] for answer in answers}
 
 
 # Two servers on one port
