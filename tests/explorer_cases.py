@@ -2,17 +2,29 @@
 
 import contextlib
 import json
+import logging
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# A process that answers as the simulating one does, after some seconds; settings of 1234 steps end it.
+WORKER = """
+import json, sys, time
+for line in sys.stdin:
+    job = json.loads(line)
+    if job["settings"]["steps"] == 1234:
+        sys.exit(1)
+    time.sleep({seconds})
+    print(json.dumps(dict(id=job["id"], event="result", result=job["settings"]["steps"])), flush=True)
+"""
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
@@ -67,6 +79,60 @@ def explorer(*arguments: str) -> Iterator[Explorer]:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
+
+
+def acting(seconds: float) -> tuple[str, ...]:
+    """The command of a process that acts as the simulating one."""
+    return sys.executable, "-c", WORKER.format(seconds=seconds)
+
+
+class Failures(logging.Handler):
+    """What a server logs of its own failures: whatever comes with a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info or record.levelno >= logging.ERROR:
+            self.lines.append(record.getMessage())
+
+
+@dataclass
+class Serving:
+    """A server in a thread of this process."""
+
+    port: int
+    laboratory: object
+    log: Failures
+
+    def failures(self) -> list[str]:
+        return self.log.lines
+
+
+@contextlib.contextmanager
+def serving(worker: tuple[str, ...]) -> Iterator[Serving]:
+    """A server in a thread, whose simulating process is another command."""
+    import uvicorn  # noqa: PLC0415  # extras that the default tests do without
+
+    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415
+    from simlab.explore.server import application, configuration, listening  # noqa: PLC0415
+
+    found, log = listening(0), Failures()
+    port, laboratory = found.getsockname()[1], Laboratory(worker)
+    server = uvicorn.Server(configuration(application(port, laboratory)))
+    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(log)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [found]})
+    thread.start()
+    try:
+        yield Serving(port, laboratory, log)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        for logger in loggers:
+            logger.removeHandler(log)
 
 
 @dataclass

@@ -14,26 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from explorer_cases import explorer
+from explorer_cases import acting, explorer
+
+from simlab.explore.settings import LARGEST_SEED
 
 pytestmark = pytest.mark.browser
 
 PORT = 8000
 JSON = {"Content-Type": "application/json"}
-# A process that answers as the simulating one does, after some seconds; settings of 1234 steps end it.
-WORKER = """
-import json, sys, time
-for line in sys.stdin:
-    job = json.loads(line)
-    if job["settings"]["steps"] == 1234:
-        sys.exit(1)
-    time.sleep({seconds})
-    print(json.dumps(dict(id=job["id"], event="result", result=job["settings"]["steps"])), flush=True)
-"""
-
-
-def acting(seconds):
-    return (sys.executable, "-c", WORKER.format(seconds=seconds))
 
 
 @pytest.fixture
@@ -84,6 +72,11 @@ def test_actions_times_seeds_times_steps_are_bounded(client):
     assert last["result"] == 1024
 
 
+def test_seeds_are_counted_up_from_the_largest_one_too(client):
+    body = {"panel": "run", "settings": {"seed": LARGEST_SEED}, "first": LARGEST_SEED + 32}
+    assert client.post("/simulate", json=body).status_code == 200
+
+
 # What it refuses
 
 
@@ -121,9 +114,10 @@ def test_its_own_origin_and_host_are_let_through(client):
         ('{"panel": "run", "settings": {"steps": NaN}}', "is no JSON"),
         ("[" * 10_000, "is no JSON"),
         (b"\xff\xfe", "is no JSON"),
-        ("[]", "other things than panel, settings and first"),
-        ('{"settings": {}}', "other things than panel, settings and first"),
-        ('{"panel": "run", "more": 1}', "other things than panel, settings and first"),
+        ("[]", "the request is no object with a panel; allowed: panel, settings, first, page"),
+        ('{"settings": {}}', "the request is no object with a panel; allowed: panel, settings, first, page"),
+        ('{"panel": "run", "more": 1}', "entry = 'more' is unknown; allowed: panel, settings, first, page"),
+        ('{"panel": "run", "page": 1}', "page = 1 is no text"),
         ('{"panel": "miss"}', "allowed: run, tree"),
         ('{"panel": ["run"]}', "allowed: run, tree"),
         ('{"panel": "run", "settings": []}', "settings are no object"),

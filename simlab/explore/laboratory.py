@@ -8,10 +8,13 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from simlab.explore.limits import COMPILE_SECONDS, JOB_SECONDS, MOST_WAITING, Refused
+from simlab.explore.refused import Refused
 
 Event = dict[str, Any]
 KEPT_RESULTS = 128
+MOST_WAITING = 32  # jobs that wait for the simulating process
+JOB_SECONDS = 20.0  # of one block of seeds, after which its process is stopped
+COMPILE_SECONDS = 300.0
 LONGEST_LINE = 2**24  # bytes of one event
 WORKER = (sys.executable, "-m", "simlab.explore.worker")
 STOPPING_SECONDS = 2.0
