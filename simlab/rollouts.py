@@ -82,6 +82,12 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
 
 
+def tokens_of(rollouts: Rollouts) -> int | None:
+    """T, by the first field that has an axis of tokens; None without such a field."""
+    fields = (getattr(rollouts, name) for name in (*TOKEN_FIELDS, "token_mask"))
+    return next((int(field.shape[2]) for field in fields if field is not None), None)
+
+
 def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
     mask = rollouts.token_mask
     if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):

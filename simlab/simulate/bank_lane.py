@@ -141,7 +141,7 @@ class BankLane(Lane):
 
     def coefficients(self, group: Group, ratio: Float[Array, "P G 1"]) -> Float[Array, "P G C"]:
         """As of one prompt, for each; the surrogate sees the whole batch."""
-        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
+        coefficients = self.surrogate(ratio, group.advantages, group.rollouts)
         averaged: Float[Array, "P G C"] = coefficients.reshape(*ratio.shape[:2], -1)
         return averaged * self.averaging(ratio.dtype)[:, None]
 

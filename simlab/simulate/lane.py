@@ -279,7 +279,7 @@ class Lane:
 
     def coefficients(self, group: Group, ratio: Float[Array, "1 G T"]) -> Float[Array, "G_T M"]:
         """What the loss multiplies grad log pi with: of the action of each rollout first, then of the candidates."""
-        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
+        coefficients = self.surrogate(ratio, group.advantages, group.rollouts)
         averaged: Float[Array, "G_T M"] = coefficients.reshape(ratio.size, -1)
         return averaged * self.averaging(ratio.dtype)[:, None]
 

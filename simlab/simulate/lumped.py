@@ -42,12 +42,15 @@ class Shared(NamedTuple):
 
 
 class LumpedLane(Lane):
-    """A lane of the lumped engine, with ``places`` places; its program may be for larger groups than its own."""
+    """A lane of the lumped engine, with ``places`` places; its program may be for larger groups than its own, if it is
+    exchangeable.
+    """
 
     def __init__(self, program: Program, shared: Shared, places: int, key: PRNGKeyArray, numbers: Numbers):
         self.counts, self.places = shared.counts, places
         self.rollout_exists = jnp.arange(program.group_size) < shared.group_size
-        super().__init__(program, shared.place, key, numbers, self.rollout_exists)
+        present = self.rollout_exists if program.exchangeable else None
+        super().__init__(program, shared.place, key, numbers, present)
 
     def initial_policy(self) -> Policy:
         """The policy before the first step, summed as the later ones are."""

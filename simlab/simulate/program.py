@@ -88,6 +88,11 @@ class Program:
         if missing := needs - supplied:
             raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
 
+    @property
+    def exchangeable(self) -> bool:
+        """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
+        return self.build_estimator({}).exchangeable and self.build_surrogate({}).exchangeable
+
     def build_estimator(self, floats: Mapping[str, Any]) -> Estimator:
         """The estimator with its float parameters, which may be traced."""
         if isinstance(self.estimator, Estimator):

@@ -62,6 +62,7 @@ def may_be_sparse(program: Program) -> bool:
     return (
         (program.optimizer, program.update_rule, program.gradient_steps) == ("sgd", "simulator", 1)
         and not (program.uses_kl or program.uses_entropy_bonus or surrogate.candidates)
+        and program.exchangeable
         and estimator.needs | surrogate.needs == {"rewards"}
         and not jax.tree.leaves(estimator.init())
         and program.group_size <= LARGEST_GROUP

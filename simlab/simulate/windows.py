@@ -1,6 +1,7 @@
 """Running lumped lanes: window after window of steps, in programs for a number of places that grows with use.
 
-One program serves every group size up to its own, every number of steps, and every problem of as many classes.
+One program serves every number of steps and every problem of as many classes, and, where rollouts are exchangeable,
+every group size up to its own.
 """
 
 import dataclasses
@@ -74,10 +75,12 @@ class Fixed(NamedTuple):
         return SparseLane(shape.program, self.shared, shape.places, key, numbers)
 
 
-def padded(group_size: int) -> int:
-    """The group size that a program is compiled for: the next of 32, 128, 512, ..."""
+def padded(program: Program) -> int:
+    """The group size that is compiled for: the next of 32, 128, 512, ...; its own where nothing absent may be seen."""
+    if not program.exchangeable:
+        return program.group_size
     size = SMALLEST_GROUP
-    while size < group_size:
+    while size < program.group_size:
         size *= 4
     return size
 
@@ -114,7 +117,7 @@ def are_sparse(program: Program, problem: Problem, lanes: Sequence[tuple[int, Nu
     """
     if not may_be_sparse(program):
         return np.zeros(len(lanes), bool)
-    fixed, size = prepared(program, problem, lanes), padded(program.group_size)
+    fixed, size = prepared(program, problem, lanes), padded(program)
     shape = Shape(dataclasses.replace(program, group_size=size), FEWEST_PLACES, len(lanes) > 1, sparse=True)
     ranks = np.full((2, size), size, np.int32)
     ranks[:, : program.group_size] = (
@@ -140,7 +143,7 @@ def _run(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]], *, sparse: bool
 ) -> dict[str, np.ndarray]:
     fixed = prepared(program, problem, lanes)
-    wide = dataclasses.replace(program, group_size=padded(program.group_size))
+    wide = dataclasses.replace(program, group_size=padded(program))
     most, fewest = most_touched(program, problem, int(steps[-1])), most_touched(program, problem, 1)
     places = enough_places(len(problem.classes.counts), max(most // START_SHARE, fewest))
     shape = Shape(wide, enough_places(len(problem.classes.counts), 0), batched=len(lanes) > 1, sparse=sparse)
@@ -172,7 +175,7 @@ def _steps(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[Sh
 def most_bytes(program: Program, problem: Problem, steps: int, together: int) -> int:
     """Bytes that ``together`` lanes take at most: if every draw were of a new action, and places had just grown."""
     places = enough_places(len(problem.classes.counts), most_touched(program, problem, steps))
-    floats = (places * FLOATS_A_PLACE + padded(program.group_size) * FLOATS_A_ROLLOUT) * together
+    floats = (places * FLOATS_A_PLACE + padded(program) * FLOATS_A_ROLLOUT) * together
     return floats * np.dtype(program.dtype).itemsize
 
 
