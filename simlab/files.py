@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -69,6 +70,19 @@ def remove_unfinished(folder: Path, *, below: bool = False) -> None:
         with contextlib.suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is damaged, for its owner to look at; returns the name it has now, on the disk.
+
+    Raises:
+        OSError: if it cannot be renamed.
+    """
+    names = (path.with_name(f"{path.name}.damaged{number}") for number in itertools.chain([""], itertools.count(2)))
+    aside = next(name for name in names if not name.exists())
+    path.rename(aside)
+    sync_folder(path.parent)
+    return aside
 
 
 def make_folders(folder: Path) -> None:

@@ -1,11 +1,15 @@
 """Seals: what is written carries its name and a checksum of both, and is verified when it is read."""
 
 import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
 from simlab.errors import InputError
 
 MARK = b"simlab1\n"  # the last bytes of everything that is sealed
 SIZE_OF_NAME, SIZE_OF_CHECKSUM = 4, hashlib.sha256().digest_size
+CHECKSUM = "checksum"  # the field of JSON that holds it
 SHORTEST = SIZE_OF_NAME + SIZE_OF_CHECKSUM + len(MARK)
 
 
@@ -40,3 +44,33 @@ def unsealed(data: bytes, name: str) -> bytes:
     if named[start:end] != name.encode():
         raise Damaged(f"it was written as {named[start:end].decode()}")
     return named[:start]
+
+
+def sealed_json(content: Mapping[str, Any], name: str) -> bytes:
+    """A JSON object, and last in it the checksum of the name and all else."""
+    plain = json.loads(json.dumps(content))
+    return (json.dumps(plain | {CHECKSUM: _of_json(plain, name)}, indent=1) + "\n").encode()
+
+
+def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
+    """The content of what ``sealed_json`` made.
+
+    Raises:
+        Damaged: for what is no JSON object, or has a checksum that is missing, of other content or of another name.
+    """
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Damaged("it is no JSON") from None
+    if not isinstance(content, dict):
+        raise Damaged("it is no JSON object")
+    if CHECKSUM not in content:
+        raise Damaged("its checksum is missing")
+    if content.pop(CHECKSUM) != _of_json(content, name):
+        raise Damaged("its checksum differs")
+    return content
+
+
+def _of_json(content: dict[str, Any], name: str) -> str:
+    text = json.dumps([name, content], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

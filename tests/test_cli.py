@@ -15,6 +15,7 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, star
 
 from simlab.cli import main
 from simlab.estimators import REGISTRY
+from simlab.seals import sealed_json, unsealed_json
 from simlab.sweep import options as sweep_options
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
@@ -493,23 +494,22 @@ def flip_a_bit(content):
     ],
     ids=["emptied", "cut in half", "cut by a byte", "a bit flipped", "zeroed"],
 )
-def test_a_damaged_part_is_named_and_once_deleted_made_anew(unbroken, finished, refused, capsys, damage):
+def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys, damage):
     victim = sorted(parts_folder(finished).glob("*.npz"))[3]
-    victim.write_bytes(damage(victim.read_bytes()))
-    others = {name: content for name, content in parts_of(finished).items() if name != victim.name}
-    assert main(["sweep", "--out", str(finished), *SMALL]) == 2
-    *_, message = capsys.readouterr().err.splitlines()
-    assert message == (
-        f"simlab: part {victim} is damaged (its checksum differs); "
-        "delete it and run the same command again: only it is recomputed"
-    )
-    assert message.removeprefix("simlab: ") == refused("merge", finished)
-    assert others.items() < parts_of(finished).items()
+    content = damage(victim.read_bytes())
+    victim.write_bytes(content)
+    message = refused("merge", finished)
+    assert message.startswith(f"part {victim} is damaged (its ")
+    assert message.endswith("); its sweep, run again, computes it anew")
     assert not finished.exists()
 
-    victim.unlink()
     assert run(asked(*SMALL), finished).identical(read(unbroken))
-    assert f"{SMALL_UNITS - 1} of {SMALL_UNITS} units are finished already" in capsys.readouterr().err
+    assert capsys.readouterr().err.splitlines() == [
+        f"{message}, and it is set aside",
+        f"{SMALL_UNITS - 1} of {SMALL_UNITS} units are finished already",
+    ]
+    assert parts_of(finished) == parts_of(unbroken)
+    assert victim.with_name(f"{victim.name}.damaged").read_bytes() == content
 
 
 # Merging
@@ -532,8 +532,8 @@ def test_a_missing_shard_is_said_to_be_missing(refused, tmp_path):
 def test_parts_of_different_sweeps_are_not_joined(refused, finished, tmp_path, entry, value):
     other = tmp_path / "other.parts"
     shutil.copytree(parts_folder(finished), other)
-    manifest = json.loads((other / "sweep.json").read_text())
-    (other / "sweep.json").write_text(json.dumps(manifest | {entry: value}))
+    path = other / "sweep.json"
+    path.write_bytes(sealed_json(unsealed_json(path.read_bytes(), path.name) | {entry: value}, path.name))
     message = refused("merge", finished, parts_folder(finished), other)
     assert message == f"the folders hold different sweeps (they differ in {entry})"
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.files import explained, make_folder, write_output
+from simlab.files import explained, make_folder, set_aside, write_output
+from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
 from simlab.sweep.grid import Cell, Sweep
 
 MANIFEST = "sweep.json"
 MANIFEST_ENTRIES = ("configuration", "code", "platform", "versions", "commit")
-CHECKSUM = hashlib.sha256
 
 
 @dataclass(frozen=True)
@@ -82,31 +82,39 @@ class Parts:
         buffer = io.BytesIO()
         np.savez(buffer, **dict[str, Any](rows))
         # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
-        content = buffer.getvalue()
-        write_output(self.path(unit), content + CHECKSUM(content).digest())
+        write_output(self.path(unit), sealed(buffer.getvalue(), unit.name))
 
     def load(self, unit: Unit) -> dict[str, np.ndarray]:
         """Read a unit's records.
 
         Raises:
-            InputError: for a part that is damaged or does not hold the unit's seeds.
+            Damaged: for a part that is not what was written for the unit.
+            InputError: if it cannot be read.
         """
         path = self.path(unit)
         with explained(f"cannot read {path}"):
             data = path.read_bytes()
-        size = CHECKSUM().digest_size
-        content, checksum = data[:-size], data[-size:]
-        if CHECKSUM(content).digest() != checksum:
-            raise InputError(_damaged(path, "its checksum differs"))
-        with np.load(io.BytesIO(content), allow_pickle=False) as part:
-            rows = {name: part[name] for name in part.files}
-        if any(len(values) != len(unit.seeds) for values in rows.values()):
-            raise InputError(_damaged(path, f"it should hold {len(unit.seeds)} seeds"))
+        try:
+            with np.load(io.BytesIO(unsealed(data, unit.name)), allow_pickle=False) as part:
+                rows = {name: part[name] for name in part.files}
+            if any(len(values) != len(unit.seeds) for values in rows.values()):
+                raise Damaged(f"it should hold {len(unit.seeds)} seeds")
+        except Damaged as reason:
+            raise Damaged(f"part {path} is damaged ({reason}); its sweep, run again, computes it anew") from None
         return rows
+
+    def set_aside_if_damaged(self, unit: Unit) -> Damaged | None:
+        """Rename a finished unit's part unless it is what was written for it; returns what is wrong with it."""
+        try:
+            self.load(unit)
+        except Damaged as error:
+            set_aside(self.path(unit))
+            return error
+        return None
 
     def save_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write what the folder's latest sweep is, for ``simlab merge``."""
-        write_output(self.folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        write_output(self.folder / MANIFEST, sealed_json(manifest, MANIFEST))
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
@@ -119,13 +127,11 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{folder} holds no {MANIFEST}; allowed: a folder of parts that simlab sweep wrote")
     try:
-        manifest = dict(json.loads(path.read_text()))
+        manifest = unsealed_json(path.read_bytes(), MANIFEST)
         Sweep.from_configuration(manifest["configuration"])
         return {name: manifest[name] for name in MANIFEST_ENTRIES}
+    except Damaged as error:
+        reason = str(error)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{path} is damaged ({reason}); run the sweep again to write it anew") from None
-
-
-def _damaged(path: Path, reason: str) -> str:
-    return f"part {path} is damaged ({reason}); delete it and run the same command again: only it is recomputed"
+    raise InputError(f"{path} is damaged ({reason}); run the sweep again to write it anew")

@@ -12,6 +12,7 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.files import write_output
+from simlab.seals import Damaged, is_sealed, sealed, unsealed
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
@@ -20,6 +21,12 @@ from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
 from simlab.sweep.grid import Sweep
 from simlab.sweep.parts import Unit
 from simlab.theory.covariance import TOP_PERCENT
+
+NAME = "the result of a sweep"
+HDF5 = b"\x89HDF\r\n\x1a\n"
+ENDS = {0: 40, 1: 44, 2: 28, 3: 28}  # by the version of the superblock, where it says how long the file is
+# What h5py and xarray raise for a damaged file.
+FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
 
 def assemble(
@@ -64,14 +71,14 @@ def _coordinate(values: tuple[Any, ...]) -> list[Any]:
 
 
 def write(dataset: xr.Dataset, path: Path) -> None:
-    """Write a dataset as NetCDF, whole or not at all.
+    """Write a dataset as NetCDF, whole or not at all, with a seal behind it, which readers of NetCDF do not see.
 
     Raises:
         InputError: if it cannot be written.
     """
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
     data = bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding))
-    write_output(path, data)
+    write_output(path, sealed(data, NAME))
 
 
 def read(path: Path) -> xr.Dataset:
@@ -84,21 +91,37 @@ def read(path: Path) -> xr.Dataset:
     try:
         with xr.open_dataset(path, engine="h5netcdf") as dataset:
             return dataset.load()
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is damaged ({str(error).splitlines()[0]})") from None
+    except FAILURES as error:
+        raise InputError(f"{path} is damaged ({_reason(error)})") from None
 
 
 def configuration(path: Path) -> dict[str, Any]:
     """The configuration of the sweep whose result stands at ``path``.
 
     Raises:
-        InputError: if no result of a sweep stands there.
+        InputError: if no result of a sweep stands there, or a damaged one.
     """
     try:
+        data = path.read_bytes()
+        if is_sealed(data) or not _is_bare(data):
+            unsealed(data, NAME)
         with h5py.File(path) as file:
             return dict(json.loads(file.attrs["configuration"]))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} does not hold the result of a sweep ({reason})") from None
+    except Damaged as error:
+        raise InputError(f"{path} is damaged ({error})") from None
+    except FAILURES as error:
+        raise InputError(f"{path} does not hold the result of a sweep ({_reason(error)})") from None
+
+
+def _is_bare(data: bytes) -> bool:
+    """Whether a file ends where its HDF5 ends, and was written by others than ``write``, as xarray does; or is none."""
+    if not data.startswith(HDF5) or len(data) < max(ENDS.values()) + 8:
+        return True
+    place = ENDS.get(data[len(HDF5)])
+    return place is None or int.from_bytes(data[place : place + 8], "little") == len(data)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -69,8 +69,8 @@ def run(
         The result, which is also written to ``out``; None for a shard.
 
     Raises:
-        InputError: for a sweep that cannot run, a path that cannot be written, a damaged part, too little memory,
-            an output that another process is writing, or workers that cannot do the work.
+        InputError: for a sweep that cannot run, a path that cannot be written, too little memory, an output that
+            another process is writing, or workers that cannot do the work.
     """
     for _, cell in sweep.cells():
         check_memory(memory, host_bytes(sweep.program(cell), sweep.size(cell)))
@@ -135,9 +135,12 @@ def _check_not_another(out: Path, sweep: Sweep) -> None:
 
 
 def _missing(todo: list[Unit], parts: Parts, strangers: int) -> list[Unit]:
-    """The units that have no part yet; says how many have one."""
+    """The units that have no part yet, or a damaged one, which is set aside; says how many are finished."""
     # An estimator without a swept parameter is the same unit at each of its values: it runs once.
     distinct = {unit.name: unit for unit in todo}
+    for unit in filter(parts.has, distinct.values()):
+        if damage := parts.set_aside_if_damaged(unit):
+            print(f"{damage}, and it is set aside", file=sys.stderr)
     missing = [unit for unit in distinct.values() if not parts.has(unit)]
     if len(missing) < len(distinct):
         print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
