@@ -19,6 +19,7 @@ from simlab.alone import alone
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, read_checkpoint, write_whole
 from simlab.llm.config import ModelConfig
+from simlab.llm.device_memory import free_memory
 from simlab.llm.extra import package
 from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
 from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
@@ -33,7 +34,7 @@ from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
+from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
 from simlab.llm.training.state import State
