@@ -67,9 +67,18 @@ def read_json(path: str | os.PathLike, largest_bytes: int = LARGEST_JSON) -> dic
     Raises:
         InputError: if there is no such object; the line names the file.
     """
-    entries = parse_json(read_bytes(path, largest_bytes), str(path))
+    return json_object(read_bytes(path, largest_bytes), str(path))
+
+
+def json_object(content: str | bytes, name: str) -> dict[str, Any]:
+    """The object of a JSON text; see ``parse_json``.
+
+    Raises:
+        InputError: if there is none.
+    """
+    entries = parse_json(content, name)
     if not isinstance(entries, dict):
-        raise InputError(f"{path} holds no JSON object")
+        raise InputError(f"{name} holds no JSON object")
     return entries
 
 

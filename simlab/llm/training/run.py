@@ -22,6 +22,7 @@ from simlab.files import remove_unfinished, write_whole
 from simlab.identity.versions import commit, versions
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.config import ModelConfig
+from simlab.llm.device_memory import free_memory
 from simlab.llm.extra import package
 from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
 from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
@@ -36,7 +37,7 @@ from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
-from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
+from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.origin import first_difference
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
