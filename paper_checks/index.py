@@ -8,6 +8,7 @@ from pathlib import Path
 from paper_checks.claim import PACKAGES, TITLES, Claim, load
 from paper_checks.run import recorded
 from paper_checks.verdict import FAILS, HOLDS_IF, SLIP, UNDECIDED, VERDICTS
+from simlab.files import write_whole
 
 INDEX = Path(__file__).with_name("INDEX.md")
 HEAD = """\
@@ -41,7 +42,7 @@ def index(claims: Sequence[Claim], verdicts: Mapping[str, str]) -> str:
 
 def main() -> None:
     """Write INDEX.md anew from the record, as after a change of wording."""
-    INDEX.write_text(index(list(load().values()), recorded()), encoding="utf-8")
+    write_whole(INDEX, index(list(load().values()), recorded()).encode())
 
 
 def _counts(of_papers: Mapping[str, Iterable[Claim]], verdicts: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from paper_checks import index
 from paper_checks.claim import load
 from paper_checks.run import RECORD, judge_all
 from paper_checks.verdict import OURS
+from simlab.files import write_whole
 
 
 def main() -> int:
@@ -19,7 +20,7 @@ def main() -> int:
         print("nothing was recorded", file=sys.stderr)
         return 1
     found = {verdict.tag: verdict.verdict for verdict in verdicts}
-    RECORD.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_whole(RECORD, (json.dumps(found, indent=1) + "\n").encode())
     index.main()
     return 0
 

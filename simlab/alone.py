@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simlab.errors import InputError
+from simlab.files import make_folders
 
 
 @contextlib.contextmanager
@@ -21,7 +22,7 @@ def alone(folder: Path, lock: str = ".lock", allowed: str = "a folder of its own
     Raises:
         InputError: if another process holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     with (folder / lock).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -167,10 +167,10 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
 
 
 def _sweep(options: argparse.Namespace) -> int:
+    from simlab.files import check_replaceable, make_folder
     from simlab.plotting import check_figure, save_final_state
     from simlab.sweep.engines import engines_in_words
     from simlab.sweep.options import build_sweeps, parse_shard, parse_size
-    from simlab.sweep.parts import check_replaceable, make_folder
     from simlab.sweep.run import run
     from simlab.sweep.table import final_table
 
@@ -288,7 +288,7 @@ def _check(options: argparse.Namespace) -> int:
         if missing not in {"sympy", "mpmath", "latex2mathml", "pygments"}:
             raise
         raise InputError(f'check needs {missing}; install it with: pip install "simlab[check]"') from None
-    from simlab.sweep.parts import check_replaceable, make_folder, write_atomically
+    from simlab.files import check_replaceable, make_folder, write_output
 
     if options.jobs is not None:
         check_range("jobs", options.jobs, 1)
@@ -306,9 +306,9 @@ def _check(options: argparse.Namespace) -> int:
     print(f"\n{report.summary(verdicts)}")
     kept = "the verdicts are those printed"
     if options.json:
-        write_atomically(options.json, lambda file: file.write(report.as_json(verdicts).encode()), kept)
+        write_output(options.json, report.as_json(verdicts).encode(), kept)
     if options.html:
-        write_atomically(options.html, lambda file: file.write(page(verdicts, claims).encode()), kept)
+        write_output(options.html, page(verdicts, claims).encode(), kept)
     found = {verdict.tag: verdict.verdict for verdict in verdicts}
     changed = differences(found, recorded(), everything=not (options.paper or options.tag))
     if changed:
@@ -329,7 +329,7 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
 def _figures(options: argparse.Namespace) -> int:
     from figures.shared.images import write
     from figures.shared.registry import in_words, names, script
-    from simlab.sweep.parts import make_folder
+    from simlab.files import make_folder
 
     if options.list == (options.name is not None):
         raise InputError("figures takes NAME, all, or --list, and one of them alone")
@@ -427,11 +427,11 @@ def _number(text: str) -> float:
 
 
 def _train(options: argparse.Namespace) -> int:
+    from simlab.files import check_replaceable, make_folder
     from simlab.llm.compare import comparison_table, draw_comparison, read_run
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
     from simlab.plotting import check_figure
-    from simlab.sweep.parts import check_replaceable, make_folder
 
     settings = build_settings(options)
     figure = options.figure or options.out / "comparison.png"
@@ -487,9 +487,9 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    from simlab.files import check_replaceable, make_folder
     from simlab.llm.compare import comparison_table, draw_comparison, read_run
     from simlab.plotting import check_figure
-    from simlab.sweep.parts import check_replaceable, make_folder
 
     check_figure(options.figure)
     check_replaceable(options.figure)

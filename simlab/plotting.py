@@ -1,5 +1,6 @@
 """The figure that a sweep ends with, and the style that every figure of the project shares."""
 
+import io
 import itertools
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simlab.errors import InputError
+from simlab.files import write_whole
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
@@ -98,7 +100,7 @@ def save_final_state(dataset: xr.Dataset, path: Path) -> None:
     check_figure(path)
     try:
         with matplotlib.style.context(STYLE):
-            final_state(dataset).savefig(path)
+            write_figure(final_state(dataset), path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
 
@@ -106,5 +108,16 @@ def save_final_state(dataset: xr.Dataset, path: Path) -> None:
 def save_everywhere(figure: Figure, stem: Path) -> None:
     """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
     with matplotlib.style.context(STYLE):
-        for suffix, metadata in UNDATED.items():
-            figure.savefig(stem.with_suffix(suffix), metadata=metadata)
+        for suffix in UNDATED:
+            write_figure(figure, stem.with_suffix(suffix))
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all, without a date, in the kind of file that the suffix says.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.removeprefix("."), metadata=UNDATED[path.suffix])
+    write_whole(path, drawn.getvalue())

@@ -1,6 +1,5 @@
 """The command: what it prints and writes, and how it refuses bad input: one line, exit code 2, nothing lost."""
 
-import errno
 import json
 import os
 import random
@@ -11,6 +10,7 @@ import termios
 import numpy as np
 import pytest
 import xarray as xr
+from full_disk import full_from
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, start
 
 from simlab.cli import main
@@ -433,17 +433,6 @@ def test_what_is_no_result_is_replaced_on_request(finished):
 
 
 # A full disk
-
-
-def full_from(write):
-    """An ``os.fsync`` after which the disk is full from some write on."""
-    writes = iter(range(1, 1000))
-
-    def fsync(descriptor):
-        if next(writes) >= write:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    return fsync
 
 
 @pytest.mark.parametrize("write", [1, 2, 5, SMALL_UNITS + 2])

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full_disk import full_from
 from sweep_cases import refusal
 
 from simlab.llm import checkpoint
@@ -400,10 +402,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     model = read_checkpoint(GOLDEN / "llama")
     write_checkpoint(tmp_path, model)
 
-    def full(file):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full_from(1))
     new = Model(model.config, jax.tree.map(lambda values: 2 * values, model.parameters))
     assert "cannot be written: No space left on device" in refusal(write_checkpoint, tmp_path, new)
     np.testing.assert_array_equal(read_checkpoint(tmp_path).parameters["norm"], model.parameters["norm"])

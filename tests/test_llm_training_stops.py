@@ -1,6 +1,5 @@
 """What stops a training run: one line that says where, and nothing of what was done is lost."""
 
-import errno
 import json
 import os
 import shutil
@@ -8,6 +7,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from full_disk import full_from
 from sweep_cases import refusal
 from training_cases import EVALUATION, contents, reward, settings, task
 from training_cases import trainer_and_state as built
@@ -176,19 +176,12 @@ def test_so_it_is_in_the_warm_start(out):
 @pytest.mark.parametrize("written", [2, 4, 6])
 def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(written, unbroken, out, monkeypatch):
     """It is full when the second, fourth or sixth file is to appear: before the start, at a checkpoint, at the end."""
-    count, fsync = iter(range(1, 100)), os.fsync
-
-    def full(descriptor):
-        if next(count) >= written:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full_from(written))
     with pytest.raises((OSError, ValueError), match="No space left on device") as error:
         short_run(out, {"record": {"checkpoint_every": 2}})
     assert "\n" not in str(error.value)
     monkeypatch.undo()
-    assert not list(out.rglob("*.unfinished"))
+    assert not list(out.rglob(".unfinished-*"))
     short_run(out, {"record": {"checkpoint_every": 2}})
     assert {name: content for name, content in contents(out).items() if name != "run.json"} == {
         name: content for name, content in unbroken.items() if name != "run.json"

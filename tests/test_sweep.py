@@ -23,7 +23,7 @@ from simlab.simulate import simulate
 from simlab.simulate.lanes import lanes_together, needed_bytes
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.sweep import grid, provenance
-from simlab.sweep.parts import Parts, Unit, write_atomically
+from simlab.sweep.parts import Parts, Unit
 from simlab.sweep.result import joining_bytes, read
 from simlab.sweep.run import merge, parts_folder, run, sweep_units
 from simlab.sweep.work import RESERVED, Budget
@@ -307,10 +307,12 @@ def test_parts_of_another_configuration_are_left_alone_and_said_to_be(unbroken, 
     assert parts_of(unbroken).items() < parts_of(resumed).items()
 
 
-def test_what_a_killed_write_left_behind_is_ignored(unbroken, resumed, capsys):
-    for folder in (resumed.parent, parts_folder(resumed)):
-        (folder / ".unfinished-abc").write_bytes(b"half a par")
+def test_what_a_killed_write_left_behind_is_removed(unbroken, resumed, capsys):
+    left = [folder / ".unfinished-abc" for folder in (resumed.parent, parts_folder(resumed))]
+    for path in left:
+        path.write_bytes(b"half a par")
     assert run(SWEEP, resumed).identical(read(unbroken))
+    assert not any(path.exists() for path in left)
     assert capsys.readouterr().err == f"{SMALL_UNITS} of {SMALL_UNITS} units are finished already\n"
 
 
@@ -540,17 +542,3 @@ def test_a_part_of_too_few_seeds_is_noticed(tmp_path):
     parts = Parts(tmp_path)
     parts.save(UNIT, {name: values[:3] for name, values in ROWS.items()})
     assert "is damaged (it should hold 4 seeds)" in refusal(parts.load, UNIT)
-
-
-def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, lambda file: file.write(b"whole"))
-
-    def fail(file):
-        file.write(b"half")
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_atomically(path, fail)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-    assert path.read_bytes() == b"whole"

@@ -67,12 +67,13 @@ def test_a_run_killed_again_and_again_ends_with_the_numbers_of_an_unbroken_one(u
     assert finished == sorted(finished)
     assert [finished[1], finished[-1]] == [0, UNITS]
     assert finished[2] < finished[-2] < UNITS
-    assert list(parts_folder(out).glob(".unfinished-*")), "what a killed write leaves behind is there, and ignored"
+    assert list(tmp_path.glob(".unfinished-*")), "what the last kill left of the result is there until the next run"
 
     code, _, complaints = command("sweep", "--out", out, *OPTIONS)
     assert (code, complaints) == (0, f"{UNITS} of {UNITS} units are finished already\n")
     assert parts_of(out) == parts_of(unbroken)
     assert read(out).identical(read(unbroken))
+    assert not list(tmp_path.rglob(".unfinished-*"))
 
 
 def test_an_interrupt_ends_with_one_line_and_keeps_the_parts(unbroken, tmp_path):

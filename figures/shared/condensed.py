@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from simlab.files import write_whole
 from simlab.sweep.presets import PRESETS
 from simlab.sweep.result import read
 
@@ -64,4 +65,4 @@ def at_equal_mass(q_pos: np.ndarray, values: np.ndarray, levels: np.ndarray) -> 
 
 def keep(path: Path, content: dict[str, Any]) -> None:
     """Write condensed numbers where their script looks for them."""
-    path.write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())

@@ -7,6 +7,7 @@ import figures
 from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
+from simlab.files import write_whole
 from simlab.plotting import save_everywhere
 from simlab.sweep.provenance import commit, versions
 
@@ -37,6 +38,6 @@ def write(script: Script, folder: Path) -> None:
     }
     try:
         save_everywhere(figure, stem)
-        stem.with_suffix(".json").write_text(json.dumps(content, separators=(",", ":")) + "\n")
+        write_whole(stem.with_suffix(".json"), (json.dumps(content, separators=(",", ":")) + "\n").encode())
     except OSError as error:
         raise InputError(f"cannot write {stem}: {error.strerror}; figures already drawn are kept") from None

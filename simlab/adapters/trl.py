@@ -25,6 +25,7 @@ from trl import GRPOConfig, GRPOTrainer
 from simlab.adapters.grouping import Grouping
 from simlab.errors import InputError
 from simlab.estimators import Estimator
+from simlab.files import write_whole
 from simlab.llm.training.arms import arm
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
@@ -265,7 +266,7 @@ class SimlabMixin(Trainer):
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            (folder / MEMORY).write_text(json.dumps(jax.tree.leaves(self._memory)))
+            write_whole(folder / MEMORY, json.dumps(jax.tree.leaves(self._memory)).encode())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """As the trainer has it, with what the estimator remembered."""

@@ -10,7 +10,7 @@ from typing import Any
 from simlab.errors import InputError
 from simlab.explore.assets import PAGE, modules, plotly_script
 from simlab.explore.description import description
-from simlab.sweep.parts import check_replaceable, make_folder, write_atomically
+from simlab.files import check_replaceable, make_folder, write_output
 
 # Nothing but the page itself; plotly sets styles on the elements that it makes.
 POLICY = (
@@ -58,7 +58,7 @@ def export(path: Path) -> None:
     check_replaceable(path)
     make_folder(path.parent)
     text = exported_page()
-    write_atomically(path, lambda file: file.write(text.encode()), "nothing was written")
+    write_output(path, text.encode(), "nothing was written")
 
 
 def _filled(*, style: str, scripts: str, data: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ import ml_dtypes  # noqa: F401  # so that NumPy knows bfloat16
 import numpy as np
 
 from simlab.errors import InputError, check_choice
+from simlab.files import make_folders, write_whole
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
@@ -163,7 +164,7 @@ def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
     config = json.dumps(to_hugging_face(model.config, dtype), indent=2) + "\n"
     weights = numpy_format.save(dict(_as_tensors(model)), metadata={"format": "pt"})
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         write_whole(folder / WEIGHTS, weights)
         write_whole(folder / "config.json", config.encode())
         (folder / INDEX).unlink(missing_ok=True)
@@ -176,16 +177,3 @@ def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:
         parts = np.asarray(values) if name.startswith("layers.") else [np.asarray(values)]
         for tensor, part in zip(tensor_names(name, model.config), parts, strict=True):
             yield tensor, np.ascontiguousarray(part.T if is_transposed(name) else part)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all, also where the machine stops in between."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import read_json, write_whole
+from simlab.files import make_folders, write_whole
+from simlab.llm.checkpoint import read_json
 from simlab.llm.extra import package
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
 
@@ -108,7 +109,7 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False} | special
     folder = Path(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         write_whole(folder / "tokenizer.json", rules.to_str(pretty=True).encode())
         write_whole(folder / "tokenizer_config.json", (json.dumps(config, indent=2) + "\n").encode())
     except OSError as error:

@@ -1,6 +1,6 @@
 """Compiled programs, kept for the next call: threads that ask for the same one wait for its only compilation.
 
-They are kept on disk too, for the next process, in JAX's persistent compilation cache: where JAX is told, by
+They are kept on disk too, for the next process, by ``compile_cache``: where JAX is told to keep them, by
 ``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
 """
 
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+
+from simlab.simulate.compile_cache import verify_entries
 
 # Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
 KEPT_PROGRAMS = 16  # for each device
@@ -57,7 +59,8 @@ def _measured(call: Any) -> Compiled:
 
 @functools.cache
 def keep_on_disk() -> None:
-    """Turn JAX's persistent compilation cache on, unless its user has said where it is."""
+    """Turn JAX's persistent compilation cache on, its entries verified, where its user has said or in our folder."""
+    verify_entries()
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None:
         return

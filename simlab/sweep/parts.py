@@ -1,20 +1,17 @@
 """Parts: the finished units of a sweep, one file each, written whole or not at all."""
 
-import contextlib
 import hashlib
 import io
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 
 from simlab.errors import InputError
+from simlab.files import explained, make_folder, write_output
 from simlab.sweep.grid import Cell, Sweep
 
 MANIFEST = "sweep.json"
@@ -86,7 +83,7 @@ class Parts:
         np.savez(buffer, **dict[str, Any](rows))
         # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
         content = buffer.getvalue()
-        write_atomically(self.path(unit), lambda file: file.write(content + CHECKSUM(content).digest()))
+        write_output(self.path(unit), content + CHECKSUM(content).digest())
 
     def load(self, unit: Unit) -> dict[str, np.ndarray]:
         """Read a unit's records.
@@ -95,7 +92,7 @@ class Parts:
             InputError: for a part that is damaged or does not hold the unit's seeds.
         """
         path = self.path(unit)
-        with _explained(f"cannot read {path}"):
+        with explained(f"cannot read {path}"):
             data = path.read_bytes()
         size = CHECKSUM().digest_size
         content, checksum = data[:-size], data[-size:]
@@ -109,8 +106,7 @@ class Parts:
 
     def save_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write what the folder's latest sweep is, for ``simlab merge``."""
-        text = json.dumps(manifest, indent=1, sort_keys=True)
-        write_atomically(self.folder / MANIFEST, lambda file: file.write(text.encode()))
+        write_output(self.folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
@@ -133,57 +129,3 @@ def load_manifest(folder: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, reason: str) -> str:
     return f"part {path} is damaged ({reason}); delete it and run the same command again: only it is recomputed"
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder if need be, and make sure that files can be written to it.
-
-    Raises:
-        InputError: if it cannot be made or written to.
-    """
-    with _explained(f"cannot write to {folder}"):
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"cannot write to {folder}: it is not a folder; allowed: a folder, or a new path")
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-
-
-def check_replaceable(path: Path) -> None:
-    """Raise ``InputError`` if something other than a file stands at ``path``, such as a folder or a device."""
-    with _explained(f"cannot write {path}"):
-        if path.exists() and not path.is_file():
-            raise InputError(f"cannot write {path}: it is not a regular file; allowed: a new path, or that of a file")
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], Any], kept: str = "finished parts are kept") -> None:
-    """Write a file so that it appears whole or not at all.
-
-    Args:
-        path: the file.
-        write: writes its content to an open file.
-        kept: what the complaint says of work already done.
-
-    Raises:
-        InputError: if it cannot be written, for instance because the disk is full.
-    """
-    with _explained(f"cannot write {path}", kept):
-        temporary = path.parent / f".unfinished-{uuid4().hex}"
-        try:
-            with temporary.open("xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-
-
-@contextlib.contextmanager
-def _explained(what: str, kept: str = "finished parts are kept") -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{what}: {error.strerror or error}; {kept}") from None

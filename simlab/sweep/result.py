@@ -11,13 +11,14 @@ import numpy as np
 import xarray as xr
 
 from simlab.errors import InputError
+from simlab.files import write_output
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
 from simlab.simulate.labelled import labelled
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
 from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
 from simlab.sweep.grid import Sweep
-from simlab.sweep.parts import Unit, write_atomically
+from simlab.sweep.parts import Unit
 from simlab.theory.covariance import TOP_PERCENT
 
 
@@ -69,8 +70,8 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         InputError: if it cannot be written.
     """
     encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
-    data = dataset.to_netcdf(engine="h5netcdf", encoding=encoding)
-    write_atomically(path, lambda file: file.write(data))
+    data = bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding))
+    write_output(path, data)
 
 
 def read(path: Path) -> xr.Dataset:

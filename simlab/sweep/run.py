@@ -16,10 +16,11 @@ from tqdm import tqdm
 
 from simlab.alone import alone
 from simlab.errors import InputError
+from simlab.files import check_replaceable, make_folder
 from simlab.simulate.devices import Group, stations
 from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
 from simlab.sweep.grid import Cell, Sweep
-from simlab.sweep.parts import Parts, Unit, check_replaceable, load_manifest, units
+from simlab.sweep.parts import Parts, Unit, load_manifest, units
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
 from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
 
@@ -81,6 +82,7 @@ def run(
     if count == 1:
         check_memory(memory, joining_bytes(sweep))
     check_replaceable(out)
+    make_folder(out.parent)
     if not overwrite:
         _check_not_another(out, sweep)
     parts = Parts(parts_folder(out))
@@ -114,6 +116,7 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
     sweep = Sweep.from_configuration(manifests[0]["configuration"])
     check_replaceable(out)
+    make_folder(out.parent)
     if not overwrite:
         _check_not_another(out, sweep)
     return _join(sweep, sweep_units(sweep, manifests[0]), [Parts(folder) for folder in folders], manifests[0], out)

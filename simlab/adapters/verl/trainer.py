@@ -13,6 +13,7 @@ from simlab.adapters.verl.estimators import PREFIX, TOKEN_FIELDS
 from simlab.adapters.verl.memory import memory, remembers
 from simlab.errors import InputError, check_choice
 from simlab.estimators import Estimator, chain
+from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
 MEMORY = "simlab_estimator.json"
@@ -54,7 +55,7 @@ class SimlabMixin(Trainer):
         """As the trainer has it, after what the estimator remembers: verl notes last that a checkpoint is whole."""
         folder = self._folder_of_step()
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MEMORY).write_text(json.dumps(memory))
+        write_whole(folder / MEMORY, json.dumps(memory).encode())
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:

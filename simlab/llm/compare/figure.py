@@ -18,7 +18,7 @@ from simlab.llm.compare.estimates import Estimate, estimate
 from simlab.llm.compare.measures import pass_at_k
 from simlab.llm.compare.runs import Evaluation, Run
 from simlab.llm.instruments.pass_at_k import powers
-from simlab.plotting import DASHES, STYLE, UNDATED, check_figure
+from simlab.plotting import DASHES, STYLE, check_figure, write_figure
 
 POINTS = 100  # of a curve of training: a longer one is averaged over so many parts
 COLOURS = 7  # of the style
@@ -36,7 +36,7 @@ def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") 
     figure = comparison_figure(runs, at=at)
     try:
         with matplotlib.style.context(STYLE):
-            figure.savefig(path, metadata=UNDATED[path.suffix])
+            write_figure(figure, path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; the runs are as they were") from None
 

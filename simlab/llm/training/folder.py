@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simlab.llm.checkpoint import Model, write_checkpoint, write_whole
+from simlab.files import make_folders, write_whole
+from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
 from simlab.llm.training.state import State, load_state, save_state
@@ -26,7 +27,7 @@ class ArmFolder:
 
     def __init__(self, path: Path, scalars: Scalars | None = None):
         self.path, self.scalars = path, scalars
-        path.mkdir(parents=True, exist_ok=True)
+        make_folders(path)
 
     def __enter__(self) -> "ArmFolder":
         return self

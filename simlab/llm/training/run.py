@@ -17,7 +17,8 @@ from tqdm import tqdm
 
 from simlab.alone import alone
 from simlab.errors import InputError
-from simlab.llm.checkpoint import Model, read_checkpoint, write_whole
+from simlab.files import remove_unfinished, write_whole
+from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.config import ModelConfig
 from simlab.llm.extra import package
 from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
@@ -95,6 +96,7 @@ def train(
             say(in_words(needed))
         check_memory(needed, free_memory())
     with alone(out):
+        remove_unfinished(out, below=True)
         run.begin(overwrite)
         for seed in range(settings.seeds):
             start = run.start(seed)
@@ -137,7 +139,6 @@ class Run:
         path.unlink(missing_ok=True)
         for folder in folders:
             shutil.rmtree(folder)
-        self.out.mkdir(parents=True, exist_ok=True)
         content = {
             "settings": data,
             "arms": list(self.settings.arms),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.llm.checkpoint import write_whole
+from simlab.files import write_whole
 from simlab.llm.extra import package
 from simlab.llm.model import Parameters
 
