@@ -20,9 +20,14 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str):
-        if len(message) > LONGEST_MESSAGE:
-            message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
-        super().__init__(UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], message))
+        super().__init__(one_line(message))
+
+
+def one_line(message: str) -> str:
+    """A message as one line that can be printed anywhere, cut in its middle if it is very long."""
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], message)
 
 
 def is_concrete_number(value: Any) -> bool:

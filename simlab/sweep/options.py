@@ -10,7 +10,8 @@ from simlab.errors import InputError, check_choice
 from simlab.sweep.grid import Sweep, parse_values
 from simlab.sweep.presets import PRESETS, Settings
 
-LONGEST = 10**6
+LONGEST = 10**5  # items that "..." fills in
+MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 
 _GRID_OPTIONS = (
     "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
@@ -68,6 +69,9 @@ def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> 
         expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
         parameters[full] = parse_values(name, expanded, known[full])
     sweep = Sweep(**settings, parameters=parameters)
+    cells = math.prod(len(values) for values in sweep.dimensions().values())
+    if cells > MOST_CELLS:
+        raise InputError(f"the lists make a grid of {cells} cells; allowed: up to {MOST_CELLS}")
     if "top_n" in settings:
         return sweep
     fewest = min(sweep.build_problem(cell).actions for _, cell in sweep.cells())
