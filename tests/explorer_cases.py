@@ -15,15 +15,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# A process that answers as the simulating one does, after some seconds; settings of 1234 steps end it.
+# A process that answers as the simulating one does, after some seconds. Settings of 1234 steps end it, of 1235 stop it,
+# of 1236 make it hang though it lives, and of 1237 make it say what is no event.
 WORKER = """
-import json, sys, time
+import json, os, signal, sys, threading, time
+
+def put(line):
+    os.write(1, line.encode() + b"\\n")
+
+def say(number, event, **more):
+    put(json.dumps(dict(id=number, event=event, **more)))
+
+def live():
+    while True:
+        say(None, "alive")
+        time.sleep(0.1)
+
+threading.Thread(target=live, daemon=True).start()
 for line in sys.stdin:
     job = json.loads(line)
-    if job["settings"]["steps"] == 1234:
-        sys.exit(1)
+    steps, number = job["settings"]["steps"], job["id"]
+    if steps == 1234:
+        os._exit(1)
+    if steps == 1235:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    say(number, "simulating")
+    if steps == 1236:
+        time.sleep(1000)
+    if steps == 1237:
+        put({garbage})
     time.sleep({seconds})
-    print(json.dumps(dict(id=job["id"], event="result", result=job["settings"]["steps"])), flush=True)
+    say(number, "result", result=steps)
 """
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -81,9 +103,9 @@ def explorer(*arguments: str) -> Iterator[Explorer]:
             process.communicate(timeout=30)
 
 
-def acting(seconds: float) -> tuple[str, ...]:
-    """The command of a process that acts as the simulating one."""
-    return sys.executable, "-c", WORKER.format(seconds=seconds)
+def acting(seconds: float, garbage: str = "'no event'") -> tuple[str, ...]:
+    """The command of a process that acts as the simulating one; ``garbage``, in Python, is what it says instead."""
+    return sys.executable, "-c", WORKER.replace("{seconds}", repr(seconds)).replace("{garbage}", garbage)
 
 
 class Failures(logging.Handler):
@@ -113,14 +135,12 @@ class Serving:
 @contextlib.contextmanager
 def serving(worker: tuple[str, ...]) -> Iterator[Serving]:
     """A server in a thread, whose simulating process is another command."""
-    import uvicorn  # noqa: PLC0415  # extras that the default tests do without
-
-    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415
-    from simlab.explore.server import application, configuration, listening  # noqa: PLC0415
+    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415  # an extra that the default tests do without
+    from simlab.explore.server import Server, listening  # noqa: PLC0415
 
     found, log = listening(0), Failures()
     port, laboratory = found.getsockname()[1], Laboratory(worker)
-    server = uvicorn.Server(configuration(application(port, laboratory)))
+    server = Server(port, laboratory)
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
     for logger in loggers:
         logger.addHandler(log)
