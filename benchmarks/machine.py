@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from simlab.sweep.provenance import commit
+from simlab.identity.versions import commit
 
 RESULTS = Path(__file__).parent / "results"
 

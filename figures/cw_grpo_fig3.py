@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, rounded
 from figures.shared.token_covariances import SHARES, spreads, tokens_of_model, tokens_of_tree
+from simlab.identity.versions import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import tree
 from simlab.sweep.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED
-from simlab.sweep.provenance import commit, versions
 from simlab.theory.covariance import TOP_PERCENT
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_fig3.json"

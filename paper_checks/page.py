@@ -17,7 +17,7 @@ from paper_checks.formula import typeset
 from paper_checks.report import remarks
 from paper_checks.source import source_of
 from paper_checks.verdict import FAILS, HOLDS_IF, SLIP, UNDECIDED, VERDICTS, Verdict
-from simlab.sweep.provenance import commit, versions
+from simlab.identity.versions import commit, versions
 
 FOLDER = Path(__file__).parent
 SIGNS = {True: ("stands", "\N{CHECK MARK}"), False: ("refuted", "\N{BALLOT X}"), None: ("open", "?")}

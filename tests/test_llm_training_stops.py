@@ -217,7 +217,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_where_it_is(unbroken, out):
 )
 def test_a_checkpoint_of_another_model_or_arm_is_refused(other, message, tmp_path):
     _, state = built("grpo")
-    save_state(tmp_path / "state", other(state))
+    save_state(tmp_path / "state", other(state), {})
     found = refusal(load_state, tmp_path / "state", state)
     assert "is damaged (" in found
     assert message in found
@@ -226,7 +226,7 @@ def test_a_checkpoint_of_another_model_or_arm_is_refused(other, message, tmp_pat
 def test_a_state_comes_back_as_it_was(tmp_path):
     _, state = built("fade")
     state = State(parameters_of_another(state), state.optimizer, state.estimator, step=3, cursor=17)
-    save_state(tmp_path / "state", state)
+    save_state(tmp_path / "state", state, {})
     found = load_state(tmp_path / "state", state)
     jax.tree.map(np.testing.assert_array_equal, found, state)
     assert (found.step, found.cursor) == (3, 17)

@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
 
-import simlab
 from simlab.alone import alone
+from simlab.identity.code import code_fingerprint
+from simlab.identity.versions import commit
 from simlab.simulate import simulate
 from simlab.simulate.lanes import lanes_together, needed_bytes
 from simlab.simulate.metrics import DESCRIPTIONS
-from simlab.sweep import grid, provenance
+from simlab.sweep import grid
 from simlab.sweep.parts import Parts, Unit
 from simlab.sweep.result import joining_bytes, read
 from simlab.sweep.run import merge, parts_folder, run, sweep_units
@@ -98,8 +99,8 @@ def test_the_result_carries_configuration_versions_commit_code_and_dtype(unbroke
     assert set(attributes) == {"configuration", "versions", "commit", "code", "platform", "dtype"}
     assert SWEEP.from_configuration(json.loads(attributes["configuration"])) == SWEEP
     assert json.loads(attributes["versions"])["jax"] == jax.__version__
-    assert attributes["commit"] == provenance.commit()
-    assert attributes["code"] == provenance.code_fingerprint()
+    assert attributes["commit"] == commit()
+    assert attributes["code"] == code_fingerprint()
     assert attributes["platform"] == jax.default_backend()
     assert attributes["dtype"] == "float32"
 
@@ -215,49 +216,6 @@ def test_a_unit_does_not_depend_on_the_cells_beside_it(wider):
 def test_a_unit_of_a_full_block_does_not_depend_on_the_number_of_seeds():
     eight, sixteen = (unit_names(dataclasses.replace(SWEEP, seeds=seeds)) for seeds in (8, 16))
     assert eight < sixteen
-
-
-@pytest.fixture
-def copied_package(tmp_path, monkeypatch):
-    """A copy of the package, whose code is what ``code_fingerprint`` reads."""
-    copy = tmp_path / "simlab"
-    shutil.copytree(Path(simlab.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(provenance, "_PACKAGE", copy)
-    return copy
-
-
-def fingerprint():
-    """The code's fingerprint as it is now, not as it was when first asked."""
-    return provenance.code_fingerprint.__wrapped__()
-
-
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [
-        ("estimators/difficulty.py", True),
-        ("simulate/sampling.py", True),
-        ("problems/categorical.py", True),
-        ("surrogates/clip.py", True),
-        ("order.py", True),
-        ("rollouts.py", True),
-        ("cli.py", False),
-        ("plotting.py", False),
-        ("sweep/table.py", False),
-    ],
-)
-def test_the_fingerprint_changes_with_the_code_that_numbers_depend_on(copied_package, name, counts):
-    before = fingerprint()
-    assert before == provenance.code_fingerprint()
-    with (copied_package / name).open("a") as file:
-        file.write("# changed\n")
-    assert (fingerprint() != before) == counts
-
-
-@pytest.mark.parametrize("library", ["jax", "jaxlib", "optax"])
-def test_the_fingerprint_changes_with_the_versions_that_numbers_depend_on(monkeypatch, library):
-    changed = {**provenance.versions(), library: "0.0"}
-    monkeypatch.setattr(provenance, "versions", lambda: changed)
-    assert fingerprint() != provenance.code_fingerprint()
 
 
 # Reuse

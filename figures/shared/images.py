@@ -8,8 +8,8 @@ from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
 from simlab.files import write_whole
+from simlab.identity.versions import commit, versions
 from simlab.plotting import save_everywhere
-from simlab.sweep.provenance import commit, versions
 
 FIGURES = Path(figures.__file__).parent
 LIBRARIES = ("simlab", "jax", "numpy", "scipy", "matplotlib")

@@ -11,11 +11,12 @@ import jax
 import numpy as np
 
 from simlab.errors import InputError
+from simlab.identity.code import code_fingerprint
+from simlab.identity.versions import commit, versions
 from simlab.problems import Problem, problem_size
 from simlab.simulate.devices import Group
 from simlab.simulate.lanes import lanes_together, needed_bytes, run_lanes
 from simlab.simulate.program import Numbers, Program
-from simlab.sweep.provenance import code_fingerprint, commit, versions
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
 RESERVED = 640 * 2**20

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from simlab.files import make_folders, write_whole
 from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
+from simlab.llm.training.origin import Origin
 from simlab.llm.training.state import State, load_state, save_state
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
 
@@ -23,10 +24,15 @@ class ArmFolder:
     """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
 
     A context manager, which closes ``scalars``: what also gets the numbers, for TensorBoard.
+
+    Args:
+        path: the folder, which is made if need be.
+        origins: what its checkpoint may say of itself; a new one says the last of them.
+        scalars: see above.
     """
 
-    def __init__(self, path: Path, scalars: Scalars | None = None):
-        self.path, self.scalars = path, scalars
+    def __init__(self, path: Path, origins: Sequence[Origin], scalars: Scalars | None = None):
+        self.path, self.origins, self.scalars = path, origins, scalars
         make_folders(path)
 
     def __enter__(self) -> "ArmFolder":
@@ -39,7 +45,7 @@ class ArmFolder:
     def begin(self, fresh: State) -> State:
         """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped."""
         checkpoint = self.path / CHECKPOINT
-        state = load_state(checkpoint, fresh) if checkpoint.exists() else fresh
+        state = load_state(checkpoint, fresh, self.origins) if checkpoint.exists() else fresh
         self.keep(state.step)
         return state
 
@@ -72,7 +78,7 @@ class ArmFolder:
 
     def save(self, state: State) -> None:
         """Write a checkpoint in place of the former one."""
-        save_state(self.path / CHECKPOINT, state)
+        save_state(self.path / CHECKPOINT, state, self.origins[-1])
 
     def save_model(self, model: Model, vocabulary: Vocabulary) -> None:
         """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""

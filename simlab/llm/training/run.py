@@ -4,6 +4,7 @@
 had: everything is a function of the settings, the seed and the step.
 """
 
+import hashlib
 import json
 import shutil
 import time
@@ -18,6 +19,7 @@ from tqdm import tqdm
 from simlab.alone import alone
 from simlab.errors import InputError
 from simlab.files import remove_unfinished, write_whole
+from simlab.identity.versions import commit, versions
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.config import ModelConfig
 from simlab.llm.extra import package
@@ -35,17 +37,18 @@ from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, 
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
+from simlab.llm.training.origin import first_difference
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
 from simlab.llm.training.state import State
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.vocabulary import Vocabulary
 from simlab.simulate.compiled import keep_on_disk
-from simlab.sweep.provenance import commit, versions
 
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
 EVALUATION_KEY = 2**31  # beside the steps
 FOLLOWED = "followed.json"
+START = "start"  # in place of an arm's name
 
 
 class Start(NamedTuple):
@@ -151,7 +154,7 @@ class Run:
 
     def start(self, seed: int) -> Start:
         """The model that the arms of a seed begin from, evaluated; after a warm start where that is asked for."""
-        folder, settings = ArmFolder(self.out / "start" / f"seed-{seed}"), self.settings.warm_start
+        folder, settings = self._folder(START, seed), self.settings.warm_start
         parameters = self.loaded.parameters or init(self.loaded.config, jax.random.key(seed))
         if settings.steps:
             parameters = self._warm_start(folder, seed, parameters)
@@ -186,11 +189,16 @@ class Run:
 
     def arm(self, name: str, seed: int, start: Start) -> None:
         """Train one arm from the start of a seed, or go on with it."""
-        path = self.out / "arms" / name / f"seed-{seed}"
         train_arm = self._by_trl if self.settings.engine == "trl" else self._by_simlab
-        with ArmFolder(path, Scalars(path / "tensorboard") if self.tensorboard else None) as folder:
+        with self._folder(name, seed) as folder:
             parameters = train_arm(name, seed, start, folder)
             folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
+
+    def _folder(self, name: str, seed: int) -> ArmFolder:
+        """The folder of an arm and seed, or of the start of a seed."""
+        path = self.out / (START if name == START else f"arms/{name}") / f"seed-{seed}"
+        origins = [{"arm": name, "seed": seed, "settings": _digest(self.settings)}]
+        return ArmFolder(path, origins, Scalars(path / "tensorboard") if self.tensorboard and name != START else None)
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
@@ -213,7 +221,7 @@ class Run:
     def _by_trl(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
-        model = ArmFolder(self.out / "start" / f"seed-{seed}")
+        model = self._folder(START, seed)
         if not (model.path / MODEL / "config.json").exists():  # there was no warm start
             model.save_model(Model(self.loaded.config, start.parameters), self.reader.vocabulary)
         with _progress(f"{name}, seed {seed}", self.settings.rl.steps, 0) as bar:
@@ -339,6 +347,12 @@ def _stopped(folder: ArmFolder, state: State, where: str, error: InputError) -> 
     return InputError(f"{where}: {error}; {_kept(folder)}")
 
 
+def _digest(settings: Settings) -> str:
+    """A hash of the settings that a state depends on: the others are what is recorded, and which arms and seeds."""
+    learnt = {name: settings.as_data()[name] for name in ("task", "model", "warm_start", "rl", "engine")}
+    return hashlib.sha256(json.dumps(learnt, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def _kept(folder: ArmFolder) -> str:
     checkpoint = folder.path / CHECKPOINT
     return f"the last checkpoint is kept: {checkpoint}" if checkpoint.exists() else "there was no checkpoint yet"
@@ -365,15 +379,6 @@ def _is_of(path: Path, settings: dict[str, Any], overwrite: bool) -> bool:
     if same or overwrite:
         return same
     raise InputError(
-        f"{path.parent} holds a run of other settings ({_first_difference(found, settings)}); "
+        f"{path.parent} holds a run of other settings ({first_difference(found, settings)}); "
         "allowed: the same settings, --overwrite, or another --out"
     )
-
-
-def _first_difference(found: Any, wanted: Any, name: str = "settings") -> str:
-    """Where two configurations part."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in sorted({*found, *wanted}):
-            if found.get(key) != wanted.get(key):
-                return _first_difference(found.get(key), wanted.get(key), key)
-    return f"{name}: {found} there, {wanted} here"

@@ -15,11 +15,11 @@ from distributed import Client, Future, KilledWorker, LocalCluster, Security
 from distributed.utils import silence_logging_cmgr
 
 from simlab.errors import InputError
+from simlab.identity.code import code_fingerprint
 from simlab.sweep.cluster.handout import Handout, Rows
 from simlab.sweep.cluster.members import GLANCE, Members
 from simlab.sweep.cluster.remote import packed
 from simlab.sweep.options import parse_scheduler
-from simlab.sweep.provenance import code_fingerprint
 from simlab.sweep.work import Work, Workers
 
 CONFIGURATION = {

@@ -1,7 +1,6 @@
-"""Which code, which versions and which machine made a number."""
+"""Versions of Python and of the libraries that take part, and the git commit."""
 
 import functools
-import hashlib
 import importlib.metadata
 import platform
 import subprocess
@@ -9,22 +8,8 @@ from pathlib import Path
 
 import simlab
 
-_PACKAGE = Path(simlab.__file__).parent
-# What a number can depend on; the command line or a figure's style cannot change one.
-_NUMERIC = ("rollouts.py", "order.py", "estimators", "surrogates", "problems", "simulate")
-
-
-@functools.cache
-def code_fingerprint() -> str:
-    """A hash of the sources and library versions that simulated numbers depend on."""
-    digest = hashlib.sha256()
-    for name in _NUMERIC:
-        place = _PACKAGE / name
-        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            digest.update(source.relative_to(_PACKAGE).as_posix().encode() + b"\0" + source.read_bytes())
-    for library in ("jax", "jaxlib", "optax"):
-        digest.update(f"{library}={versions()[library]}".encode())
-    return digest.hexdigest()[:16]
+PACKAGE = Path(simlab.__file__).parent
+NUMERIC = ("jax", "jaxlib", "numpy", "scipy", "optax", "array-api-compat", "ml-dtypes")  # those that compute
 
 
 @functools.cache
@@ -33,6 +18,12 @@ def versions(
 ) -> dict[str, str]:
     """Versions of Python and of the libraries that take part."""
     return {"python": platform.python_version()} | {name: _version(name) for name in names}
+
+
+def numeric_versions() -> dict[str, str]:
+    """Versions of what computes: of Python, whose ``sum`` has changed, the first two numbers."""
+    found = versions(NUMERIC)
+    return found | {"python": found["python"].rpartition(".")[0]}
 
 
 def _version(name: str) -> str:
@@ -50,13 +41,13 @@ def commit(*places: Path) -> str:
     """
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(_PACKAGE), *arguments]
+        command = ["git", "-C", str(PACKAGE), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        if not (_PACKAGE.parent / ".git").exists():
+        if not (PACKAGE.parent / ".git").exists():
             return "unknown"
-        changed = git("status", "--porcelain", "--", *map(str, (_PACKAGE, *places)))
+        changed = git("status", "--porcelain", "--", *map(str, (PACKAGE, *places)))
         return git("rev-parse", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -1,0 +1,188 @@
+"""The fingerprint of the library's code: every module that makes a number counts, and no other."""
+
+import ast
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from simlab.identity import versions
+from simlab.identity.code import SWEEP, TRAINING, closure, code_fingerprint, read, sources_fingerprint
+from simlab.identity.versions import NUMERIC, PACKAGE
+
+REACHED = {"sweep": closure(SWEEP), "training": closure(TRAINING)}
+ENTRIES = {"sweep": SWEEP, "training": TRAINING}
+# Of what the closures import, what only writes, shows or describes numbers; packages of simlab's extras name themselves
+# in ``run.json``.
+NOT_NUMERIC = {"h5py", "xarray", "tqdm", "jaxtyping", "simlab"}
+OF_TRL = {"datasets", "torch", "transformers", "trl"}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the package, to be edited."""
+    folder = tmp_path_factory.mktemp("copied") / "simlab"
+    shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def fingerprint(folder, entries=SWEEP):
+    return sources_fingerprint(closure(entries, folder))
+
+
+def path_of(folder, name):
+    place = folder.joinpath(*name.split(".")[1:])
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+def edited(folder, name, edit, entries=SWEEP):
+    """The fingerprint while a module of the copy has another source."""
+    path = path_of(folder, name)
+    before = path.read_text()
+    path.write_text(edit(before))
+    try:
+        return fingerprint(folder, entries)
+    finally:
+        path.write_text(before)
+
+
+def other_constant(source):
+    """The source with another value of its last number or text, or with one more where it has none."""
+
+    class Change(ast.NodeTransformer):
+        changed = False
+
+        def visit(self, node):
+            for child in reversed([*ast.iter_child_nodes(node)]):
+                self.visit(child)
+            is_other = isinstance(node, ast.Constant) and type(node.value) in (int, float, str)
+            if is_other and not self.changed and not (isinstance(node.value, str) and " " in node.value):
+                node.value = node.value * 2 + type(node.value)(1)
+                self.changed = True
+            return node
+
+    tree, change = ast.parse(source), Change()
+    change.visit(tree)
+    return ast.unparse(tree) + ("" if change.changed else "\nONE = 1")
+
+
+def test_every_module_of_the_closure_counts(copy):
+    before = fingerprint(copy)
+    assert before == sources_fingerprint(REACHED["sweep"])
+    for name in sorted(REACHED["sweep"]):
+        assert edited(copy, name, lambda source: source + "\nONE_MORE = 1\n") != before, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.work", "sweep.parts", "order",
+        "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical", "surrogates.clip",
+    ],
+)  # fmt: skip
+def test_another_constant_is_other_code(copy, name):
+    assert edited(copy, f"simlab.{name}", other_constant) != fingerprint(copy)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["llm.training.descent", "llm.training.run", "llm.model", "llm.tasks.addition", "methods", "surrogates.clip"],
+)
+def test_so_it_is_in_training(copy, name):
+    assert edited(copy, f"simlab.{name}", other_constant, TRAINING) != fingerprint(copy, TRAINING)
+
+
+@pytest.mark.parametrize("name", ["cli", "plotting", "sweep.table", "sweep.presets.fade", "explore.server", "where"])
+def test_what_cannot_change_a_number_does_not_count(copy, name):
+    for entries in (SWEEP, TRAINING):
+        assert edited(copy, f"simlab.{name}", other_constant, entries) == fingerprint(copy, entries)
+
+
+def test_nor_does_a_style(copy):
+    before = fingerprint(copy)
+    (copy / "simlab.mplstyle").write_text("lines.linewidth: 9")
+    assert fingerprint(copy) == before
+
+
+def test_nor_do_comments_docstrings_and_layout():
+    one, other = (
+        read(source, "simlab.new", False).meaning
+        for source in (
+            b"def f(x):\n    return (x,\n        1)",
+            b'"""New."""\ndef f(x):  # so\n    "One."\n    return (x, 1)',
+        )
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("statement", "reached"),
+    [
+        ("import simlab.plotting", "simlab.plotting"),
+        ("from simlab import plotting", "simlab.plotting"),
+        ("from .. import plotting", "simlab.plotting"),
+        ("from ..explore.html import of_table", "simlab.explore.html"),
+        ("from . import table", "simlab.sweep.table"),
+        ("from .table import final_table", "simlab.sweep.table"),
+        ("def f():\n    from simlab.explore.html import of_table", "simlab.explore"),
+        ("try:\n    import simlab.explore.html as html\nexcept ImportError:\n    pass", "simlab.explore.html"),
+    ],
+)
+def test_a_module_counts_once_it_is_imported_in_whatever_way(copy, statement, reached):
+    path = path_of(copy, "simlab.sweep.grid")
+    before = path.read_text()
+    assert reached not in closure(SWEEP, copy)
+    path.write_text(f"{before}\n{statement}\n")
+    try:
+        assert reached in closure(SWEEP, copy)
+    finally:
+        path.write_text(before)
+
+
+def test_relative_imports_of_a_package_are_those_of_the_package():
+    assert "simlab.sweep.table" in read(b"from .table import final_table", "simlab.sweep", True).imports
+    assert "simlab.plotting" in read(b"from ..plotting import STYLE", "simlab.sweep", True).imports
+
+
+def test_all_that_a_sweep_loads_of_the_library_is_in_the_closure(tmp_path):
+    """As Python sees it, not as the sources say: no import hides behind a name that is computed."""
+    program = (
+        "import sys; from pathlib import Path; from simlab.sweep.grid import Sweep; from simlab.sweep.run import run\n"
+        f"run(Sweep(seeds=1, steps=1, top_n=1, pass_at_k=(1,), parameters={{'problem.actions': (9,), "
+        f"'problem.correct': (2,)}}), Path({str(tmp_path / 'sweep.nc')!r}))\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'simlab'))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "simlab.simulate.lumped" in found
+    assert not set(found) - REACHED["sweep"].keys()
+
+
+@pytest.mark.parametrize("made", ENTRIES)
+def test_every_library_that_computes_has_its_version_in_it(made):
+    names = {name.partition(".")[0] for source in REACHED[made].values() for name in source.imports}
+    foreign = names - set(sys.stdlib_module_names) - NOT_NUMERIC - (OF_TRL if made == "training" else set())
+    assert foreign == {name.replace("-", "_") for name in NUMERIC} - {"jaxlib"} - (
+        {"ml_dtypes"} if made == "sweep" else set()
+    )
+
+
+@pytest.mark.parametrize("library", ["python", *NUMERIC])
+def test_another_version_of_a_library_that_computes_is_other_code(monkeypatch, library):
+    before, found = code_fingerprint(), versions.versions(NUMERIC)
+    monkeypatch.setattr(versions, "versions", lambda names: found | {library: "0.0.0"})
+    assert code_fingerprint.__wrapped__() != before
+
+
+def test_the_same_code_has_the_same_fingerprint_in_any_process():
+    program = "import sys; from simlab.identity.code import *; print(code_fingerprint(), 'jax' in sys.modules)"
+    for seed in "01":
+        run = [sys.executable, "-c", program]
+        found = subprocess.run(
+            run,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": str(PACKAGE.parent), "PYTHONHASHSEED": seed},
+        )
+        assert found.stdout.split() == [code_fingerprint(), "False"]
