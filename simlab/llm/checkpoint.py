@@ -16,11 +16,13 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
+from simlab.llm.checksums import check_files, write_checksums
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
 OUTSIDE = {"embed_tokens": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
@@ -37,11 +39,13 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     """The model of a folder, its weights turned into ``dtype``.
 
     Raises:
+        Damaged: for a file that is not as ``write_checkpoint`` wrote it.
         InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), and
             for a tensor that is missing, left over or of another shape; it names the tensor.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
+    check_files(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
     return Model(config, from_tensors(_tensors(folder), config, dtype))
 
@@ -152,7 +156,8 @@ def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.nda
 def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
 
-    Each file appears whole or not at all. A folder that has a checkpoint already gets the new one.
+    Each file appears whole or not at all, and last the checksums of all, those of a tokenizer that is there included.
+    A folder that has a checkpoint already gets the new one.
 
     Raises:
         InputError: for parameters that are not the config's, and for a folder that cannot be written.
@@ -168,6 +173,7 @@ def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
         write_whole(folder / WEIGHTS, weights)
         write_whole(folder / "config.json", config.encode())
         (folder / INDEX).unlink(missing_ok=True)
+        write_checksums(folder, [WEIGHTS, "config.json", *TOKENIZER])
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 
