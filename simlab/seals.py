@@ -5,6 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from simlab.errors import InputError
 
 MARK = b"simlab1\n"  # the last bytes of everything that is sealed
@@ -46,10 +48,9 @@ def unsealed(data: bytes, name: str) -> bytes:
     return named[:start]
 
 
-def sealed_json(content: Mapping[str, Any], name: str) -> bytes:
-    """A JSON object, and last in it the checksum of the name and all else."""
-    plain = json.loads(json.dumps(content))
-    return (json.dumps(plain | {CHECKSUM: _of_json(plain, name)}, indent=1) + "\n").encode()
+def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
+    """A JSON object, and last in it the checksum of the name and all else; on one line if ``indent`` is None."""
+    return (json.dumps({**content, CHECKSUM: json_checksum(content, name)}, indent=indent) + "\n").encode()
 
 
 def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
@@ -64,13 +65,34 @@ def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
         raise Damaged("it is no JSON") from None
     if not isinstance(content, dict):
         raise Damaged("it is no JSON object")
+    return verified(content, name)
+
+
+def verified(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The object that ``sealed_json`` was given, of the one that it made.
+
+    Raises:
+        Damaged: if the checksum is missing, of other content or of another name.
+    """
     if CHECKSUM not in content:
         raise Damaged("its checksum is missing")
-    if content.pop(CHECKSUM) != _of_json(content, name):
+    own = {key: value for key, value in content.items() if key != CHECKSUM}
+    if content[CHECKSUM] != json_checksum(own, name):
         raise Damaged("its checksum differs")
-    return content
+    return own
 
 
-def _of_json(content: dict[str, Any], name: str) -> str:
-    text = json.dumps([name, content], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def json_checksum(content: Mapping[str, Any], name: str) -> str:
+    """The SHA-256 of a name and an object of JSON, in whatever order it has its keys."""
+    plain = json.loads(json.dumps(content))  # whose keys are all strings
+    return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()
+
+
+def arrays_checksum(arrays: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> str:
+    """The SHA-256 of named arrays, with their dtypes and shapes, and of an object of JSON that goes with them."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[name])
+        found.update(json.dumps([name, str(values.dtype), values.shape]).encode())
+        found.update(values.reshape(-1).view(np.uint8).data)
+    return json_checksum(said, found.hexdigest())

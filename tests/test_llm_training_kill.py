@@ -11,6 +11,8 @@ from killed_in_a_write import killed_in_a_write
 from sweep_cases import start
 from training_cases import LONG, contents, long_run
 
+from simlab.llm.training.lines import as_lines, name_of
+
 FIRST, SECOND = LONG["arms"]
 
 KILLED_IN_A_WRITE = killed_in_a_write(
@@ -87,13 +89,9 @@ def test_a_finished_run_is_left_as_it_is(unbroken, tmp_path):
     for name, content in unbroken.items():
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else b"".join(map(as_line, content)))
+        path.write_bytes(content if isinstance(content, bytes) else as_lines(content, name_of(path))[0])
     long_run(out)
     assert contents(out) == unbroken
-
-
-def as_line(line):
-    return training_cases.json.dumps(line).encode() + b"\n"
 
 
 @pytest.mark.slow

@@ -191,19 +191,19 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(wr
 # Checkpoints that are none
 
 
-def test_a_damaged_checkpoint_is_refused_and_left_where_it_is(unbroken, out):
+def test_a_damaged_checkpoint_is_named_and_set_aside_and_the_arm_begins_anew(unbroken, out, capsys):
     short_run(out)
     path = arm_of(out) / "state.safetensors"
     for damaged in (path.read_bytes()[:-9], b"", b"no safetensors at all"):
         path.write_bytes(damaged)
-        before = contents(out)
-        message = refusal(short_run, out)
-        assert f"checkpoint {path} is damaged (" in message
-        assert message.endswith("delete it to begin this arm anew")
-        assert contents(out) == before
-    path.unlink()
-    short_run(out)
-    assert contents(out) == unbroken
+        short_run(out)
+        (message,) = capsys.readouterr().err.splitlines()
+        assert message.startswith(f"checkpoint {path} is damaged (")
+        assert message.endswith(f"): the checkpoint is set aside, and {path.parent} begins anew")
+        aside = path.with_name("state.safetensors.damaged")
+        assert aside.read_bytes() == damaged
+        aside.unlink()
+        assert contents(out) == unbroken
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_checkpoint_of_another_model_or_arm_is_refused(other, message, tmp_pat
     _, state = built("grpo")
     save_state(tmp_path / "state", other(state), {})
     found = refusal(load_state, tmp_path / "state", state)
-    assert "is damaged (" in found
+    assert "is another's (" in found
     assert message in found
 
 
@@ -248,7 +248,7 @@ def test_a_run_of_other_settings_is_refused_and_nothing_is_lost(unbroken, out):
     )
     assert contents(out) == unbroken
     (out / "run.json").write_text('{"settings"')
-    assert "run.json is damaged; allowed: --overwrite, or another --out" in refusal(short_run, out)
+    assert "run.json is damaged (it is no JSON); allowed: --overwrite, or another --out" in refusal(short_run, out)
 
 
 def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_be_taken_for_one(out, monkeypatch):

@@ -4,7 +4,6 @@ The prompt is a sum such as ``3+4=``, and a completion is right if it begins wit
 right about once in three times, so that most groups are mixed.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from quick_compilation import quick_compilation
 from simlab.llm.model import shapes
 from simlab.llm.tasks.own import from_callable
 from simlab.llm.training.arms import arm
+from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
 from simlab.llm.training.settings import Settings, merged
@@ -76,12 +76,12 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
 
 
 def contents(out):
-    """All that a run has left, by file; the seconds that steps took apart."""
+    """All that a run has left, by file; of the metrics all but the seconds that steps took, and so the checksums."""
     found = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         content = path.read_bytes()
         if path.name == "metrics.jsonl":
-            content = [{**json.loads(line), "seconds": 0} for line in content.decode().splitlines()]
+            content = [{**line, "seconds": 0} for line in read_lines(path).lines]
         found[str(path.relative_to(out))] = content
     return found
 

@@ -11,19 +11,25 @@ from figures.shared.condensed import keep, rounded
 from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.compare.figure import comparison_figure
 from simlab.llm.compare.runs import Run
+from simlab.seals import CHECKSUM
 
 KEPT = ("step", "reward", "entropy", "loss", "distinct_solutions", "all_wrong", "all_right", "grad_norm", "seconds")
 
 
 def condense(run: Path) -> dict[str, Any]:
     """The files of a run by their places in it, without models, and of the metrics those in ``KEPT``."""
-    files: dict[str, Any] = {"run.json": json.loads((run / "run.json").read_text())}
+    files: dict[str, Any] = {"run.json": _bare((run / "run.json").read_text())}
     for path in sorted(run.glob("*/**/*.jsonl")):
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [_bare(line) for line in path.read_text().splitlines()]
         if path.name == "metrics.jsonl":
             lines = [{name: _short(line[name]) for name in KEPT if name in line} for line in lines]
         files[path.relative_to(run).as_posix()] = lines
     return files
+
+
+def _bare(text: str) -> dict[str, Any]:
+    """An object without its checksum, which is not that of what is left when it is condensed."""
+    return {name: value for name, value in json.loads(text).items() if name != CHECKSUM}
 
 
 def _short(value: Any) -> Any:

@@ -27,6 +27,7 @@ from simlab.llm.training.folder import ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import PolicyGradient, Settings
 from simlab.methods import Method
+from simlab.seals import Damaged
 
 CHECKPOINTS = "trl"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
@@ -66,7 +67,11 @@ def train_arm(
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
     done = _updates(last) if last else 0
-    folder.keep(done // settings.rl.epochs)
+    step, every = done // settings.rl.epochs, settings.evaluation.every
+    try:
+        folder.keep(step, step // every + (step == settings.rl.steps and step % every > 0))
+    except Damaged as error:
+        raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
     if last and done == settings.rl.steps * settings.rl.epochs:
         return read_checkpoint(last).parameters
     trainer = _trainer(

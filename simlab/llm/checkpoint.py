@@ -17,6 +17,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
+from simlab.llm.checksums import check_files, write_checksums
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.device_memory import check_fits
 from simlab.llm.extra import package
@@ -24,6 +25,7 @@ from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, name
 from simlab.reading import open_regular, read_json, reason
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
 FLOATS = ("F64", "F32", "F16", "BF16")  # what weights may be stored as; narrower ones need scales beside them
@@ -41,12 +43,14 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
     """The model of a folder, its weights turned into ``dtype``.
 
     Raises:
+        Damaged: for a file that is not as ``write_checkpoint`` wrote it.
         InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), more
             than fits into memory, and for a tensor that is missing, left over, of another shape, or holds what is no
             finite number; it names the tensor.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
+    check_files(folder)
     config = from_hugging_face(read_json(folder / "config.json"))
     return Model(config, from_tensors(_tensors(folder), config, dtype))
 
@@ -153,7 +157,8 @@ def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.nda
 def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
 
-    Each file appears whole or not at all. A folder that has a checkpoint already gets the new one.
+    Each file appears whole or not at all, and last the checksums of all, those of a tokenizer that is there included.
+    A folder that has a checkpoint already gets the new one.
 
     Raises:
         InputError: for parameters that are not the config's, and for a folder that cannot be written.
@@ -169,6 +174,7 @@ def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
         write_whole(folder / WEIGHTS, weights)
         write_whole(folder / "config.json", config.encode())
         (folder / INDEX).unlink(missing_ok=True)
+        write_checksums(folder, [WEIGHTS, "config.json", *TOKENIZER])
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 

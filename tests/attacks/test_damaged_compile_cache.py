@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from damage import damaged
+from damaged_copies import damaged
 
 from simlab.simulate.compile_cache import SUFFIX, Entries
 

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
-from damage import damaged
+from damaged_copies import damaged
 from sweep_cases import SMALL, SMALL_UNITS, asked, parts_of, refusal
 
 from simlab.errors import InputError

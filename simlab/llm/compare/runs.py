@@ -17,7 +17,9 @@ from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN
+from simlab.llm.training.lines import read_lines
 from simlab.reading import read_json
+from simlab.seals import CHECKSUM, Damaged, verified
 
 NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null where there is none
 
@@ -81,6 +83,12 @@ def read_run(folder: str | os.PathLike) -> Run:
     if not path.is_file():
         raise InputError(f"{folder} is no run, it has no {RUN}; allowed: a folder that simlab train wrote")
     entries = read_json(path)
+    sealed = CHECKSUM in entries  # as all lines are then; earlier versions wrote no checksums
+    if sealed:
+        try:
+            entries = verified(entries, RUN)
+        except Damaged as reason:
+            _damaged(str(path), str(reason))
     settings, arms, seeds = (entries.get(name) for name in ("settings", "arms", "seeds"))
     if not isinstance(settings, dict):
         raise InputError(f"{path} is damaged: it has no settings")
@@ -88,34 +96,46 @@ def read_run(folder: str | os.PathLike) -> Run:
         raise InputError(f"{path} is damaged: arms is no list of names")
     if not isinstance(seeds, list) or not seeds or not all(_is_whole(seed) for seed in seeds):
         raise InputError(f"{path} is damaged: seeds is no list of whole numbers")
-    trainings = {arm: _trainings(folder / "arms" / arm, seeds) for arm in arms}
-    return Run(folder, settings, trainings, _trainings(folder / "start", seeds))
+    trainings = {arm: _trainings(folder / "arms" / arm, seeds, sealed) for arm in arms}
+    return Run(folder, settings, trainings, _trainings(folder / "start", seeds, sealed))
 
 
-def _trainings(folder: Path, seeds: list[int]) -> dict[int, Training]:
+def _trainings(folder: Path, seeds: list[int], sealed: bool) -> dict[int, Training]:
     """What a folder has of each seed, of those that have begun."""
     places = {seed: folder / f"seed-{seed}" for seed in seeds}
-    return {seed: _training(place) for seed, place in places.items() if place.is_dir()}
+    return {seed: _training(place, sealed) for seed, place in places.items() if place.is_dir()}
 
 
-def _training(folder: Path) -> Training:
+def _training(folder: Path, sealed: bool) -> Training:
     metrics, evaluations = folder / METRICS, folder / EVALUATIONS
-    found = [_evaluation(line, where) for line, where in _by_step(evaluations)]
-    return Training(_columns([line for line, _ in _by_step(metrics)], metrics), tuple(found))
+    found = [_evaluation(line, where) for line, where in _by_step(evaluations, sealed)]
+    return Training(_columns([line for line, _ in _by_step(metrics, sealed)], metrics), tuple(found))
 
 
-def _by_step(path: Path) -> list[tuple[dict[str, Any], str]]:
+def _by_step(path: Path, sealed: bool) -> list[tuple[dict[str, Any], str]]:
     """The lines of a file and where they stand, the last of each step, in the order of the steps."""
     found = {}
-    for line, where in _lines(path):
+    for line, where in _sealed_lines(path) if sealed else _bare_lines(path):
         if not _is_whole(line.get("step")) or line["step"] < 0:
             _damaged(where, f"step is {line.get('step')!r}; allowed: whole numbers from 0 up")
         found[line["step"]] = line, where
     return [found[step] for step in sorted(found)]
 
 
-def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects of a file that has one a line, and where they stand; no file has none."""
+def _sealed_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The verified lines of a file and where they stand; no file has none."""
+    try:
+        found = read_lines(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    if found.damage:
+        raise InputError(found.damage)
+    for number, line in enumerate(found.lines, 1):
+        yield line, f"{path} line {number}"
+
+
+def _bare_lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of a file that has one a line, without checksums, and where they stand; no file has none."""
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as error:
@@ -129,6 +149,8 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
             _damaged(f"{path} line {number}", "it is no JSON")
         if not isinstance(entries, dict):
             _damaged(f"{path} line {number}", "it is no JSON object")
+        if CHECKSUM in entries:
+            _damaged(f"the {RUN} of {path}", "it has no checksum, but the lines have")
         yield entries, f"{path} line {number}"
 
 

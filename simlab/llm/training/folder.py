@@ -1,20 +1,24 @@
 """The folder of one arm and seed: lines of metrics, evaluations, checkpoint and model."""
 
-import json
 import math
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simlab.files import make_folders, write_whole
+from simlab.files import make_folders, set_aside, sync_folder, write_whole
 from simlab.llm.checkpoint import Model, write_checkpoint
+from simlab.llm.checksums import CHECKSUMS, check_files
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
+from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
 from simlab.llm.training.origin import Origin
 from simlab.llm.training.state import State, load_state, save_state
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
+from simlab.seals import Damaged, json_checksum
 
 RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
@@ -33,6 +37,7 @@ class ArmFolder:
 
     def __init__(self, path: Path, origins: Sequence[Origin], scalars: Scalars | None = None):
         self.path, self.origins, self.scalars = path, origins, scalars
+        self._ends: dict[str, str] = {}
         make_folders(path)
 
     def __enter__(self) -> "ArmFolder":
@@ -42,43 +47,102 @@ class ArmFolder:
         if self.scalars is not None:
             self.scalars.__exit__(*raised)
 
-    def begin(self, fresh: State) -> State:
-        """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped."""
-        checkpoint = self.path / CHECKPOINT
-        state = load_state(checkpoint, fresh, self.origins) if checkpoint.exists() else fresh
-        self.keep(state.step)
-        return state
+    def begin(self, fresh: State, every: int | None = None) -> State:
+        """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped.
 
-    def keep(self, step: int) -> None:
-        """Drop the lines of later steps."""
-        for name in (METRICS, EVALUATIONS):
-            if (self.path / name).exists():
-                self.rewrite(name, [line for line in self.lines(name) if line["step"] <= step])
+        A damaged checkpoint is set aside, as is one of which lines are damaged or missing, and the arm begins anew.
+
+        Args:
+            fresh: the state at step 0.
+            every: after how many steps each the arm is evaluated; None if it is not.
+
+        Raises:
+            InputError: for a checkpoint that is another's.
+        """
+        checkpoint = self.path / CHECKPOINT
+        if not checkpoint.exists():
+            self.keep(0)
+            return fresh
+        try:
+            state = load_state(checkpoint, fresh, self.origins)
+            # That after its own step may be what an error left undone.
+            self.keep(state.step, max(0, state.step - 1) // every if every else 0)
+            return state
+        except Damaged as error:
+            complain(f"{error}: the checkpoint is set aside, and {self.path} begins anew")
+            set_aside(checkpoint)
+            self.keep(0)
+            return fresh
+
+    def keep(self, step: int, evaluations: int = 0) -> None:
+        """Drop the lines of later steps; of damaged ones there a copy is set aside.
+
+        Args:
+            step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it.
+            evaluations: how many lines of evaluations there are at least.
+
+        Raises:
+            Damaged: if lines up to this step are damaged or missing.
+        """
+        found = {name: read_lines(self.path / name) for name in (METRICS, EVALUATIONS)}
+        kept = {name: [line for line in found[name].lines if line["step"] <= step] for name in found}
+        for name, needed in ((METRICS, step), (EVALUATIONS, evaluations)):
+            if len(kept[name]) < needed:
+                lost = f"{self.path / name} has {len(kept[name])} lines up to step {step}, where {needed} were written"
+                raise Damaged(found[name].damage or lost)
+        for name, lines in kept.items():
+            if found[name].damage:
+                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again")
+                set_aside(self.path / name)
+            if found[name].rest or lines != found[name].lines:
+                self.rewrite(name, lines)
 
     def rewrite(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
         """Put these lines in place of all that there are."""
-        write_whole(self.path / name, "".join(map(_as_line, lines)).encode())
+        content, self._ends[name] = as_lines(map(_plain, lines), name_of(self.path / name))
+        write_whole(self.path / name, content)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The whole lines of a file; the last one may have been cut off by a kill."""
-        path, found = self.path / name, []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                break
-        return found
+        """The lines of a file but the last if a kill has cut it off.
+
+        Raises:
+            Damaged: if one is damaged.
+        """
+        found = read_lines(self.path / name)
+        if found.damage:
+            raise Damaged(found.damage)
+        return found.lines
 
     def append(self, name: str, line: Mapping[str, Any]) -> None:
         """Write a line; numbers that are not finite become null."""
-        with (self.path / name).open("a") as file:
-            file.write(_as_line(line))
+        plain = _plain(line)
+        end = self._ends.get(name) or read_lines(self.path / name).end
+        with (self.path / name).open("ab") as file:
+            file.write(as_line(plain, end))
+        self._ends[name] = json_checksum(plain, end)
         if self.scalars is not None:
             self.scalars.write(line["step"], {name: value for name, value in line.items() if _is_scalar(value)})
 
+    def sync(self) -> None:
+        """Have all lines on the disk, before a checkpoint counts on them."""
+        for name in (METRICS, EVALUATIONS):
+            if (self.path / name).exists():
+                with (self.path / name).open("rb") as file:
+                    os.fsync(file.fileno())
+        sync_folder(self.path)
+
     def save(self, state: State) -> None:
         """Write a checkpoint in place of the former one."""
+        self.sync()
         save_state(self.path / CHECKPOINT, state, self.origins[-1])
+
+    def model_is_whole(self) -> bool:
+        """Whether there is a model; a damaged one is set aside, and then there is none."""
+        try:
+            check_files(self.path / MODEL)
+        except Damaged as error:
+            complain(f"{error}: {set_aside(self.path / MODEL)} has it now, and it is made anew")
+        return (self.path / MODEL / CHECKSUMS).exists()
 
     def save_model(self, model: Model, vocabulary: Vocabulary) -> None:
         """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
@@ -87,12 +151,13 @@ class ArmFolder:
         write_checkpoint(self.path / MODEL, model)
 
 
+def complain(message: str) -> None:
+    """Say on standard error what was found damaged and what is done about it."""
+    print(message, file=sys.stderr)
+
+
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, (int, float, np.number))
-
-
-def _as_line(line: Mapping[str, Any]) -> str:
-    return json.dumps({name: _plain(value) for name, value in line.items()}) + "\n"
 
 
 def _plain(value: Any) -> Any:

@@ -6,9 +6,11 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.training.arms import arms, read_value
+from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, Settings, merged
 from simlab.reading import read_json
+from simlab.seals import CHECKSUM, Damaged, verified
 
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
 
@@ -39,6 +41,11 @@ def build_settings(options: argparse.Namespace) -> Settings:
 def _of_file(path: Path) -> dict[str, Any]:
     """The settings in a ``run.json``, or in a file of settings alone."""
     content = read_json(path)
+    if CHECKSUM in content:
+        try:
+            content = verified(content, RUN)
+        except Damaged as reason:
+            raise InputError(f"{path} is damaged ({reason})") from None
     found = content.get("settings", content)
     if not isinstance(found, dict):
         raise InputError(f"{path} holds no settings")

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from simlab.alone import alone
 from simlab.errors import InputError
-from simlab.files import remove_unfinished, write_whole
+from simlab.files import remove_unfinished, set_aside, write_whole
 from simlab.identity.versions import commit, versions
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.config import ModelConfig
@@ -34,9 +34,10 @@ from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
 from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder
+from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, complain
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
+from simlab.llm.training.lines import name_of
 from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.origin import first_difference
 from simlab.llm.training.policy_gradient import Trainer, key_of
@@ -44,6 +45,7 @@ from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
 from simlab.llm.training.state import State
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.vocabulary import Vocabulary
+from simlab.seals import Damaged, sealed_json, unsealed_json
 from simlab.simulate.compiled import keep_on_disk
 
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
@@ -151,7 +153,7 @@ class Run:
             "versions": versions(("simlab", "jax", "jaxlib", "optax", "numpy", "safetensors")),
             "platform": jax.default_backend(),
         }
-        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+        write_whole(path, sealed_json(content, RUN))
 
     def start(self, seed: int) -> Start:
         """The model that the arms of a seed begin from, evaluated; after a warm start where that is asked for."""
@@ -159,17 +161,18 @@ class Run:
         parameters = self.loaded.parameters or init(self.loaded.config, jax.random.key(seed))
         if settings.steps:
             parameters = self._warm_start(folder, seed, parameters)
-        if not folder.lines(EVALUATIONS):
-            found = self._evaluate(parameters, seed, 0)
-            followed = choose(found.solutions), _rare(found)
-            write_whole(folder.path / FOLLOWED, json.dumps([part._asdict() for part in followed]).encode())
-            folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, Start(parameters, *followed))])
-        tracked, rare = json.loads((folder.path / FOLLOWED).read_text())
-        return Start(parameters, Tracked(**tracked), Trajectories(**rare))
+        if followed := _followed(folder):
+            return Start(parameters, *followed)
+        found = self._evaluate(parameters, seed, 0)
+        start = Start(parameters, choose(found.solutions), _rare(found))
+        content = {"tracked": start.tracked._asdict(), "rare": start.rare._asdict()}
+        write_whole(folder.path / FOLLOWED, sealed_json(content, name_of(folder.path / FOLLOWED)))
+        folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, start)])
+        return start
 
     def _warm_start(self, folder: ArmFolder, seed: int, parameters: Parameters) -> Parameters:
         settings = self.settings.warm_start
-        if (folder.path / MODEL / "config.json").exists():
+        if folder.model_is_whole():
             (folder.path / CHECKPOINT).unlink(missing_ok=True)  # which a kill may have left
             return read_checkpoint(folder.path / MODEL).parameters
         state = folder.begin(State(parameters, settings.init(parameters)))
@@ -206,7 +209,9 @@ class Run:
         method = arm(name).method
         trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, _first_problem(seed), record.top_n)
         remembered = jax.tree.map(np.float32, method.estimator.init())
-        state = folder.begin(State(start.parameters, rl.init(start.parameters), remembered))
+        state = folder.begin(
+            State(start.parameters, rl.init(start.parameters), remembered), self.settings.evaluation.every
+        )
         with _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
             self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
@@ -223,7 +228,7 @@ class Run:
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
         model = self._folder(START, seed)
-        if not (model.path / MODEL / "config.json").exists():  # there was no warm start
+        if not model.model_is_whole():  # there was no warm start
             model.save_model(Model(self.loaded.config, start.parameters), self.reader.vocabulary)
         with _progress(f"{name}, seed {seed}", self.settings.rl.steps, 0) as bar:
 
@@ -231,6 +236,7 @@ class Run:
                 folder.append(METRICS, {"step": step, **line})
                 if self._is_due(folder, step):
                     self._evaluate_arm(folder, step, parameters(), seed, start)
+                folder.sync()  # before TRL writes a checkpoint
                 _show(bar, step, line)
 
             return trl_engine.train_arm(
@@ -310,6 +316,21 @@ def _model(settings: ModelSettings, own_task: Task) -> tuple[Model, Vocabulary]:
     return Model(config, {}), vocabulary
 
 
+def _followed(folder: ArmFolder) -> tuple[Tracked, Trajectories] | None:
+    """What is followed since the start, once that is evaluated; None if it is not, or the files of it are damaged."""
+    path = folder.path / FOLLOWED
+    try:
+        if not folder.lines(EVALUATIONS) or not path.exists():
+            return None
+        content = unsealed_json(path.read_bytes(), name_of(path))
+    except Damaged as error:
+        complain(f"{path} or {EVALUATIONS} beside it is damaged ({error}): they are set aside, and made anew")
+        for damaged in filter(Path.exists, (path, folder.path / EVALUATIONS)):
+            set_aside(damaged)
+        return None
+    return Tracked(**content["tracked"]), Trajectories(**content["rare"])
+
+
 def _rare(found: Evaluated) -> Trajectories:
     """The rarest of the correct completions, by their likelihood per token at the temperature of sampling."""
     prompts, completions, nll = list[list[int]](), list[list[int]](), list[float]()
@@ -361,9 +382,9 @@ def _kept(folder: ArmFolder) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text()))
-    except (ValueError, TypeError):
-        raise InputError(f"{path} is damaged; allowed: --overwrite, or another --out") from None
+        return unsealed_json(path.read_bytes(), RUN)
+    except Damaged as reason:
+        raise InputError(f"{path} is damaged ({reason}); allowed: --overwrite, or another --out") from None
 
 
 def _is_of(path: Path, settings: dict[str, Any], overwrite: bool) -> bool:

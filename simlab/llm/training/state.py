@@ -14,6 +14,7 @@ from simlab.files import write_whole
 from simlab.llm.extra import package
 from simlab.llm.model import Parameters
 from simlab.llm.training.origin import Origin, first_difference
+from simlab.seals import CHECKSUM, Damaged, arrays_checksum
 
 
 class State(NamedTuple):
@@ -55,8 +56,10 @@ def save_state(path: Path, state: State, origin: Origin) -> None:
         for place, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
     }
     # In one entry, since safetensors writes several in any order.
-    said = json.dumps({"origin": origin, **{name: getattr(state, name) for name in COUNTS}}, sort_keys=True)
-    write_whole(path, package("safetensors.numpy").save(arrays, metadata={"state": said}))
+    said = {"origin": origin, **{name: getattr(state, name) for name in COUNTS}}
+    said[CHECKSUM] = arrays_checksum(arrays, said)
+    metadata = {"state": json.dumps(said, sort_keys=True)}
+    write_whole(path, package("safetensors.numpy").save(arrays, metadata=metadata))
 
 
 def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None) -> State:
@@ -65,29 +68,39 @@ def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None)
     Args:
         path: the file.
         like: a state of the same model, optimiser and estimator.
-        origins: what it may say of itself, one of these, ``{}`` if that is nothing; by default anything.
+        origins: what it may say of itself, one of these; by default anything.
 
     Raises:
-        InputError: for a file that is damaged, of another model or estimator, or of another origin.
+        Damaged: for a file that is not as it was written.
+        InputError: for one of another origin, or of another model or estimator.
     """
-    safetensors = package("safetensors")
+    said, found = _verified(path)
+    if origins is not None and said["origin"] not in origins:
+        difference = first_difference(said["origin"], origins[-1])
+        raise InputError(f"checkpoint {path} is another's ({difference}); delete it to begin this arm anew")
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            metadata = file.metadata()
-            said = json.loads(metadata["state" if "state" in metadata else "counts"])  # of old, counts alone
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
         parts: dict[str, Any] = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
         if len(found) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
             raise ValueError("more arrays than this arm has")
-        parts |= {name: int(said[name]) for name in COUNTS}
-    except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"checkpoint {path} is damaged ({reason}); delete it to begin this arm anew") from None
-    origin = said.get("origin", {})
-    if origins is not None and origin not in origins:
-        difference = first_difference(origin, origins[-1])
-        raise InputError(f"checkpoint {path} is another's ({difference}); delete it to begin this arm anew")
-    return State(**parts)
+        raise InputError(f"checkpoint {path} is another's ({reason}); delete it to begin this arm anew") from None
+    return State(**parts, **{name: said[name] for name in COUNTS})
+
+
+def _verified(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a checkpoint says of itself, and its arrays."""
+    safetensors = package("safetensors")
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            said = json.loads(file.metadata()["state"])
+            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
+        if said.pop(CHECKSUM) != arrays_checksum(found, said):
+            raise Damaged("its checksum differs")
+    except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+        reason = str(error) if isinstance(error, Damaged) else f"{type(error).__name__}: {error}".splitlines()[0]
+        raise Damaged(f"checkpoint {path} is damaged ({reason})") from None
+    return said, found
 
 
 def _restored(name: str, found: dict[str, np.ndarray], like: Any) -> Any:
