@@ -22,9 +22,8 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 import simlab
 from simlab.estimators import Registered, chain, registry
 from simlab.simulate.lanes import needed_bytes
-from simlab.sweep import run as sweep_run
 from simlab.sweep.result import read
-from simlab.sweep.run import manifest, parts_folder, run, sweep_units
+from simlab.sweep.run import _work, manifest, parts_folder, run, sweep_units
 from simlab.sweep.work import RESERVED
 
 pytestmark = [
@@ -354,7 +353,7 @@ def test_a_worker_whose_estimator_of_the_name_is_another_computes_nothing(monkey
     sweep = asked(*TINY, "--group-size", 2, "--estimator", "own")
     described = manifest(sweep)
     (unit,) = sweep_units(sweep, described)
-    sent = cluster.remote.packed(sweep_run._work(sweep, [unit]))
+    sent = cluster.remote.packed(_work(sweep, [unit]))
     ask = functools.partial(cluster.remote.records, described["code"], described["platform"], 2**31, sent)
     assert len(ask()["q_pos"]) == 4
     registered(-1.0)
