@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import pickle
@@ -19,9 +20,10 @@ import pytest
 from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
+from simlab.estimators import Registered, chain, registry
 from simlab.simulate.lanes import needed_bytes
 from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.sweep.run import _work, manifest, parts_folder, run, sweep_units
 from simlab.sweep.work import RESERVED
 
 pytestmark = [
@@ -235,11 +237,11 @@ HERE = Path(simlab.__file__).parent
 
 @pytest.fixture(scope="module")
 def other_code(tmp_path_factory):
-    """The folder of a copy of the library with another line in it."""
+    """The folder of a copy of the library with another line of code in it."""
     folder = tmp_path_factory.mktemp("other")
     shutil.copytree(HERE, folder / "simlab", ignore=shutil.ignore_patterns("__pycache__"))
     with (folder / "simlab" / "order.py").open("a") as file:
-        file.write("# changed\n")
+        file.write("CHANGED = 1\n")
     return folder
 
 
@@ -336,3 +338,23 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
     third.kill()
     assert f"{len(finished)} of 40 units are finished already" in third.communicate()[1]
     assert finished.items() < parts_of(out).items()
+
+
+def test_a_worker_whose_estimator_of_the_name_is_another_computes_nothing(monkeypatch):
+    """The name alone travels, and the worker finds its own estimator under it."""
+
+    def registered(sign):
+        def own():
+            return chain(lambda advantages, rollouts: sign * advantages)
+
+        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", own))
+
+    registered(1.0)
+    sweep = asked(*TINY, "--group-size", 2, "--estimator", "own")
+    described = manifest(sweep)
+    (unit,) = sweep_units(sweep, described)
+    sent = cluster.remote.packed(_work(sweep, [unit]))
+    ask = functools.partial(cluster.remote.records, described["code"], described["platform"], 2**31, sent)
+    assert len(ask()["q_pos"]) == 4
+    registered(-1.0)
+    assert ask() == "its code of own at group size 2 is not that of the sweep"

@@ -1,13 +1,15 @@
 """What is simulated: the choices that shape a compiled program, and the numbers that it takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.estimators import Estimator, estimator
+from simlab.estimators import REGISTRY, Estimator, estimator
+from simlab.identity.source import Unseen, own_source
+from simlab.simulate.optimizers import OPTIMIZERS
 from simlab.simulate.update import UPDATE_RULES
-from simlab.surrogates import AGGREGATIONS, Surrogate, surrogate
+from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -40,6 +42,8 @@ class Program:
             of dense from 2^24 actions on (``simlab.simulate.engine``).
         aggregation: the weight of each token in the loss, see ``aggregation_weights``; all are one where a rollout has
             one token. "constant" adds up a rollout's tokens.
+        own: a fingerprint of the user's own code in it, which ``identified`` fills in: a name may come to mean another
+            estimator, and an estimator to read another value of its module.
 
     Raises:
         InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
@@ -63,6 +67,7 @@ class Program:
     engine: str = "auto"
     prompts_per_step: int = 0
     aggregation: str = "token_mean"
+    own: str | None = None
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)
@@ -104,6 +109,23 @@ class Program:
         if isinstance(self.surrogate, Surrogate):
             return self.surrogate
         return surrogate(self.surrogate, **dict(self.surrogate_choices), **floats)
+
+    def own_code(self) -> str | None:
+        """A fingerprint of the user's own code in it, of its constructors and of what they make; None if there is none.
+
+        Raises:
+            Unseen: for code, or what it holds, that cannot be told from another.
+        """
+        named = ((REGISTRY, self.estimator), (SURROGATES, self.surrogate), (OPTIMIZERS, self.optimizer))
+        constructors = [known[name] for known, name in named if isinstance(name, str)]
+        return own_source((constructors, self.build_estimator({}), self.build_surrogate({})))
+
+    def identified(self) -> "Program":
+        """The program with ``own`` as it is now; with None where that cannot be seen, so that only objects differ."""
+        try:
+            return replace(self, own=self.own_code())
+        except Unseen:
+            return replace(self, own=None)
 
 
 class Numbers(NamedTuple):

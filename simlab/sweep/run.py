@@ -20,6 +20,7 @@ from simlab.files import check_replaceable, make_folder
 from simlab.simulate.devices import Group, stations
 from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
 from simlab.sweep.grid import Cell, Sweep
+from simlab.sweep.own import check_own, own_codes
 from simlab.sweep.parts import Parts, Unit, load_manifest, units
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
 from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
@@ -31,8 +32,8 @@ def parts_folder(out: Path) -> Path:
 
 
 def manifest(sweep: Sweep, made_by: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What identifies a sweep and who makes it, by default this process: configuration, code, versions, platform."""
-    return {"configuration": sweep.configuration(), **(made_by or maker())}
+    """What identifies a sweep and who makes it, by default this process: configuration, own code, and ``maker``."""
+    return {"configuration": sweep.configuration(), "own": own_codes(sweep), **(made_by or maker())}
 
 
 def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
@@ -109,12 +110,13 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
     manifests = [load_manifest(folder) for folder in folders]
     differing = [
         name
-        for name in ("configuration", "code", "platform")
+        for name in ("configuration", "code", "own", "platform")
         if len({json.dumps(m[name], sort_keys=True) for m in manifests}) > 1
     ]
     if differing:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
     sweep = Sweep.from_configuration(manifests[0]["configuration"])
+    check_own(sweep, manifests[0]["own"])
     check_replaceable(out)
     make_folder(out.parent)
     if not overwrite:
@@ -235,7 +237,7 @@ def _work(sweep: Sweep, some: list[Unit]) -> Work:
     place = sweep.build_problem(cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
     name = f"{cell.estimator} at group size {cell.group_size}"
-    return Work(name, sweep.program(cell), place, sweep.recorded_steps(), lanes)
+    return Work(name, sweep.program(cell).identified(), place, sweep.recorded_steps(), lanes)
 
 
 def _save(some: list[Unit], rows: Mapping[str, np.ndarray], parts: Parts) -> int:
@@ -260,6 +262,7 @@ def _join(
         "versions": json.dumps(described["versions"], sort_keys=True),
         "commit": described["commit"],
         "code": described["code"],
+        "own": json.dumps(described["own"], sort_keys=True),
         "platform": described["platform"],
         "dtype": sweep.dtype,
     }

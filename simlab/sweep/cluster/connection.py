@@ -120,7 +120,7 @@ class Cluster(Workers):
             raise InputError(f"worker {worker} cannot take part: {told}; allowed: the same simlab as here")
         if told["code"] != code_fingerprint():
             reason = f"its code is {told['code']}, that of this process {code_fingerprint()}"
-            raise InputError(f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and optax")
+            raise InputError(f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and Python")
         return dict(told)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
