@@ -274,7 +274,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from simlab.sweep.parts import check_replaceable
+    from simlab.files import check_replaceable
     from simlab.sweep.run import merge, parts_folder
     from simlab.sweep.table import final_table
 
