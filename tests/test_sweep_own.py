@@ -57,15 +57,13 @@ def test_the_same_command_with_a_flipped_sign_computes_anew(tmp_path):
     rewards = []
     for sign, said in (
         (1, ""),
-        (1, f"{UNITS} of {UNITS} units are finished already\n"),
         (-1, f"{UNITS} parts in {parts_folder(out)} are of other sweeps or code versions: left alone\n"),
     ):
         program.write_text(OWN.replace("SIGN", str(sign)))
         code, _, complaints = command(*arguments, program=(program,))
         assert (code, complaints) == (0, said)
         rewards.append(read(out).q_pos.isel(step=-1).values)
-    assert (rewards[0] == rewards[1]).all()
-    assert (rewards[2] < rewards[0]).all()
+    assert (rewards[1] < rewards[0]).all()
 
 
 def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):

@@ -8,6 +8,8 @@ is there, and ``COMPILE_SECONDS`` before that, for a compilation that was begun 
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -17,7 +19,7 @@ Event = dict[str, Any]
 WORKER = (sys.executable, "-m", "simlab.explore.worker")
 SILENT_SECONDS = 10.0
 JOB_SECONDS = 20.0
-COMPILE_SECONDS = 300.0
+COMPILE_SECONDS = 120.0
 STOPPING_SECONDS = 2.0
 LONGEST_LINE = 2**24  # bytes of one event
 # What the process may say, and what each of these holds beside the number of the job (see ``worker``).
@@ -123,7 +125,9 @@ def _event_of(line: bytes) -> Event:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill a process, also one that is stopped."""
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            # Not by its own kill, which may take the exit code of a process that ends by itself from asyncio.
+            os.kill(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), STOPPING_SECONDS)

@@ -4,6 +4,7 @@ import json
 import queue
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -23,7 +24,7 @@ from simlab.sweep.grid import Cell, Sweep
 from simlab.sweep.own import check_own, own_codes
 from simlab.sweep.parts import Parts, Unit, load_manifest, units
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
-from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
+from simlab.sweep.work import PROCESSOR, Budget, Work, Workers, check_memory, maker, simulated
 
 
 def parts_folder(out: Path) -> Path:
@@ -256,7 +257,12 @@ def _join(
     holders = [next((parts for parts in folders if parts.has(unit)), None) for unit in everything]
     if absent := holders.count(None):
         raise InputError(f"{absent} of {len(everything)} units are missing; run the shards that hold them, then merge")
-    records = ((unit, parts.load(unit)) for unit, parts in zip(everything, holders, strict=True) if parts)
+    processors = Counter[str]()
+    records = (
+        (unit, _without_processor(parts.load(unit), processors))
+        for unit, parts in zip(everything, holders, strict=True)
+        if parts
+    )
     attributes = {
         "configuration": json.dumps(described["configuration"], sort_keys=True),
         "versions": json.dumps(described["versions"], sort_keys=True),
@@ -267,5 +273,18 @@ def _join(
         "dtype": sweep.dtype,
     }
     dataset = assemble(sweep, records, attributes)
+    kinds = [json.loads(kind) | {"runs": runs} for kind, runs in sorted(processors.items())]
+    dataset.attrs["processors"] = json.dumps(kinds)
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind['instructions']} ({kind['device']}): {kind['runs']}" for kind in kinds)
+        print(
+            f"runs of this sweep were made by different processors, which round differently: {listed}", file=sys.stderr
+        )
     write(dataset, out)
     return dataset
+
+
+def _without_processor(rows: dict[str, np.ndarray], processors: Counter[str]) -> dict[str, np.ndarray]:
+    """The records without what computed them, which is counted."""
+    processors.update(rows[PROCESSOR].tolist())
+    return {name: values for name, values in rows.items() if name != PROCESSOR}
