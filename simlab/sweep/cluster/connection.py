@@ -109,6 +109,9 @@ class Cluster(Workers):
         future = self.members.ask("told")
         while not future.done():
             self.members.look()
+            if self.members.is_stuck(future):
+                future.cancel()
+                future = self.members.ask("told", among=self.members.but_for())
             time.sleep(GLANCE / 10)
         try:
             worker, told = future.result()
