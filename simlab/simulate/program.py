@@ -13,6 +13,7 @@ from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
+LARGEST_COUNT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 DTYPES = ("float32", "float64")
 ENGINES = ("auto", "dense", "lumped", "sharded")
 Choices = tuple[tuple[str, Any], ...]
@@ -71,15 +72,15 @@ class Program:
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)
-        check_range("gradient_steps", self.gradient_steps, 1)
-        check_range("top_n", self.top_n, 0)
-        check_range("prompts_per_step", self.prompts_per_step, 0)
+        check_range("gradient_steps", self.gradient_steps, 1, LARGEST_COUNT)
+        check_range("top_n", self.top_n, 0, LARGEST_COUNT)
+        check_range("prompts_per_step", self.prompts_per_step, 0, LARGEST_COUNT)
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
         check_choice("aggregation", self.aggregation, AGGREGATIONS)
         for k in self.pass_at_k:
-            check_range("pass_at_k", k, 1)
+            check_range("pass_at_k", k, 1, LARGEST_COUNT)
         moves = self.build_surrogate({})
         self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
         self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)

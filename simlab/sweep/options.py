@@ -11,6 +11,7 @@ from simlab.sweep.grid import Sweep, parse_values
 from simlab.sweep.presets import PRESETS, Settings
 
 LONGEST = 10**5  # items that "..." fills in
+MOST_K = 1000  # values of k of pass@k, each of which is recorded in every step
 MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 
 _GRID_OPTIONS = (
@@ -56,6 +57,8 @@ def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> 
             settings[field] = (
                 tuple(items) if option in ("estimator", "surrogate") else tuple(_whole(option, item) for item in items)
             )
+    if len(settings.get("pass_at_k", ())) > MOST_K:
+        raise InputError(f"--pass-at-k lists {len(settings['pass_at_k'])} values; allowed: up to {MOST_K}")
     bare = Sweep(**settings)
     known = bare.known_parameters()
     # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
