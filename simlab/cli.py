@@ -466,7 +466,12 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     work.add_argument("--out", type=_path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
     work.add_argument("--figure", type=_path, metavar="FILE", help="figure (default: OUT/comparison.png)")
     work.add_argument("--tensorboard", action="store_true", help="write files for TensorBoard too")
-    work.add_argument("--overwrite", action="store_true", help="replace a run of other settings at OUT")
+    work.add_argument("--overwrite", action="store_true", help="replace a run of other settings or code at OUT")
+    work.add_argument(
+        "--other-code",
+        action="store_true",
+        help="go on with a run that other code, versions or another platform began; run.json and compare say so",
+    )
 
 
 def _number(text: str) -> float:
@@ -489,7 +494,14 @@ def _train(options: argparse.Namespace) -> int:
     check_replaceable(figure)
     for folder in (options.out, figure.parent):
         make_folder(folder)
-    train(settings, options.out, overwrite=options.overwrite, tensorboard=options.tensorboard, say=print)
+    train(
+        settings,
+        options.out,
+        overwrite=options.overwrite,
+        other_code=options.other_code,
+        tensorboard=options.tensorboard,
+        say=print,
+    )
     found = [read_run(options.out)]
     draw_comparison(found, figure)
     print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")

@@ -100,6 +100,11 @@ def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message
 # What a reward function does
 
 
+def numbers(left):
+    """What a run has left, without what also says who made it."""
+    return {name: content for name, content in left.items() if not name.endswith(("run.json", "state.safetensors"))}
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -114,8 +119,8 @@ def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_a
     assert found.startswith("step 3: the reward function of the problem '1+3=' ")
     assert found.endswith(f"{message}; the last checkpoint is kept: {arm_of(out) / 'state.safetensors'}")
     assert state_of(out).step == 2
-    short_run(out)
-    assert contents(out) == unbroken
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    assert numbers(contents(out)) == numbers(unbroken)
 
 
 def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, out):
@@ -129,8 +134,8 @@ def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, o
     found = refusal(short_run, out, rewards=rewards)
     assert found.startswith("the evaluation after step 2: the reward function of the problem '1+9=' raised Zero")
     assert state_of(out).step == 2
-    short_run(out)
-    assert contents(out) == unbroken
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    assert numbers(contents(out)) == numbers(unbroken)
 
 
 # Numbers that are not finite

@@ -42,17 +42,35 @@ class Unseen(InputError):
 
 
 def own_source(value: Any) -> str | None:
-    """A hash of all that a value is and calls; None if none of its code is the user's own.
+    """A fingerprint of all that a value is and calls; None if none of its code is the user's own.
 
     Raises:
         Unseen: for what cannot be pickled, such as a lock, and for code that looks up names in a module without source.
     """
+    walk = _walked(value)
+    return _shortened(walk) if walk.own else None
+
+
+def fingerprint(value: Any) -> str:
+    """A fingerprint of all that a value is and calls, whoever's code it is.
+
+    Raises:
+        Unseen: as ``own_source``.
+    """
+    return _shortened(_walked(value))
+
+
+def _walked(value: Any) -> "_Walk":
     walk = _Walk()
     try:
         walk.visit(value)
     except RecursionError:
         raise Unseen(f"a {type(value).__name__} is nested too deep to be seen through") from None
-    return walk.digest.hexdigest()[:16] if walk.own else None
+    return walk
+
+
+def _shortened(walk: "_Walk") -> str:
+    return walk.digest.hexdigest()[:16]
 
 
 class _Walk:
