@@ -11,6 +11,10 @@ class InputError(ValueError):
     """A request that cannot be met; its message is one line naming the value and what is allowed."""
 
 
+class Diverged(InputError):
+    """A run whose numbers are no longer finite: its present state is not worth keeping."""
+
+
 def is_concrete_number(value: Any) -> bool:
     """Whether ``value`` is a Python or NumPy number, to be compared now (a traced JAX value cannot be)."""
     return isinstance(value, Real) and not isinstance(value, bool)

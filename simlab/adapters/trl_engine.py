@@ -17,12 +17,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig
 
 from simlab.adapters.trl import MEMORY, SimlabGRPOTrainer
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
-from simlab.llm.training.descent import Diverged
 from simlab.llm.training.folder import ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.settings import PolicyGradient, Settings
