@@ -30,6 +30,10 @@ def one_line(message: str) -> str:
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], message)
 
 
+class Diverged(InputError):
+    """A run whose numbers are no longer finite: its present state is not worth keeping."""
+
+
 def is_concrete_number(value: Any) -> bool:
     """Whether ``value`` is a Python or NumPy number, to be compared now (a traced JAX value cannot be)."""
     return isinstance(value, Real) and not isinstance(value, bool)

@@ -18,13 +18,12 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig
 
 from simlab.adapters.trl import SimlabGRPOTrainer
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
-from simlab.llm.training.descent import Diverged
 from simlab.llm.training.folder import ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.origin import Origin, first_difference

@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, build
 from simlab.estimators.base import DOMAINS, Estimator
+from simlab.finite import check_finite
 from simlab.rollouts import Array, Rollouts, check_rollouts
 
 
@@ -123,7 +124,8 @@ def advantages(
 
     Raises:
         InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
-            formula (some are for rewards in [0, 1], some for 0 and 1 only), or arrays of the wrong shape.
+            formula (some are for rewards in [0, 1], some for 0 and 1 only), arrays of the wrong shape, or advantages
+            that are not finite.
 
     >>> import numpy as np
     >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
@@ -148,6 +150,7 @@ def advantages(
     check_rollouts(rollouts, chosen.needs)
     check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]])
     result, _ = chosen.update(rollouts, chosen.init())
+    check_finite(name if isinstance(name, str) else name.name, "advantages", result, rollouts)
     return result[0, ...] if one_group else result
 
 

@@ -76,8 +76,15 @@ class LumpedLane(Lane):
         return self._left(state.lumps.taken)
 
     def moved(self, logits: Float[Array, " S"], change: Float[Array, " S"]) -> Float[Array, " S"]:
-        """The logits after an update; a place without an action stays as it is."""
-        return jnp.where(logits > EMPTY / 2, logits + change, EMPTY)
+        """The logits after an update; a place without an action stays as it is, and NaN is no such place."""
+        return jnp.where(logits <= EMPTY / 2, EMPTY, logits + change)
+
+    def is_finite(self, values: Float[Array, " S"], state: State) -> Bool[Array, ""]:
+        """Whether logits or moments are finite at all places of actions, and not as low as where there is none."""
+        classes, place = len(self.place.logits), jnp.arange(self.places)
+        left = jnp.pad(self.remaining(state) > 0, (0, self.places - classes))
+        taken = (place >= classes) & (place < classes + state.lumps.touched)
+        return jnp.all(jnp.isfinite(values) & (values > EMPTY / 2) | ~(left | taken))
 
     def at_places(self, values: Shaped[Array, " C"], state: State) -> Shaped[Array, " S"]:
         """What the problem says of the actions of each place."""

@@ -105,6 +105,13 @@ class Program:
             return self.estimator
         return estimator(self.estimator, **dict(self.estimator_choices), **floats)
 
+    def estimator_text(self, numbers: "Numbers") -> str:
+        """What a message calls the estimator: its name and parameters, or its links."""
+        if isinstance(self.estimator, Estimator):
+            return self.estimator.name
+        given = dict(self.estimator_choices) | dict(numbers.estimator)
+        return f"{self.estimator}({', '.join(f'{name}={value}' for name, value in given.items())})"
+
     def build_surrogate(self, floats: Mapping[str, Any]) -> Surrogate:
         """The surrogate with its float parameters, which may be traced."""
         if isinstance(self.surrogate, Surrogate):

@@ -18,6 +18,7 @@ from simlab.simulate.compiled import kept
 from simlab.simulate.counts import Count
 from simlab.simulate.dense import lane_arrays
 from simlab.simulate.descent import CHUNK
+from simlab.simulate.faults import Fault, complain
 from simlab.simulate.lane import Landscape, State
 from simlab.simulate.lumped import LumpedLane, Shared
 from simlab.simulate.metrics import Row
@@ -99,6 +100,9 @@ def run_windows(
     """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``.
 
     Those whose steps are sparse run together, and the others: what a lane draws does not depend on those beside it.
+
+    Raises:
+        Diverged: for a lane with a number that is not finite, when it is to be recorded next.
     """
     sparse = are_sparse(program, problem, lanes)
     rows: dict[str, np.ndarray] = {}
@@ -155,7 +159,9 @@ def _run(
         before = state
         shape, state = _steps(shape, fixed, state, Window(first, last - 1, last))
         before = _grown(before, shape.places)
-        rows.append(_compiled("record", _record, shape, fixed, before, state, np.int32(last - first)))
+        row, fault = _compiled("record", _record, shape, fixed, before, state, np.int32(last - first))
+        complain(program, lanes, fault)
+        rows.append(row)
     return _joined([jax.tree.map(np.asarray, row) for row in rows], shape.batched)
 
 
@@ -274,15 +280,16 @@ def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[
     return state, index
 
 
-def _record(shape: Shape, fixed: Fixed, before: State, state: State, length: Int[Array, ""]) -> Row:
-    """The records of a window of ``length`` steps, of which the last went from ``before`` to ``state``."""
+def _record(shape: Shape, fixed: Fixed, before: State, state: State, length: Int[Array, ""]) -> tuple[Row, Fault]:
+    """The records of a window of ``length`` steps, of which the last went from ``before`` to ``state``, and faults."""
 
-    def record(key: PRNGKeyArray, numbers: Numbers, before: State, state: State) -> Row:
+    def record(key: PRNGKeyArray, numbers: Numbers, before: State, state: State) -> tuple[Row, Fault]:
         lane = fixed.lane(shape, key, numbers)
-        return lane.record(lane.before_last_step(before, state), state, length)
+        row = lane.record(lane.before_last_step(before, state), state, length)
+        return row, lane.looked_over(state).fault
 
-    row: Row = _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
-    return row
+    recorded: tuple[Row, Fault] = _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
+    return recorded
 
 
 def _grown(state: State, places: int) -> State:

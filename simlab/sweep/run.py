@@ -1,11 +1,12 @@
 """Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
 
+import contextlib
 import json
 import queue
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.alone import alone
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import check_replaceable, make_folder
 from simlab.simulate.devices import Group, stations
 from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
@@ -178,13 +179,21 @@ def _spread(
     for devices in places:
         free.put(devices)
 
-    def run_units(some: list[Unit]) -> int:
+    def run_together(some: list[Unit]) -> int:
         devices = free.get()
         try:
             rows = simulated(_work(sweep, some), budget, stop, devices)
         finally:
             free.put(devices)
         return 0 if rows is None else _save(some, rows, parts)
+
+    def run_units(some: list[Unit]) -> int:
+        try:
+            return run_together(some)
+        except Diverged as complaint:
+            if len(some) > 1:
+                _keep_the_others(some, run_together)
+            raise complaint
 
     pool = ThreadPoolExecutor(len(places))
     futures = [pool.submit(run_units, some) for some in batches]
@@ -194,6 +203,13 @@ def _spread(
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _keep_the_others(some: list[Unit], run_together: Callable[[list[Unit]], int]) -> None:
+    """Run units one by one, of which some diverge, so that the others have their parts."""
+    for unit in some:
+        with contextlib.suppress(Diverged):
+            run_together([unit])
 
 
 def _execute_there(

@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from simlab.alone import alone
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import remove_unfinished, set_aside, write_whole
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.checksums import CHECKSUMS
@@ -32,7 +32,6 @@ from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
-from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, complain
 from simlab.llm.training.gradient import Policy
@@ -256,7 +255,7 @@ class Run:
             self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
-                state, line = self._step(trainer, state, seed, folder)
+                state, line = self._step(trainer, state, name, seed, folder)
                 folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
                 self._evaluate_state(folder, state, seed, start)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
@@ -290,12 +289,14 @@ class Run:
                 after_step=after_step,
             )
 
-    def _step(self, trainer: Trainer, state: State, seed: int, folder: ArmFolder) -> tuple[State, dict[str, Any]]:
+    def _step(
+        self, trainer: Trainer, state: State, name: str, seed: int, folder: ArmFolder
+    ) -> tuple[State, dict[str, Any]]:
         instruments = (state.step + 1) % self.settings.record.instruments_every == 0
         try:
             return trainer.step(state, key_of(seed, state.step + 1), instruments)
         except InputError as error:
-            raise _stopped(folder, state, f"step {state.step + 1}", error) from None
+            raise _stopped(folder, state, f"{name}, seed {seed}, step {state.step + 1}", error) from None
 
     def _evaluate_state(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
         """Evaluate an arm after a step where that is due, unless it is done."""
