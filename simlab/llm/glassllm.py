@@ -6,7 +6,6 @@ characters, with a mark for a space, and is written here as rules of the ``token
 
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
