@@ -33,6 +33,7 @@ KEPT_BY_PYTHON = {
     "__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl",
     "__dataclass_fields__", "__dataclass_params__",
 }  # fmt: skip
+READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")  # instructions that read a global
 # A function that calls one of these looks names up as it runs: the whole text of its module counts then.
 LOOKUPS = {"globals", "eval", "exec", "__import__", "import_module"}
 
@@ -277,7 +278,7 @@ def _global_paths(code: types.CodeType, found: dict[str, Any]) -> list[tuple[str
     paths = set()
     instructions = _instructions(code)
     for place, instruction in enumerate(instructions):
-        if instruction.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if instruction.opname not in READS:
             continue
         path, value = [instruction.argval], found.get(instruction.argval)
         for following in instructions[place + 1 :]:
