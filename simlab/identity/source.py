@@ -3,7 +3,8 @@
 A function is its compiled code, which is what runs even where its file has been edited since, its defaults, what it has
 closed over and what it reads of its module; a class its attributes and bases; an object its class and what a pickle of
 it would hold; numbers, texts and arrays are their values. All of that is followed to where the user's own code ends: at
-Python, at installed packages, which go by their versions, and at this library. Names of variables and constants count,
+Python, at installed packages, which go by their versions, and at this library, which goes by the import closure of what
+is used of it. Names of variables and constants count,
 comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
 """
 
@@ -20,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.identity.code import read
-from simlab.identity.homes import home, source_file
+from simlab.identity.code import closure, read, sources_fingerprint
+from simlab.identity.homes import home, is_of_library, source_file
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range)
 MAPPINGS = (dict, types.MappingProxyType)
@@ -71,6 +72,7 @@ def _walked(value: Any) -> "_Walk":
 
 
 def _shortened(walk: "_Walk") -> str:
+    walk.say(sources_fingerprint(closure(tuple(sorted(walk.library)))))
     return walk.digest.hexdigest()[:16]
 
 
@@ -79,10 +81,11 @@ class _Walk:
 
     Attributes:
         own: whether any code of the user's has been met.
+        library: the modules of this library that have been met.
     """
 
     def __init__(self, met: dict[int, tuple[int, Any]] | None = None):
-        self.digest, self.own = hashlib.sha256(), False
+        self.digest, self.own, self.library = hashlib.sha256(), False, set[str]()
         # What was met before, by its address, with a number in the order of meeting; held, so that addresses stay.
         self.met = dict(met or {})
 
@@ -90,6 +93,12 @@ class _Walk:
         for word in words:
             said = word.encode("utf-8", "surrogatepass") if isinstance(word, str) else word
             self.digest.update(f"{len(said)}:".encode() + said)
+
+    def _home(self, module: str) -> str | None:
+        """``home``, noting what is of the library."""
+        if is_of_library(module):
+            self.library.add(module)
+        return home(module)
 
     def visit(self, value: Any) -> None:
         """Hash a value, which is met for the first time or again."""
@@ -116,7 +125,7 @@ class _Walk:
         if isinstance(value, types.ModuleType):
             self._visit_module(value.__name__)
         elif (place := _public_place(value)) is not None:
-            self.say("named", *place)
+            self.say("named", *place, self._home(place[0]) or "")
         elif isinstance(value, types.FunctionType):
             self._visit_function(value)
         elif isinstance(value, types.MethodType):
@@ -155,6 +164,7 @@ class _Walk:
             walk = _Walk(self.met)
             walk.visit(value)
             self.own |= walk.own
+            self.library |= walk.library
             found.append(walk.digest.digest())
         self.say(type(values).__name__, *sorted(found), "end")
 
@@ -169,7 +179,7 @@ class _Walk:
         if module.startswith("jaxtyping.") and hasattr(function, "__wrapped__"):  # which checks, and changes nothing
             self.visit(function.__wrapped__)
             return
-        where = home(module)
+        where = self._home(module)
         self.say("function", where or "own")
         self.visit(function.__code__)
         self.visit_all((function.__defaults__, function.__kwdefaults__, vars(function)))
@@ -205,7 +215,7 @@ class _Walk:
             self._visit_module(module)
 
     def _visit_class(self, kind: type) -> None:
-        where = home(kind.__module__)
+        where = self._home(kind.__module__)
         self.say("class", kind.__qualname__, where or "own")
         if where is not None:
             return
@@ -241,7 +251,7 @@ class _Walk:
             module = waiting.pop()
             if module in texts or ((file := source_file(module)) is None and module != name):
                 continue
-            if (where := home(module)) is not None:
+            if (where := self._home(module)) is not None:
                 texts[module] = where
                 continue
             if file is None or file.suffix != ".py":
@@ -253,16 +263,16 @@ class _Walk:
         self.say(*(part for pair in sorted(texts.items()) for part in pair))
 
 
-def _public_place(value: Any) -> tuple[str, str, str] | None:
-    """Module and name under which something that is not the user's own is found, and what identifies the module."""
+def _public_place(value: Any) -> tuple[str, str] | None:
+    """Module and name under which something that is not the user's own is found."""
     module = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or (where := home(module)) is None:
+    if not isinstance(module, str) or not isinstance(name, str) or home(module) is None:
         return None
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
-    return (module, name, where) if found is value else None
+    return (module, name) if found is value else None
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
