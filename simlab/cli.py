@@ -94,7 +94,11 @@ def _checked(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _path(text: str) -> Path:
-    if not text or "\0" in text:
+    try:
+        named = bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        named = False
+    if not named:
         raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
     return Path(text)
 

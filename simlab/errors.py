@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any
 
 LONGEST_MESSAGE = 2000  # characters
-# Line breaks, and what a terminal would act on or could not show.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Line breaks, and what a terminal would act on, turn round or could not show.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 
 
 class InputError(ValueError):

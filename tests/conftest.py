@@ -3,13 +3,11 @@
 import os
 import signal
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import version
 
 import pytest
-from beartype import BeartypeConf, beartype
+import shape_checks
 from hypothesis import settings
-from jaxtyping import install_import_hook
 from xdist import is_xdist_controller
 
 collect_ignore = [
@@ -21,22 +19,6 @@ collect_ignore = [
     "verl_on_cpu.py",
     "verl_runs.py",
 ]
-
-CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
-checkers: dict[tuple[object, ...], Callable[..., object]] = {}
-
-
-def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
-    """Check each signature by code that is compiled once.
-
-    jaxtyping hands over an empty function with the signature to be checked. It does so at every call of a function
-    that defines another, as the builders of estimators do; compiling each anew would take most of the tests' time.
-    """
-    key = (signature.__module__, signature.__qualname__, *signature.__annotations__.items())
-    if key not in checkers:
-        checkers[key] = CHECK(signature)
-    return checkers[key]
-
 
 # The tests compile thousands of small programs, which takes a third of the time without the last optimisations of
 # machine code, the generator of fused loops and wide vectors. With SIMLAB_OPTIMISED=1 they run what users run: .ci/run
@@ -53,7 +35,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
-install_import_hook("simlab", "conftest.typechecker")
+shape_checks.install()
 
 
 def pytest_collection(session):
