@@ -8,6 +8,7 @@ is used of it. Names of variables and constants count,
 comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
 """
 
+import copyreg
 import dis
 import functools
 import hashlib
@@ -15,7 +16,7 @@ import importlib.util
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ KEPT_BY_PYTHON = {
     "__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl",
     "__dataclass_fields__", "__dataclass_params__",
 }  # fmt: skip
+CHECKERS = {"jaxtyping"}  # packages whose wrappers check types; beartype writes its own into the user's modules
 READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")  # instructions that read a global
 # A function that calls one of these looks names up as it runs: the whole text of its module counts then.
 LOOKUPS = {"globals", "eval", "exec", "__import__", "import_module"}
@@ -175,14 +177,15 @@ class _Walk:
         self.visit(code.co_consts)
 
     def _visit_function(self, function: types.FunctionType) -> None:
-        module = function.__globals__.get("__name__", "__main__")
-        if module.startswith("jaxtyping.") and hasattr(function, "__wrapped__"):  # which checks, and changes nothing
-            self.visit(function.__wrapped__)
+        if _only_checks(function):
+            self.visit(function.__wrapped__)  # type: ignore[attr-defined]
             return
+        module = function.__globals__.get("__name__", "__main__")
         where = self._home(module)
         self.say("function", where or "own")
         self.visit(function.__code__)
-        self.visit_all((function.__defaults__, function.__kwdefaults__, vars(function)))
+        attributes = {name: value for name, value in vars(function).items() if not name.startswith("__beartype_")}
+        self.visit_all((function.__defaults__, function.__kwdefaults__, attributes))
         for cell in function.__closure__ or ():
             self._visit_cell(cell)
         if where is None:
@@ -234,7 +237,8 @@ class _Walk:
                 self.say("array", str(array.dtype), str(array.shape), array.tobytes())
                 return
             wrapped = hasattr(value, "__wrapped__")
-            parts = (value.__wrapped__,) if wrapped else value.__reduce_ex__(4)
+            reduce: Callable[[Any], Any] = copyreg.dispatch_table.get(type(value), lambda one: one.__reduce_ex__(4))
+            parts = (value.__wrapped__,) if wrapped else reduce(value)
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0]
             raise Unseen(f"the content of a {type(value).__qualname__} cannot be seen ({reason})") from None
@@ -261,6 +265,13 @@ class _Walk:
             texts[module] = source.meaning
             waiting += source.imports
         self.say(*(part for pair in sorted(texts.items()) for part in pair))
+
+
+def _only_checks(function: types.FunctionType) -> bool:
+    """Whether a function is what a checker of types has put around another, and changes nothing."""
+    is_of_checker = str(function.__globals__.get("__name__")).partition(".")[0] in CHECKERS
+    is_of_beartype = any(name.startswith("__beartype_") for name in function.__kwdefaults__ or ())
+    return hasattr(function, "__wrapped__") and (is_of_checker or is_of_beartype)
 
 
 def _public_place(value: Any) -> tuple[str, str] | None:
