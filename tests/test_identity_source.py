@@ -2,14 +2,18 @@
 
 import functools
 import importlib
+import re
 import subprocess
 import sys
 import threading
 import types
+from fractions import Fraction
 
 import jax
 import numpy as np
 import pytest
+from beartype import beartype
+from jaxtyping import jaxtyped
 
 from simlab.estimators import REGISTRY, chain, estimator
 from simlab.identity import homes
@@ -266,6 +270,14 @@ def test_functions_that_jax_has_compiled_are_looked_into():
         ({1, 2}, {1, 3}),
         (["ab", "c"], ["a", "bc"]),
         (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})),
+        (re.compile("a+"), re.compile("b+")),
+        (re.compile("a"), re.compile("a", re.IGNORECASE)),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (int | str, int | float),
+        (list[int], list[float]),
+        (np.random.default_rng(0), np.random.default_rng(1)),
+        (np.float32, np.float64),
+        (np.exp, np.log),
     ],
     ids=str,
 )
@@ -275,6 +287,18 @@ def test_values_are_told_apart(one, other):
 
     assert reads(one) == reads(one)
     assert reads(one) != reads(other)
+
+
+def test_what_checks_types_changes_nothing():
+    def of(factor, *decorators):
+        def own(x: float) -> float:
+            return factor * x
+
+        for decorate in decorators:
+            own = decorate(own)
+        return own_source(own)
+
+    assert of(1.0) == of(1.0, beartype) == of(1.0, jaxtyped(typechecker=beartype)) != of(2.0, beartype)
 
 
 def test_what_refers_to_itself_has_a_fingerprint():
@@ -305,7 +329,7 @@ def test_an_installed_package_goes_by_its_version(monkeypatch):
     [
         (threading.Lock(), "a lock cannot be seen"),
         ((number for number in range(3)), "a generator cannot be seen"),
-        (np.frompyfunc(lambda x: -x, 1, 1), "a ufunc cannot be seen"),
+        (np.frompyfunc(lambda x: -x, 1, 1), "a ufunc, cannot be seen"),
         (functools.reduce(lambda inner, _: [inner], range(10_000), []), "nested too deep"),
     ],
     ids=["lock", "generator", "ufunc", "depth"],

@@ -6,23 +6,25 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from simlab.identity.code import closure, sources_fingerprint
+from simlab.identity.versions import PACKAGE
 
 INSTALLED = {"site-packages", "dist-packages"}
 
 
 def home(module: str) -> str | None:
-    """What identifies all of a module that is not the user's own; None for one that is.
-
-    Python goes by its version, an installed package by its version, and a module of this library by its import closure.
-    """
+    """What a module that is not the user's own belongs to, with its version; None for one that is the user's."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
-    if top == "simlab":
-        return f"simlab {_library(module)}"
+    if is_of_library(module):
+        return top
     file = source_file(top)
     return f"{top} {_version(top)}" if file is not None and INSTALLED & {*file.parts} else None
+
+
+def is_of_library(module: str) -> bool:
+    """Whether a module is of this library."""
+    return module.partition(".")[0] == PACKAGE.name
 
 
 def source_file(module: str) -> Path | None:
@@ -40,17 +42,11 @@ def source_file(module: str) -> Path | None:
 
 
 @functools.cache
-def _library(module: str) -> str:
-    return sources_fingerprint(closure((module,)))[:16]
-
-
-@functools.cache
 def _version(top: str) -> str:
-    """The version of the distribution that a package is from."""
-    names = [top, *importlib.metadata.packages_distributions().get(top, [])]
-    for name in names:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return str(getattr(sys.modules.get(top), "__version__", "of unknown version"))
+    """The version of the distribution that a package is from, which as a rule has its name."""
+    try:
+        return importlib.metadata.version(top)
+    except importlib.metadata.PackageNotFoundError:
+        found = importlib.metadata.packages_distributions().get(top, [])
+        own = getattr(sys.modules.get(top), "__version__", "of unknown version")
+        return " ".join(f"{name} {importlib.metadata.version(name)}" for name in found) or str(own)

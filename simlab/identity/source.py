@@ -3,10 +3,12 @@
 A function is its compiled code, which is what runs even where its file has been edited since, its defaults, what it has
 closed over and what it reads of its module; a class its attributes and bases; an object its class and what a pickle of
 it would hold; numbers, texts and arrays are their values. All of that is followed to where the user's own code ends: at
-Python, at installed packages, which go by their versions, and at this library. Names of variables and constants count,
+Python, at installed packages, which go by their versions, and at this library, which goes by the import closure of what
+is used of it. Names of variables and constants count,
 comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
 """
 
+import copyreg
 import dis
 import functools
 import hashlib
@@ -14,14 +16,14 @@ import importlib.util
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.identity.code import read
-from simlab.identity.homes import home, source_file
+from simlab.identity.code import closure, read, sources_fingerprint
+from simlab.identity.homes import home, is_of_library, source_file
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range)
 MAPPINGS = (dict, types.MappingProxyType)
@@ -33,6 +35,7 @@ KEPT_BY_PYTHON = {
     "__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl",
     "__dataclass_fields__", "__dataclass_params__",
 }  # fmt: skip
+CHECKERS = {"jaxtyping"}  # packages whose wrappers check types; beartype writes its own into the user's modules
 READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")  # instructions that read a global
 # A function that calls one of these looks names up as it runs: the whole text of its module counts then.
 LOOKUPS = {"globals", "eval", "exec", "__import__", "import_module"}
@@ -71,6 +74,7 @@ def _walked(value: Any) -> "_Walk":
 
 
 def _shortened(walk: "_Walk") -> str:
+    walk.say(sources_fingerprint(closure(tuple(sorted(walk.library)))))
     return walk.digest.hexdigest()[:16]
 
 
@@ -79,10 +83,11 @@ class _Walk:
 
     Attributes:
         own: whether any code of the user's has been met.
+        library: the modules of this library that have been met.
     """
 
     def __init__(self, met: dict[int, tuple[int, Any]] | None = None):
-        self.digest, self.own = hashlib.sha256(), False
+        self.digest, self.own, self.library = hashlib.sha256(), False, set[str]()
         # What was met before, by its address, with a number in the order of meeting; held, so that addresses stay.
         self.met = dict(met or {})
 
@@ -90,6 +95,12 @@ class _Walk:
         for word in words:
             said = word.encode("utf-8", "surrogatepass") if isinstance(word, str) else word
             self.digest.update(f"{len(said)}:".encode() + said)
+
+    def _home(self, module: str) -> str | None:
+        """``home``, noting what is of the library."""
+        if is_of_library(module):
+            self.library.add(module)
+        return home(module)
 
     def visit(self, value: Any) -> None:
         """Hash a value, which is met for the first time or again."""
@@ -116,7 +127,7 @@ class _Walk:
         if isinstance(value, types.ModuleType):
             self._visit_module(value.__name__)
         elif (place := _public_place(value)) is not None:
-            self.say("named", *place)
+            self.say("named", *place, self._home(place[0]) or "")
         elif isinstance(value, types.FunctionType):
             self._visit_function(value)
         elif isinstance(value, types.MethodType):
@@ -155,6 +166,7 @@ class _Walk:
             walk = _Walk(self.met)
             walk.visit(value)
             self.own |= walk.own
+            self.library |= walk.library
             found.append(walk.digest.digest())
         self.say(type(values).__name__, *sorted(found), "end")
 
@@ -165,14 +177,15 @@ class _Walk:
         self.visit(code.co_consts)
 
     def _visit_function(self, function: types.FunctionType) -> None:
-        module = function.__globals__.get("__name__", "__main__")
-        if module.startswith("jaxtyping.") and hasattr(function, "__wrapped__"):  # which checks, and changes nothing
-            self.visit(function.__wrapped__)
+        if _only_checks(function):
+            self.visit(function.__wrapped__)  # type: ignore[attr-defined]
             return
-        where = home(module)
+        module = function.__globals__.get("__name__", "__main__")
+        where = self._home(module)
         self.say("function", where or "own")
         self.visit(function.__code__)
-        self.visit_all((function.__defaults__, function.__kwdefaults__, vars(function)))
+        attributes = {name: value for name, value in vars(function).items() if not name.startswith("__beartype_")}
+        self.visit_all((function.__defaults__, function.__kwdefaults__, attributes))
         for cell in function.__closure__ or ():
             self._visit_cell(cell)
         if where is None:
@@ -205,7 +218,7 @@ class _Walk:
             self._visit_module(module)
 
     def _visit_class(self, kind: type) -> None:
-        where = home(kind.__module__)
+        where = self._home(kind.__module__)
         self.say("class", kind.__qualname__, where or "own")
         if where is not None:
             return
@@ -224,7 +237,8 @@ class _Walk:
                 self.say("array", str(array.dtype), str(array.shape), array.tobytes())
                 return
             wrapped = hasattr(value, "__wrapped__")
-            parts = (value.__wrapped__,) if wrapped else value.__reduce_ex__(4)
+            reduce: Callable[[Any], Any] = copyreg.dispatch_table.get(type(value), lambda one: one.__reduce_ex__(4))
+            parts = (value.__wrapped__,) if wrapped else reduce(value)
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0]
             raise Unseen(f"the content of a {type(value).__qualname__} cannot be seen ({reason})") from None
@@ -241,7 +255,7 @@ class _Walk:
             module = waiting.pop()
             if module in texts or ((file := source_file(module)) is None and module != name):
                 continue
-            if (where := home(module)) is not None:
+            if (where := self._home(module)) is not None:
                 texts[module] = where
                 continue
             if file is None or file.suffix != ".py":
@@ -253,16 +267,23 @@ class _Walk:
         self.say(*(part for pair in sorted(texts.items()) for part in pair))
 
 
-def _public_place(value: Any) -> tuple[str, str, str] | None:
-    """Module and name under which something that is not the user's own is found, and what identifies the module."""
+def _only_checks(function: types.FunctionType) -> bool:
+    """Whether a function is what a checker of types has put around another, and changes nothing."""
+    is_of_checker = str(function.__globals__.get("__name__")).partition(".")[0] in CHECKERS
+    is_of_beartype = any(name.startswith("__beartype_") for name in function.__kwdefaults__ or ())
+    return hasattr(function, "__wrapped__") and (is_of_checker or is_of_beartype)
+
+
+def _public_place(value: Any) -> tuple[str, str] | None:
+    """Module and name under which something that is not the user's own is found."""
     module = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or (where := home(module)) is None:
+    if not isinstance(module, str) or not isinstance(name, str) or home(module) is None:
         return None
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)
-    return (module, name, where) if found is value else None
+    return (module, name) if found is value else None
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
