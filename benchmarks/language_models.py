@@ -26,8 +26,8 @@ import numpy as np
 from benchmarks import language_limits
 from benchmarks.language_cases import Case, maze, smollm2
 from benchmarks.machine import RESULTS, describe, in_words, table
-from simlab.llm.checkpoint import read_json
 from simlab.llm.config import from_hugging_face
+from simlab.reading import read_json
 
 PEERS = {
     "trl": ("benchmarks.peer_trl", ("jax", "torch", "transformers", "trl")),

@@ -1,6 +1,7 @@
 """The ``simlab`` command. Heavy libraries are imported by the subcommand that needs them."""
 
 import argparse
+import io
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, one_line
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,11 +27,17 @@ class _Parser(argparse.ArgumentParser):
         """Raise instead of printing usage and exiting."""
         raise InputError(f"{message} (see {self.prog} --help)")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End after --help, once that is written: Python would complain in several lines if it cannot be."""
+        sys.stdout.flush()
+        super().exit(status, message)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 for verdicts other than recorded, 2 for bad input, 130 when interrupted."""
     try:
-        options = _parser().parse_args(arguments)
+        _check_streams()
+        options = _parser().parse_args(_checked(sys.argv[1:] if arguments is None else arguments))
         code = int(options.run(options))
         sys.stdout.flush()
         return code
@@ -41,14 +48,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted; finished parts are kept, the same command goes on from them", 130)
     except OSError as error:
-        # What is left in the buffer cannot be written either, when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
 
 
+def _check_streams() -> None:
+    """Refuse to work for nobody, and give standard streams that were closed a place to write to.
+
+    Otherwise the next file to be opened, perhaps the result, would take the closed stream's number, and what a library
+    prints there would be written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # it stays open
+    if sys.stdout is None:
+        raise InputError("standard output is closed; allowed: a terminal, a file, a pipe or /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that the terminal has not
+
+
+def _give_up_output() -> None:
+    """Forget what cannot be written: it could not be when Python exits either."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _complain(message: str, code: int) -> int:
-    print(f"simlab: {message}", file=sys.stderr)
+    print(f"simlab: {one_line(message)}", file=sys.stderr)
     return code
+
+
+def _checked(arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments, none of which gives an option the value ``--``: argparse would make a list of it."""
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if name.startswith("--") and value == "--":
+            raise InputError(f"argument {name}: '--' is no value")
+    return arguments
+
+
+def _path(text: str) -> Path:
+    try:
+        named = bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        named = False
+    if not named:
+        raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
+    return Path(text)
 
 
 def _whole(text: str) -> int:
@@ -125,8 +177,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         help="auto (default), dense, lumped (up to 10^18 actions) or sharded (dense, spread over devices)",
     )
     work = parser.add_argument_group("work")
-    work.add_argument("--out", type=Path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
-    work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT with .png)")
+    work.add_argument("--out", type=_path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
+    work.add_argument("--figure", type=_path, metavar="FILE", help="figure (default: OUT with .png)")
     work.add_argument(
         "--memory", default="2GB", metavar="SIZE", help="of this process, and of each worker (default 2GB)"
     )
@@ -214,10 +266,10 @@ def _of_sweep(path: Path, name: str) -> Path:
 
 def _add_merge(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_merge)
-    parser.add_argument("out", type=Path, metavar="OUT", help="result to write")
+    parser.add_argument("out", type=_path, metavar="OUT", help="result to write")
     parser.add_argument(
         "folders",
-        type=Path,
+        type=_path,
         nargs="*",
         metavar="PARTS",
         help="folders of parts, perhaps of several machines (OUT.parts)",
@@ -226,9 +278,11 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
+    from simlab.files import check_replaceable
     from simlab.sweep.run import merge, parts_folder
     from simlab.sweep.table import final_table
 
+    check_replaceable(options.out)
     dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
     print(final_table(dataset))
     print(f"\nresult  {options.out}")
@@ -272,8 +326,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_check)
     parser.add_argument("--paper", metavar="PAPER", help="f-grpo, a-grae, cw-grpo, fade, casp or simlab (default all)")
     parser.add_argument("--tag", metavar="TAG", help="one claim: f-grpo:lemma-3.1, or with --paper lemma-3.1")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts and their evidence")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a report to read, one self-contained file")
+    parser.add_argument("--json", type=_path, metavar="FILE", help="write the verdicts and their evidence")
+    parser.add_argument("--html", type=_path, metavar="FILE", help="write a report to read, one self-contained file")
     parser.add_argument("--jobs", type=_whole, metavar="N", help="processes (default: one a core)")
 
 
@@ -322,7 +376,7 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a figure, or all")
     parser.add_argument("--list", action="store_true", help="name the figures, and say what differs from the papers'")
     parser.add_argument(
-        "--out", type=Path, default=Path("figures/images"), metavar="FOLDER", help="default: figures/images"
+        "--out", type=_path, default=Path("figures/images"), metavar="FOLDER", help="default: figures/images"
     )
 
 
@@ -355,7 +409,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
     parser.add_argument(
-        "--export", type=Path, metavar="FILE", help="write the closed forms as one .html file that needs no server"
+        "--export", type=_path, metavar="FILE", help="write the closed forms as one .html file that needs no server"
     )
 
 
@@ -394,7 +448,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_train)
     what = parser.add_argument_group("what")
     what.add_argument("--preset", metavar="NAME", help="addition (default), countdown, fewshot or maze")
-    what.add_argument("--config", type=Path, metavar="FILE", help="settings of another run (its run.json)")
+    what.add_argument("--config", type=_path, metavar="FILE", help="settings of another run (its run.json)")
     what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
     what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
     what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot or reasoning_gym")
@@ -413,10 +467,15 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )
     work = parser.add_argument_group("work")
     work.add_argument("--engine", metavar="NAME", help="what trains: simlab (default), or trl for TRL's GRPOTrainer")
-    work.add_argument("--out", type=Path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
-    work.add_argument("--figure", type=Path, metavar="FILE", help="figure (default: OUT/comparison.png)")
+    work.add_argument("--out", type=_path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
+    work.add_argument("--figure", type=_path, metavar="FILE", help="figure (default: OUT/comparison.png)")
     work.add_argument("--tensorboard", action="store_true", help="write files for TensorBoard too")
-    work.add_argument("--overwrite", action="store_true", help="replace a run of other settings at OUT")
+    work.add_argument("--overwrite", action="store_true", help="replace a run of other settings or code at OUT")
+    work.add_argument(
+        "--other-code",
+        action="store_true",
+        help="go on with a run that other code, versions or another platform began; run.json and compare say so",
+    )
 
 
 def _number(text: str) -> float:
@@ -439,7 +498,14 @@ def _train(options: argparse.Namespace) -> int:
     check_replaceable(figure)
     for folder in (options.out, figure.parent):
         make_folder(folder)
-    train(settings, options.out, overwrite=options.overwrite, tensorboard=options.tensorboard, say=print)
+    train(
+        settings,
+        options.out,
+        overwrite=options.overwrite,
+        other_code=options.other_code,
+        tensorboard=options.tensorboard,
+        say=print,
+    )
     found = [read_run(options.out)]
     draw_comparison(found, figure)
     print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
@@ -449,10 +515,10 @@ def _train(options: argparse.Namespace) -> int:
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.description = "A table and a figure of the arms of training runs; runs may still be going."
     parser.set_defaults(run=_compare)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder that simlab train wrote")
+    parser.add_argument("runs", type=_path, nargs="+", metavar="RUN", help="folder that simlab train wrote")
     parser.add_argument(
         "--figure",
-        type=Path,
+        type=_path,
         default=Path("compare.png"),
         metavar="FILE",
         help="figure: .png, .svg or .pdf (default compare.png)",
@@ -510,7 +576,7 @@ def _add_notebooks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="say what each is about, and end")
     parser.add_argument(
         "--folder",
-        type=Path,
+        type=_path,
         metavar="FOLDER",
         help="where to work on copies (default: the checkout's own, or simlab-notebooks)",
     )

@@ -2,13 +2,36 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
+LONGEST_MESSAGE = 2000  # characters
+# Line breaks, and what a terminal would act on, turn round or could not show.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
 
 class InputError(ValueError):
-    """A request that cannot be met; its message is one line naming the value and what is allowed."""
+    """A request that cannot be met; its message is one line naming the value and what is allowed.
+
+    The value may be anything: what would break the line is written as an escape, and a very long message is cut in its
+    middle.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(one_line(message))
+
+
+def one_line(message: str) -> str:
+    """A message as one line that can be printed anywhere, cut in its middle if it is very long."""
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], message)
+
+
+class Diverged(InputError):
+    """A run whose numbers are no longer finite: its present state is not worth keeping."""
 
 
 def is_concrete_number(value: Any) -> bool:
@@ -35,7 +58,7 @@ def check_range(
     if not is_concrete_number(value):
         return
     inside = (value > low if open_low else value >= low) and value <= high
-    if not inside or not math.isfinite(value):
+    if not inside or value in (-math.inf, math.inf):  # math.isfinite cannot take an int above 10^308
         opening, closing = "(" if open_low else "[", "]" if math.isfinite(high) else ")"
         raise InputError(f"{name} = {value} is outside its range {opening}{low}, {high}{closing}")
 
@@ -49,7 +72,7 @@ def check_whole(name: str, value: Any, low: int) -> None:
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:
     """Raise ``InputError`` unless ``value`` is one of ``allowed``."""
-    if value not in allowed:
+    if value not in list(allowed):  # not in a set or dict, which would fail for a list
         known = ", ".join(str(choice) for choice in allowed)
         raise InputError(f"{name} = {value!r} is unknown; allowed: {known}")
 

@@ -72,7 +72,7 @@ class Method:
         xp = array_namespace(ratio)
         check_shapes(rollouts, self.surrogate.needs)
         _check_ratio(ratio, rollouts)
-        values = self.surrogate.coefficient(ratio, of_tokens(advantages), rollouts)
+        values = self.surrogate(ratio, of_tokens(advantages), rollouts)
         present = token_weights(ratio, rollouts) > 0
         longest = ratio.shape[-1] if self.normaliser is None else self.normaliser
         weights = aggregation_weights(present, self.aggregation, longest, ratio.dtype)

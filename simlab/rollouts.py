@@ -3,6 +3,7 @@
 Axes: P prompts, G rollouts of one prompt (the group), T tokens, C candidate tokens.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
@@ -82,6 +83,12 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
             raise InputError(f"{name} has {field.shape[2]} tokens a rollout; allowed: {tokens}, as in other fields")
 
 
+def tokens_of(rollouts: Rollouts) -> int | None:
+    """T, by the first field that has an axis of tokens; None without such a field."""
+    fields = (getattr(rollouts, name) for name in (*TOKEN_FIELDS, "token_mask"))
+    return next((int(field.shape[2]) for field in fields if field is not None), None)
+
+
 def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
     mask = rollouts.token_mask
     if mask is not None and not array_namespace(mask).isdtype(mask.dtype, "bool"):
@@ -153,10 +160,27 @@ def group_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Flo
     A group with too few rollouts for ``ddof`` gets 0.
     """
     xp = array_namespace(values)
-    squares = group_sum((values - group_mean(values, rollouts)) ** 2, rollouts)
+    deviations = values - group_mean(values, rollouts)
+    unit = _unit_of_squares(deviations, rollouts)
+    squares = group_sum((deviations / unit) ** 2, rollouts)
     freedom = group_count(rollouts) - ddof
     safe = xp.where(freedom > 0, freedom, xp.ones_like(freedom))
-    return xp.where(freedom > 0, xp.sqrt(squares / safe), xp.zeros_like(squares))
+    return xp.where(freedom > 0, unit * xp.sqrt(squares / safe), xp.zeros_like(squares))
+
+
+MOST_ROLLOUTS = 2.0**24  # of a group
+
+
+def _unit_of_squares(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
+    """What to divide values by before they are squared and summed: 1, but the largest where squares leave the dtype."""
+    xp = array_namespace(values)
+    size = xp.abs(values)
+    if rollouts.mask is not None:
+        size = xp.where(rollouts.mask, size, xp.zeros_like(size))
+    largest, limits = xp.max(size, axis=-1, keepdims=True), xp.finfo(values.dtype)
+    low, high = math.sqrt(limits.smallest_normal / limits.eps), math.sqrt(limits.max / MOST_ROLLOUTS)
+    fits = ((largest > low) & (largest < high)) | (largest == 0)
+    return xp.where(fits, xp.ones_like(largest), largest)
 
 
 def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:

@@ -3,12 +3,12 @@
 import os
 import signal
 import tempfile
-from collections.abc import Callable
+from importlib.metadata import version
 
 import pytest
-from beartype import BeartypeConf, beartype
+import shape_checks
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from xdist import is_xdist_controller
 
 collect_ignore = [
     "own_estimator.py",  # importing it registers an estimator, which one test alone does
@@ -20,34 +20,31 @@ collect_ignore = [
     "verl_runs.py",
 ]
 
-CHECK = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int may stand for a float, as PEP 484 has it
-checkers: dict[tuple[object, ...], Callable[..., object]] = {}
-
-
-def typechecker(signature: Callable[..., object]) -> Callable[..., object]:
-    """Check each signature by code that is compiled once.
-
-    jaxtyping hands over an empty function with the signature to be checked. It does so at every call of a function
-    that defines another, as the builders of estimators do; compiling each anew would take most of the tests' time.
-    """
-    key = (signature.__module__, signature.__qualname__, *signature.__annotations__.items())
-    if key not in checkers:
-        checkers[key] = CHECK(signature)
-    return checkers[key]
-
-
-# The tests compile thousands of small programs, which takes a quarter less without the last optimisations of machine
-# code. With SIMLAB_OPTIMISED=1 they run what users run: .ci/run does so once more with the simulator's.
+# The tests compile thousands of small programs, which takes a third of the time without the last optimisations of
+# machine code, the generator of fused loops and wide vectors. With SIMLAB_OPTIMISED=1 they run what users run: .ci/run
+# does so once more with the simulator's.
+UNOPTIMISED = ["--xla_backend_optimization_level=0", "--xla_cpu_prefer_vector_width=128"]
+if version("jaxlib").startswith("0.10."):  # later ones have that generator alone, and stop at a flag they do not know
+    UNOPTIMISED.append("--xla_cpu_use_fusion_emitters=false")
 if os.environ.get("SIMLAB_OPTIMISED") != "1":
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *UNOPTIMISED])
 
-# Compiled once for the tests of a process and the commands that they start; JAX does not write whole or not at all, so
-# that processes side by side must not share the folder.
-compiled = tempfile.TemporaryDirectory()
-os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+# Compiled once for the processes of the tests and the commands that they start.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    compiled = tempfile.TemporaryDirectory()
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 
-install_import_hook("simlab", "conftest.typechecker")
+shape_checks.install()
+
+
+def pytest_collection(session):
+    """JAX alone does not write what it compiles whole or not at all, so that processes could not share the folder."""
+    if not is_xdist_controller(session):
+        from simlab.simulate.compile_cache import verify_entries  # noqa: PLC0415  # JAX reads what is set above
+
+        verify_entries()
+
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # In the background of a shell the tests would hand down to the programs they start that interrupts are ignored.

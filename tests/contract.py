@@ -10,8 +10,10 @@ import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from simlab import Rollouts
+from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.rollouts import FIELDS, TOKEN_FIELDS
 
@@ -98,43 +100,70 @@ def the_dtype_is_kept(chosen: Estimator) -> None:
 
 
 def absent_rollouts_and_prompts_are_not_there(chosen: Estimator) -> None:
-    """Padding a batch with masked nonsense leaves its advantages and the state as they are."""
-    present = batch(group=GROUP - 2)
-    spare = [(0, 1), (0, 2)]
+    """Nonsense that the mask excludes, wherever it stands, leaves the advantages and the state as they are.
 
-    def pad(field: np.ndarray) -> np.ndarray:
-        return np.pad(field, spare + [(0, 0)] * (field.ndim - 2), constant_values=np.nan)
+    An estimator that is not declared exchangeable refuses such a batch instead, and takes one whose mask excludes
+    nothing as if it had none.
+    """
+    for seed, filler in enumerate((np.nan, 0.0, 1.0, 0.0, 1.0, np.nan)):
+        present = batch(seed, group=GROUP - 2)
+        places = np.sort(np.random.default_rng(seed).permutation(GROUP)[: GROUP - 2])
+        mask = np.zeros((PROMPTS + 1, GROUP), dtype=bool)
+        mask[:PROMPTS, places] = True
 
-    padded = map_fields(present, pad)._replace(mask=np.pad(np.ones_like(present.rewards, dtype=bool), spare))
-    (advantages,), state = run(chosen, [padded])
-    (expected,), expected_state = run(chosen, [present])
-    assert_close((advantages[:-1, :-2], state), (expected, expected_state))
-    assert not advantages[-1].any()
-    assert not advantages[:, -2:].any()
+        def spread(field: np.ndarray, places: np.ndarray = places, filler: float = filler) -> np.ndarray:
+            wide = np.full((PROMPTS + 1, GROUP, *field.shape[2:]), filler)
+            wide[:PROMPTS, places] = field
+            return wide
+
+        sparse = map_fields(present, spread)._replace(mask=mask)
+        if not chosen.exchangeable:
+            with pytest.raises(InputError, match="mask leaves out rollouts"):
+                chosen.update(sparse, chosen.init())
+            full = present._replace(mask=np.ones_like(present.rewards, dtype=bool))
+            assert_close(run(chosen, [full]), run(chosen, [present]))
+            continue
+        (advantages,), state = run(chosen, [sparse])
+        (expected,), expected_state = run(chosen, [present])
+        assert_close((advantages[:PROMPTS, places], state), (expected, expected_state))
+        assert not advantages[~mask].any()
 
 
 def absent_tokens_are_not_there(chosen: Estimator) -> None:
-    """Two more tokens that the token mask excludes change no advantage, and have none themselves."""
+    """Two more tokens that the token mask excludes change no advantage, and have none themselves.
+
+    An estimator that is not declared exchangeable may refuse them instead.
+    """
     present = batch(tokens=2)._replace(token_mask=np.ones((PROMPTS, GROUP, 2), dtype=bool))
+    expected = advantages_of(chosen, present)
+    for more in (np.nan, 0.0, -3.0):
 
-    def pad(field: np.ndarray) -> np.ndarray:
-        filler = False if field.dtype == bool else np.nan
-        return np.pad(field, [(0, 0), (0, 0), (0, 2)] + [(0, 0)] * (field.ndim - 3), constant_values=filler)
+        def pad(field: np.ndarray, more: float = more) -> np.ndarray:
+            filler = False if field.dtype == bool else more
+            return np.pad(field, [(0, 0), (0, 0), (0, 2)] + [(0, 0)] * (field.ndim - 3), constant_values=filler)
 
-    longer = {name: pad(getattr(present, name)) for name in (*TOKEN_FIELDS, "token_mask")}
-    advantages, expected = advantages_of(chosen, present._replace(**longer)), advantages_of(chosen, present)
-    if advantages.ndim == 3:
-        assert not advantages[..., 2:].any()
-        advantages = advantages[..., :2]
-    assert_close(advantages, expected)
+        longer = present._replace(**{name: pad(getattr(present, name)) for name in (*TOKEN_FIELDS, "token_mask")})
+        if not chosen.exchangeable and (chosen.needs & set(TOKEN_FIELDS) or expected.ndim == 3):
+            with pytest.raises(InputError, match="token_mask leaves out tokens"):
+                chosen.update(longer, chosen.init())
+            continue
+        advantages = advantages_of(chosen, longer)
+        if advantages.ndim == 3:
+            assert not advantages[..., 2:].any()
+            advantages = advantages[..., :2]
+        assert_close(advantages, expected)
 
 
 def order_does_not_matter(chosen: Estimator) -> None:
-    record = batch()
-    for axis in (0, 1):
-        order = np.random.default_rng(1).permutation(record.rewards.shape[axis])
-        reordered = map_fields(record, lambda field: np.take(field, order, axis=axis))  # noqa: B023
-        assert_close(advantages_of(chosen, reordered), np.take(advantages_of(chosen, record), order, axis=axis))
+    """Of prompts, nor of the rollouts of a group; but an estimator that is not declared exchangeable may mind it."""
+    if not chosen.exchangeable:
+        return
+    for seed in range(4):
+        record = batch(seed)
+        for axis in (0, 1):
+            order = np.random.default_rng(seed + 1).permutation(record.rewards.shape[axis])
+            reordered = map_fields(record, lambda field: np.take(field, order, axis=axis))  # noqa: B023
+            assert_close(advantages_of(chosen, reordered), np.take(advantages_of(chosen, record), order, axis=axis))
 
 
 def degenerate_groups_are_finite(chosen: Estimator) -> None:

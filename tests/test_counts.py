@@ -296,7 +296,7 @@ def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, ru
     for seed, counted in enumerate((True, False)):
         monkeypatch.setattr(dense, "counts_suffice", lambda program, actions, counted=counted: counted)
         keys = jax.random.split(jax.random.key(seed), 400)
-        rows = jax.jit(jax.vmap(lambda key: dense.trajectory(program, place, steps, key, numbers)))(keys)
+        rows = jax.jit(jax.vmap(lambda key: dense.trajectory(program, place, steps, key, numbers)[0]))(keys)
         values = {record: np.asarray(row, np.float64)[:, 1:].reshape(400, -1) for record, row in rows.items()}
         means.append({record: row.mean(axis=0) for record, row in values.items()})
         errors.append({record: row.var(axis=0, ddof=1) / 400 for record, row in values.items()})

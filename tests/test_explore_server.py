@@ -1,10 +1,10 @@
 """The explorer's server: what it refuses and how, fifty clients at once, and how it ends."""
 
 import asyncio
-import collections
 import contextlib
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,26 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from explorer_cases import explorer
+from explorer_cases import acting, explorer
+
+from simlab.explore import line, process
+from simlab.explore.refused import Refused
+from simlab.explore.settings import LARGEST_SEED
 
 pytestmark = pytest.mark.browser
+Laboratory = pytest.importorskip("simlab.explore.laboratory").Laboratory
 
 PORT = 8000
 JSON = {"Content-Type": "application/json"}
-# A process that answers as the simulating one does, after some seconds; settings of 1234 steps end it.
-WORKER = """
-import json, sys, time
-for line in sys.stdin:
-    job = json.loads(line)
-    if job["settings"]["steps"] == 1234:
-        sys.exit(1)
-    time.sleep({seconds})
-    print(json.dumps(dict(id=job["id"], event="result", result=job["settings"]["steps"])), flush=True)
-"""
-
-
-def acting(seconds):
-    return (sys.executable, "-c", WORKER.format(seconds=seconds))
 
 
 @pytest.fixture
@@ -41,7 +32,6 @@ def client():
     """Starlette's client of a server whose simulations are answered at once."""
     from starlette.testclient import TestClient  # noqa: PLC0415  # an extra that the default tests do without
 
-    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415
     from simlab.explore.server import application  # noqa: PLC0415
 
     laboratory = Laboratory(acting(0))
@@ -72,16 +62,21 @@ def test_the_page_and_its_files_are_served_with_a_policy_that_allows_nothing_els
 
 def test_a_simulation_answers_with_events_and_says_what_it_held(client):
     answer = client.post("/simulate", json={"panel": "run", "settings": {"steps": 10**6}})
-    first, last = map(json.loads, answer.text.splitlines())
+    first, *_, last = map(json.loads, answer.text.splitlines())
     assert first == {"event": "accepted", "held": ["steps = 1e+06 is outside [50, 2000]; held at 2000"]}
     assert last == {"event": "result", "result": 2000}
 
 
 def test_actions_times_seeds_times_steps_are_bounded(client):
     answer = client.post("/simulate", json={"panel": "run", "settings": {"steps": 2000, "actions": 32768}})
-    first, last = map(json.loads, answer.text.splitlines())
+    first, *_, last = map(json.loads, answer.text.splitlines())
     assert first["held"] == ["steps = 2000 are too many for 32768 actions; held at 1024"]
     assert last["result"] == 1024
+
+
+def test_seeds_are_counted_up_from_the_largest_one_too(client):
+    body = {"panel": "run", "settings": {"seed": LARGEST_SEED}, "first": LARGEST_SEED + 32}
+    assert client.post("/simulate", json=body).status_code == 200
 
 
 # What it refuses
@@ -121,9 +116,10 @@ def test_its_own_origin_and_host_are_let_through(client):
         ('{"panel": "run", "settings": {"steps": NaN}}', "is no JSON"),
         ("[" * 10_000, "is no JSON"),
         (b"\xff\xfe", "is no JSON"),
-        ("[]", "other things than panel, settings and first"),
-        ('{"settings": {}}', "other things than panel, settings and first"),
-        ('{"panel": "run", "more": 1}', "other things than panel, settings and first"),
+        ("[]", "the request is no object with a panel; allowed: panel, settings, first, page"),
+        ('{"settings": {}}', "the request is no object with a panel; allowed: panel, settings, first, page"),
+        ('{"panel": "run", "more": 1}', "entry = 'more' is unknown; allowed: panel, settings, first, page"),
+        ('{"panel": "run", "page": 1}', "page = 1 is no text"),
         ('{"panel": "miss"}', "allowed: run, tree"),
         ('{"panel": ["run"]}', "allowed: run, tree"),
         ('{"panel": "run", "settings": []}', "settings are no object"),
@@ -153,91 +149,198 @@ def test_a_long_path_is_414(client):
     refused(client.get("/" + "x" * 1000), 414)
 
 
-def test_a_process_that_ends_is_said_and_started_anew(client):
-    def last(steps):
-        body = {"panel": "run", "settings": {"steps": steps}}
-        return json.loads(client.post("/simulate", json=body).text.splitlines()[-1])
+# A simulating process that fails
 
-    assert last(1234)["error"] == "the simulating process ended; the next change starts it anew"
-    assert last(500)["result"] == 500
+
+@pytest.fixture
+def short_limits(monkeypatch):
+    monkeypatch.setattr(process, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(process, "JOB_SECONDS", 2.0)
+
+
+def last_event(client, steps):
+    body = {"panel": "run", "settings": {"steps": steps}}
+    return json.loads(client.post("/simulate", json=body).text.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "what"),
+    [
+        (1234, "the simulating process ended; the next change starts it anew"),
+        (1235, "the simulating process was silent for 1 s and was killed; the next change starts it anew"),
+        (1236, "the simulation took longer than 2 s and was stopped"),
+        (1237, "the simulating process said what is no event and was killed; the next change starts it anew"),
+    ],
+)
+@pytest.mark.usefixtures("short_limits")
+def test_a_process_that_dies_stops_hangs_or_talks_nonsense_is_said_and_started_anew(client, steps, what):
+    began = time.monotonic()
+    assert last_event(client, steps) == {"event": "error", "error": what}
+    assert time.monotonic() - began < 8
+    assert last_event(client, 500)["result"] == 500
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "''", "'[]'", "'7'", "'{}'", """'{"id": 1}'""", """'{"id": 1, "event": "nothing"}'""", "'[' * 100_000",
+        """'{"id": 1, "event": ["result"]}'""", """'{"id": 1, "event": "result"}'""", "'x' * (2**24 + 1)",
+        """'{"event": "result", "result": 1}'""", "chr(0) + chr(255)",
+    ],
+)  # fmt: skip
+def test_nonsense_of_any_kind_ends_the_process_and_not_the_server(garbage):
+    async def run():
+        laboratory = Laboratory(acting(0, garbage))
+        await laboratory.start()
+        found = [[event async for event in laboratory.events(laboratory.submit(job(steps)))] for steps in (1237, 500)]
+        await laboratory.stop()
+        return found
+
+    first, second = asyncio.run(run())
+    assert "said what is no event" in first[-1]["error"]
+    assert second[-1] == {"event": "result", "result": 500}
+
+
+@pytest.mark.usefixtures("short_limits")
+def test_a_process_that_is_stopped_while_it_has_nothing_to_do_is_replaced_before_the_next_job():
+    async def run():
+        laboratory = Laboratory(acting(0))
+        await laboratory.start()
+        stopped = laboratory.process.process.pid
+        os.kill(stopped, signal.SIGSTOP)
+        await asyncio.sleep(2)
+        events = [event async for event in laboratory.events(laboratory.submit(job(100)))]
+        await laboratory.stop()
+        return events, stopped
+
+    events, stopped = asyncio.run(run())
+    assert events[-1] == {"event": "result", "result": 100}
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped, 0)
 
 
 # Jobs in line
-
-
-def laboratory_of(seconds):
-    from simlab.explore.laboratory import Laboratory  # noqa: PLC0415
-
-    return Laboratory(acting(seconds))
 
 
 def job(steps):
     return {"panel": "run", "settings": {"steps": steps}, "first": 0}
 
 
-def test_what_a_client_gave_up_is_not_simulated_so_that_the_latest_wins():
-    async def run():
-        laboratory = laboratory_of(0.2)
-        await laboratory.start()
-        jobs = [laboratory.submit(job(steps)) for steps in (100, 200, 300)]
-        jobs[1].given_up = True
-        events = [event async for event in laboratory.events(jobs[2])]
-        await laboratory.stop()
-        return events, laboratory.count
+def in_line(act, seconds=0.2):
+    """What ``act`` returns, called with a laboratory whose simulations take some seconds."""
 
-    events, count = asyncio.run(run())
-    assert events == [{"event": "result", "result": 300}]
+    async def run():
+        laboratory = Laboratory(acting(seconds))
+        await laboratory.start()
+        try:
+            return await act(laboratory)
+        finally:
+            await laboratory.stop()
+
+    return asyncio.run(run())
+
+
+async def heard(laboratory, asked):
+    return [event async for event in laboratory.events(asked) if event["event"] != "simulating"]
+
+
+def test_each_job_in_line_hears_how_many_are_ahead_of_it():
+    async def act(laboratory):
+        return await asyncio.gather(*(heard(laboratory, laboratory.submit(job(steps))) for steps in (100, 200, 300)))
+
+    waiting = [[event["ahead"] for event in events if event["event"] == "waiting"] for events in in_line(act)]
+    # The first had begun to wait before anything ran.
+    assert waiting == [[], [1], [2, 1]]
+
+
+def test_a_client_that_goes_away_leaves_the_line_and_the_others_move_up():
+    async def act(laboratory):
+        jobs = [laboratory.submit(job(steps)) for steps in (100, 200, 300)]
+        others = [asyncio.create_task(heard(laboratory, one)) for one in jobs]
+        await asyncio.sleep(0.05)
+        others[1].cancel()
+        return await others[2], laboratory.process.jobs
+
+    events, count = in_line(act, 0.5)
+    assert [event.get("ahead") for event in events] == [2, 1, None]
+    assert events[-1]["result"] == 300
     assert count == 2
 
 
-def test_a_job_that_takes_too_long_is_stopped(monkeypatch):
-    from simlab.explore import laboratory as module  # noqa: PLC0415
+def test_a_newer_job_of_a_page_takes_the_place_of_its_older_one():
+    """A slider that is dragged neither holds up another page nor falls behind itself."""
 
-    monkeypatch.setattr(module, "COMPILE_SECONDS", 0.3)
+    async def act(laboratory):
+        running = laboratory.submit(job(100))
+        await asyncio.sleep(0.05)
+        dragged = [laboratory.submit(job(200 + step), page="a") for step in range(50)]
+        other = laboratory.submit(job(300), page="b")
+        dragged += [laboratory.submit(job(300 + step), page="a") for step in range(1, 50)]
+        ends = await asyncio.gather(*(heard(laboratory, one) for one in (running, *dragged, other)))
+        return [events[-1] for events in ends], laboratory.process.jobs
 
-    async def run():
-        laboratory = laboratory_of(60)
-        await laboratory.start()
-        events = [event async for event in laboratory.events(laboratory.submit(job(100)))]
-        await laboratory.stop()
-        return events
-
-    assert asyncio.run(run()) == [{"event": "error", "error": "the simulation took longer than 0.3 s and was stopped"}]
+    (first, *dragged, latest, other), count = in_line(act)
+    assert (first["result"], latest["result"], other["result"], count) == (100, 349, 300, 3)
+    assert {event["error"] for event in dragged} == {"a newer simulation of the same page took its place"}
 
 
-def test_the_same_settings_are_simulated_once():
-    async def run():
-        laboratory = laboratory_of(0)
-        await laboratory.start()
+def test_pages_take_turns_block_by_block():
+    order = []
+
+    async def refine(laboratory, page):
+        for block in range(3):
+            asked = job(100) | {"first": block, "page": page}
+            assert (await heard(laboratory, laboratory.submit(asked, page=page)))[-1]["event"] == "result"
+            order.append(page)
+
+    async def act(laboratory):
+        await asyncio.gather(*(refine(laboratory, page) for page in "abc"))
+
+    in_line(act, 0.05)
+    assert order == list("abcabcabc")
+
+
+def test_more_than_an_absurd_number_in_line_is_refused(monkeypatch):
+    monkeypatch.setattr(line, "MOST_WAITING", 3)
+
+    async def act(laboratory):
+        for first in range(3):
+            laboratory.submit(job(100) | {"first": first})
+        with pytest.raises(Refused, match=r"^3 simulations wait already; allowed: 3 at a time$"):
+            laboratory.submit(job(200))
+
+    in_line(act)
+
+
+def test_a_result_that_is_known_waits_for_nobody():
+    async def act(laboratory):
         for _ in range(3):
-            assert [event async for event in laboratory.events(laboratory.submit(job(100)))]
-        await laboratory.stop()
-        return laboratory.count
+            assert (await heard(laboratory, laboratory.submit(job(100))))[-1]["result"] == 100
+        laboratory.submit(job(200))
+        known = laboratory.submit(job(100))
+        return await heard(laboratory, known), laboratory.process.jobs
 
-    assert asyncio.run(run()) == 1
+    assert in_line(act) == ([{"event": "result", "result": 100}], 1)
 
 
 # The whole server, in a process of its own
 
 
-def test_fifty_clients_at_once_are_answered_or_told_to_come_back():
+def test_fifty_simulations_at_once_all_end_and_each_client_knows_its_place():
     with explorer() as server:
         host = server.address.removeprefix("http://").rstrip("/")
 
         def visit(number):
+            """The events of a simulation."""
             body = json.dumps({"panel": "run", "settings": {"steps": 50, "actions": 16}, "first": number})
             with contextlib.closing(http.client.HTTPConnection(host, timeout=300)) as connection:
                 connection.request("POST", "/simulate", body, JSON)
                 answer = connection.getresponse()
-                text = answer.read().decode()
-            if answer.status == 503:
-                assert answer.getheader("Retry-After") == "1"
-                assert "busy" in json.loads(text)["error"]
-            else:
-                assert json.loads(text.splitlines()[-1])["event"] == "result"
-            return answer.status
+                assert answer.status == 200
+                return [json.loads(line) for line in answer.read().splitlines()]
 
         def look(_):
+            """How long it takes to get the page."""
             started = time.monotonic()
             with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
                 connection.request("GET", "/")
@@ -246,9 +349,11 @@ def test_fifty_clients_at_once_are_answered_or_told_to_come_back():
 
         with ThreadPoolExecutor(100) as pool:
             visits, looks = pool.map(visit, range(50)), pool.map(look, range(50))
-            found, slowest = collections.Counter(visits), max(looks)
-        assert set(found) <= {200, 503}
-        assert found[200] >= 32
+            found, slowest = list(visits), max(looks)
+        assert [events[-1]["event"] for events in found] == ["result"] * 50
+        places = [[event["ahead"] for event in events if event["event"] == "waiting"] for events in found]
+        assert all(place == list(range(max(place, default=0), 0, -1)) for place in places)
+        assert max(max(place, default=0) for place in places) >= 40
         assert slowest < 10
         assert server.ask("simulate", {"panel": "run"})["event"] == "result"
 

@@ -6,10 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from sweep_cases import TINY, command
 
 from simlab.identity import versions
 from simlab.identity.code import SWEEP, TRAINING, closure, code_fingerprint, read, sources_fingerprint
 from simlab.identity.versions import NUMERIC, PACKAGE
+from simlab.sweep.result import read as read_result
+from simlab.sweep.run import parts_folder
 
 REACHED = {"sweep": closure(SWEEP), "training": closure(TRAINING)}
 ENTRIES = {"sweep": SWEEP, "training": TRAINING}
@@ -186,3 +189,25 @@ def test_the_same_code_has_the_same_fingerprint_in_any_process():
             env={"PYTHONPATH": str(PACKAGE.parent), "PYTHONHASHSEED": seed},
         )
         assert found.stdout.split() == [code_fingerprint(), "False"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["theory.covariance", "sweep.grid"])
+def test_a_sweep_goes_on_with_other_code_from_the_beginning_and_nothing_is_mixed(copy, tmp_path, name):
+    """Half of the parts are there when a module gets one more constant: all of them are computed again."""
+    out, path = tmp_path / "sweep.nc", path_of(copy, f"simlab.{name}")
+    arguments = ("sweep", "--out", out, *TINY, "--group-size", 2, "--seeds", 32)
+    assert command(*arguments, cwd=copy.parent)[::2] == (0, "")
+    code, parts = read_result(out).attrs["code"], sorted(parts_folder(out).glob("*.npz"))
+    for part in parts[2:]:
+        part.unlink()
+    assert command(*arguments, cwd=copy.parent)[::2] == (0, "2 of 4 units are finished already\n")
+    before = path.read_text()
+    path.write_text(before + "\nONE_MORE = 1\n")
+    try:
+        said = f"4 parts in {parts_folder(out)} are of other sweeps or code versions: left alone\n"
+        assert command(*arguments, cwd=copy.parent)[::2] == (0, said)
+    finally:
+        path.write_text(before)
+    assert read_result(out).attrs["code"] != code
+    assert len([*parts_folder(out).glob("*.npz")]) == 8

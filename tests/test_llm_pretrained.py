@@ -13,6 +13,7 @@ from sweep_cases import refusal
 from simlab.llm import tokenizer as tokenizer_files
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.gguf import read_gguf
+from simlab.llm.gguf_file import read_layout
 from simlab.llm.model import forward, named
 from simlab.llm.pretrained import load
 from simlab.llm.sampling import sample
@@ -118,6 +119,31 @@ def test_a_gguf_file_is_the_checkpoint_it_was_made_of(name, tmp_path):
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_1"])
+def test_entries_and_numbers_are_those_that_the_gguf_package_reads(kind, tmp_path):
+    kind, values = gguf.GGMLQuantizationType[kind], np.random.default_rng(1).normal(size=(3, 4, 64)).astype("float32")
+    writer = gguf.GGUFWriter(tmp_path / "some.gguf", "llama")
+    writer.add_array("numbers", [1.5, -2.5])
+    writer.add_array("texts", ["a", "", "é"])
+    writer.add_bool("yes", True)
+    writer.add_int32("less", -7)
+    for name, tensor in (("one", values[0]), ("two", values)):
+        writer.add_tensor(name, gguf.quantize(tensor, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    theirs, ours = gguf.GGUFReader(tmp_path / "some.gguf"), read_layout(tmp_path / "some.gguf")
+    fields = {name: field for name, field in theirs.fields.items() if not name.startswith("GGUF.")}
+    assert ours.entries == {name: field.contents() for name, field in fields.items()}
+    for tensor in theirs.tensors:
+        stored = ours.tensors[tensor.name]
+        assert (stored.kind, stored.shape) == (kind, tuple(tensor.shape.tolist()[::-1]))
+        expected = gguf.dequantize(tensor.data, kind)
+        np.testing.assert_array_equal(gguf.dequantize(stored.data, stored.kind).reshape(expected.shape), expected)
+        assert expected.shape == stored.shape
+
+
 def test_quantised_weights_are_turned_back_into_numbers(tmp_path):
     """Q8_0: blocks of 32 numbers, each a whole number from -127 to 127 times the block's scale (a float16)."""
     random = np.random.default_rng(0)
@@ -147,7 +173,7 @@ def test_a_gguf_file_that_is_not_supported_is_refused_by_name(more, tensors, mes
 def test_a_file_that_is_no_gguf_is_refused(tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"PK" * 100)
     assert "cannot be read as GGUF" in refusal(read_gguf, tmp_path / "model.gguf")
-    assert "cannot be read as GGUF" in refusal(read_gguf, tmp_path / "none.gguf")
+    assert "none.gguf cannot be read: No such file" in refusal(read_gguf, tmp_path / "none.gguf")
     whole = write_gguf(tmp_path / "whole.gguf", "llama").read_bytes()
     for share in (0.01, 0.3, 0.9):
         (tmp_path / "part.gguf").write_bytes(whole[: int(share * len(whole))])

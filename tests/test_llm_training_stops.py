@@ -64,7 +64,7 @@ def test_a_training_prompt_longer_than_the_context_stops_its_step(out):
     """The third one holds it; the two before are kept."""
     prompts = [f"{first}+1=" for first in range(1, 10)] + ["1+1+1+1+1+1+1="] * 7
     message = refusal(short_run, out, training=prompts)
-    assert message.startswith("step 3: a prompt of own has 14 tokens; allowed: 13, ")
+    assert message.startswith("grpo, seed 0, step 3: a prompt of own has 14 tokens; allowed: 13, ")
     assert state_of(out).step == 2
 
 
@@ -100,6 +100,11 @@ def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message
 # What a reward function does
 
 
+def numbers(left):
+    """What a run has left, without what also says who made it."""
+    return {name: content for name, content in left.items() if not name.endswith(("run.json", "state.safetensors"))}
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -111,11 +116,11 @@ def test_a_warm_start_needs_demonstrations_that_are_completions(choices, message
 def test_a_reward_function_that_goes_wrong_stops_its_step_and_the_steps_before_are_kept(wrong, message, unbroken, out):
     """In the third of four steps; with a mended function the run ends as if nothing had happened."""
     found = refusal(short_run, out, rewards=lambda prompt, text: wrong() if prompt[2] == "3" else reward(prompt, text))
-    assert found.startswith("step 3: the reward function of the problem '1+3=' ")
+    assert found.startswith("grpo, seed 0, step 3: the reward function of the problem '1+3=' ")
     assert found.endswith(f"{message}; the last checkpoint is kept: {arm_of(out) / 'state.safetensors'}")
     assert state_of(out).step == 2
-    short_run(out)
-    assert contents(out) == unbroken
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    assert numbers(contents(out)) == numbers(unbroken)
 
 
 def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, out):
@@ -129,8 +134,8 @@ def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, o
     found = refusal(short_run, out, rewards=rewards)
     assert found.startswith("the evaluation after step 2: the reward function of the problem '1+9=' raised Zero")
     assert state_of(out).step == 2
-    short_run(out)
-    assert contents(out) == unbroken
+    train(settings(SHORT), out, own_task=task(), other_code=True)  # as the mended function is
+    assert numbers(contents(out)) == numbers(unbroken)
 
 
 # Numbers that are not finite
@@ -139,7 +144,7 @@ def test_one_that_goes_wrong_in_an_evaluation_leaves_only_that_to_do(unbroken, o
 def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_finite(out):
     found = refusal(short_run, out, {"rl": {"learning_rate": 1e30}, "record": {"checkpoint_every": 1}})
     assert found.startswith(
-        "step 2: the model's log-probabilities are NaN; allowed: finite numbers; the last checkpoint"
+        "grpo, seed 0, step 2: the model's log-probabilities are NaN; allowed: finite numbers; the last checkpoint"
     )
     state = state_of(out)
     assert state.step == 1
@@ -148,14 +153,15 @@ def test_a_learning_rate_that_breaks_the_model_stops_and_the_last_checkpoint_is_
 
 def test_a_model_that_is_broken_is_not_kept(out):
     found = refusal(short_run, out, {"rl": {"learning_rate": 1e30}})
-    assert found.startswith("step 2: ")
+    assert found.startswith("grpo, seed 0, step 2: ")
     assert found.endswith("there was no checkpoint yet")
 
 
 def test_one_that_leaves_no_numbers_at_all_never_reaches_a_checkpoint(out):
     found = refusal(short_run, out, {"rl": {"learning_rate": 1e39}, "record": {"checkpoint_every": 1}})
     assert found == (
-        "step 1: the update with learning rate 1e+39 leaves parameters that are not finite; there was no checkpoint yet"
+        "grpo, seed 0, step 1: the update with learning rate 1e+39 leaves parameters that are not finite; "
+        "there was no checkpoint yet"
     )
 
 

@@ -146,10 +146,10 @@ def npy(path, array):
 
 BAD_FILES = {
     "missing": (lambda path: None, "no such file"),
-    "a folder": (lambda path: path.mkdir(), "directory"),
-    "pickled": (lambda path: npy(path, np.array([0, "a", None], dtype=object)), "allow_pickle"),
-    "no array": (lambda path: path.write_bytes(b"not an array at all"), "magic"),
-    "empty": (lambda path: path.write_bytes(b""), "EOF"),
+    "a folder": (lambda path: path.mkdir(), "no regular file"),
+    "pickled": (lambda path: npy(path, np.array([0, "a", None], dtype=object)), "numbers of object"),
+    "no array": (lambda path: path.write_bytes(b"not an array at all"), "no header"),
+    "empty": (lambda path: path.write_bytes(b""), "no header"),
     "two-dimensional": (lambda path: npy(path, np.zeros((2, 2))), "shape (2, 2)"),
     "booleans": (lambda path: npy(path, np.array([True, False])), "bool"),
     "text": (lambda path: npy(path, np.array(["0", "1"])), "<U1"),

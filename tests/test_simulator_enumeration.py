@@ -102,7 +102,7 @@ def engine_means(chosen, steps, dtype):
         place, numbers = engine.arrays(chosen, dtype)
 
         def lane(seed, numbers):
-            return trajectory(engine.program(chosen, dtype), place, recorded, engine.lane_key(seed), numbers)
+            return trajectory(engine.program(chosen, dtype), place, recorded, engine.lane_key(seed), numbers)[0]
 
         numbers = jax.tree.map(lambda value: jnp.full(LANES, value), numbers)
         rows = jax.jit(jax.vmap(lane))(jnp.arange(LANES, dtype=jnp.uint32), numbers)

@@ -96,7 +96,9 @@ def test_a_cell_is_the_simulation_of_its_program_and_numbers(unbroken):
 
 def test_the_result_carries_configuration_versions_commit_code_and_dtype(unbroken):
     attributes = read(unbroken).attrs
-    assert set(attributes) == {"configuration", "versions", "commit", "code", "platform", "dtype"}
+    asked = {"configuration", "versions", "commit", "code", "own", "platform", "processors", "dtype"}
+    assert set(attributes) == asked
+    assert attributes["own"] == "{}"
     assert SWEEP.from_configuration(json.loads(attributes["configuration"])) == SWEEP
     assert json.loads(attributes["versions"])["jax"] == jax.__version__
     assert attributes["commit"] == commit()

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import pickle
@@ -19,9 +20,10 @@ import pytest
 from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
+from simlab.estimators import Registered, chain, registry
 from simlab.simulate.lanes import needed_bytes
 from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.sweep.run import _work, manifest, parts_folder, run, sweep_units
 from simlab.sweep.work import RESERVED
 
 pytestmark = [
@@ -30,7 +32,7 @@ pytestmark = [
 ]
 cluster = pytest.importorskip("simlab.sweep.cluster")
 dask, psutil = pytest.importorskip("dask"), pytest.importorskip("psutil")
-connection, handout = cluster.connection, cluster.handout
+connection, handout, members = cluster.connection, cluster.handout, cluster.members
 
 # 6 units of one program; and 40 of the same that take a tenth of a second each.
 OPTIONS = (*TINY, "--estimator", "f_grpo", "--group-size", 2, "--gamma", "0,1,2", "--seeds", 16)
@@ -196,6 +198,96 @@ def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_pat
     assert 2 <= len(parts_of(out)) < UNITS
 
 
+def stopped_first(monkeypatch, function, stopped, address):
+    """Have the first request for a function go to a worker that is stopped."""
+    ask, asked = members.Members.ask, []
+
+    def ask_stopped(self, *request, among=frozenset()):
+        if request[0] == function and not asked:
+            asked.append(function)
+            os.kill(stopped.pid, signal.SIGSTOP)
+            among = {address}
+        return ask(self, *request, among=among)
+
+    monkeypatch.setattr(members.Members, "ask", ask_stopped)
+    return asked
+
+
+@pytest.mark.parametrize("function", ["told", "records"])
+def test_a_worker_that_is_stopped_for_good_holds_nobody_up(unbroken, tmp_path, monkeypatch, capsys, function):
+    """A scheduler by itself forgets it only after five minutes."""
+    monkeypatch.setattr(members, "SILENT", 3.0)
+    monkeypatch.setattr(handout, "PATIENCE", 1000.0)  # not for being late
+    with bare_scheduler() as (_, address), cluster.connected(address) as workers, worker(address, HERE.parent) as one:
+        client = workers.members.client
+        client.wait_for_workers(1)
+        (first,) = client.nthreads()
+        with worker(address, HERE.parent):
+            client.wait_for_workers(2)
+            asked = stopped_first(monkeypatch, function, one, first)
+            began = time.monotonic()
+            assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
+            assert asked == [function]
+            assert time.monotonic() - began < 100
+    assert f"worker {first} is silent for 3 s; what it was at is begun again\n" in capsys.readouterr().err
+
+
+def test_a_worker_that_was_stopped_for_a_while_takes_part_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(members, "SILENT", 2.0)
+    with bare_scheduler() as (_, address), cluster.connected(address) as workers, worker(address, HERE.parent) as one:
+        found = workers.members
+        found.client.wait_for_workers(1)
+        for number, there in ((signal.SIGSTOP, 0), (signal.SIGCONT, 1)):
+            os.kill(one.pid, number)
+            end = time.monotonic() + 30
+            while len(found.threads) != there or (number == signal.SIGSTOP and not found.silent):
+                assert time.monotonic() < end
+                found.look()
+                time.sleep(0.1)
+    assert " speaks again\n" in capsys.readouterr().err
+
+
+def test_a_worker_that_is_stopped_before_its_answer_is_fetched_is_replaced(unbroken, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(members, "SILENT", 3.0)
+    fetched, stopped = handout.Handout._fetched, []
+    with bare_scheduler() as (_, address), cluster.connected(address) as workers, contextlib.ExitStack() as stack:
+        client, processes = workers.members.client, {}
+        for number in range(2):
+            process = stack.enter_context(worker(address, HERE.parent))
+            client.wait_for_workers(number + 1)
+            (new,) = client.nthreads().keys() - processes
+            processes[new] = process
+
+        def stop_and_fetch(self, future):
+            if not stopped:
+                (holder,) = client.who_has([future])[future.key]
+                stopped.append(holder)
+                os.kill(processes[holder].pid, signal.SIGSTOP)
+            return fetched(self, future)
+
+        monkeypatch.setattr(handout.Handout, "_fetched", stop_and_fetch)
+        began = time.monotonic()
+        assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
+        assert time.monotonic() - began < 50  # and not FETCHING
+    assert f"worker {stopped[0]} is silent for 3 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [lambda work: {"lanes": work.lanes[:1]}, lambda work: {"steps": work.steps[:1]}])
+def test_a_worker_whose_records_have_another_shape_is_left_out(unbroken, tmp_path, monkeypatch, capsys, wrong):
+    packed, sent = connection.packed, []
+
+    def pack(work):
+        sent.append(work)
+        return packed(work._replace(**wrong(work)) if len(sent) == 3 else work)
+
+    monkeypatch.setattr(connection, "packed", pack)
+    with cluster.connected("local:2") as workers:
+        assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
+    said = capsys.readouterr().err
+    assert said.count(" is left out: its ") == 1
+    assert " lanes of 3 records" in said
+
+
 # Who takes part
 
 
@@ -235,11 +327,11 @@ HERE = Path(simlab.__file__).parent
 
 @pytest.fixture(scope="module")
 def other_code(tmp_path_factory):
-    """The folder of a copy of the library with another line in it."""
+    """The folder of a copy of the library with another line of code in it."""
     folder = tmp_path_factory.mktemp("other")
     shutil.copytree(HERE, folder / "simlab", ignore=shutil.ignore_patterns("__pycache__"))
     with (folder / "simlab" / "order.py").open("a") as file:
-        file.write("# changed\n")
+        file.write("CHANGED = 1\n")
     return folder
 
 
@@ -336,3 +428,23 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
     third.kill()
     assert f"{len(finished)} of 40 units are finished already" in third.communicate()[1]
     assert finished.items() < parts_of(out).items()
+
+
+def test_a_worker_whose_estimator_of_the_name_is_another_computes_nothing(monkeypatch):
+    """The name alone travels, and the worker finds its own estimator under it."""
+
+    def registered(sign):
+        def own():
+            return chain(lambda advantages, rollouts: sign * advantages)
+
+        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", own))
+
+    registered(1.0)
+    sweep = asked(*TINY, "--group-size", 2, "--estimator", "own")
+    described = manifest(sweep)
+    (unit,) = sweep_units(sweep, described)
+    sent = cluster.remote.packed(_work(sweep, [unit]))
+    ask = functools.partial(cluster.remote.records, described["code"], described["platform"], 2**31, sent)
+    assert len(ask()["q_pos"]) == 4
+    registered(-1.0)
+    assert ask() == "its code of own at group size 2 is not that of the sweep"

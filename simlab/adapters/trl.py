@@ -26,6 +26,7 @@ from simlab.adapters.grouping import Grouping
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole
+from simlab.finite import check_finite
 from simlab.llm.training.arms import arm
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
@@ -99,6 +100,7 @@ class SimlabMixin(Trainer):
         rollouts, candidates = self._rollouts(output)
         training = self.model.training
         advantages, memory = self._estimator.update(rollouts, self._memory if training else self._estimator.init())
+        check_finite(self._estimator.name, f"step {self.state.global_step + 1}, advantages", advantages, rollouts)
         if training:
             self._memory = jax.tree.map(float, memory)
         rows = self._grouping.rows(advantages)

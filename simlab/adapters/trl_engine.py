@@ -4,8 +4,9 @@ TRL samples, with transformers or what it is set up to use; rewards, estimator, 
 evaluations are simlab's. One process; for several, give ``SimlabGRPOTrainer`` to a script of accelerate's.
 """
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,23 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig
 
-from simlab.adapters.trl import MEMORY, SimlabGRPOTrainer
-from simlab.errors import InputError
+from simlab.adapters.trl import SimlabGRPOTrainer
+from simlab.errors import Diverged, InputError
+from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
-from simlab.llm.training.descent import Diverged
 from simlab.llm.training.folder import ArmFolder
 from simlab.llm.training.groups import Reader
+from simlab.llm.training.origin import Origin, first_difference
 from simlab.llm.training.settings import PolicyGradient, Settings
 from simlab.methods import Method
 from simlab.seals import Damaged
 
 CHECKPOINTS = "trl"
+ORIGIN = "simlab_origin.json"  # of a checkpoint: whose it is and who made it
+EARLIER = "delete it to go on from an earlier one"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
 
 
@@ -66,6 +70,8 @@ def train_arm(
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
+    if last:
+        _check_origin(last, folder.origins)
     done = _updates(last) if last else 0
     step, every = done // settings.rl.epochs, settings.evaluation.every
     try:
@@ -78,6 +84,7 @@ def train_arm(
         reader,
         start,
         args=_config(method, settings, reader, folder.path / CHECKPOINTS, seed),
+        origin=folder.origins[-1],
         problems=range(first, first + settings.rl.steps * settings.rl.prompts),
         rl=settings.rl,
         method=method,
@@ -89,7 +96,14 @@ def train_arm(
 
 
 def _trainer(
-    reader: Reader, start: Path, *, args: GRPOConfig, problems: range, rl: PolicyGradient, method: Method
+    reader: Reader,
+    start: Path,
+    *,
+    args: GRPOConfig,
+    origin: Origin,
+    problems: range,
+    rl: PolicyGradient,
+    method: Method,
 ) -> "ArmTrainer":
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32)
     model.generation_config.eos_token_id = sorted(reader.stop_ids)
@@ -99,6 +113,7 @@ def _trainer(
     return ArmTrainer(
         reader,
         model,
+        origin,
         args=args,
         train_dataset=Dataset.from_dict({"prompt": prompts, "problem": list(problems)}),
         processing_class=_tokenizer(reader, start, reader.task.training(problems[0])),
@@ -108,11 +123,17 @@ def _trainer(
 
 
 class ArmTrainer(SimlabGRPOTrainer):
-    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own."""
+    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own; its checkpoints say ``origin``."""
 
-    def __init__(self, reader: Reader, model: Any, **options: Any):
-        self.reader = reader
+    def __init__(self, reader: Reader, model: Any, origin: Origin, **options: Any):
+        self.reader, self.origin = reader, origin
         super().__init__(model, reward_funcs=self.reward, **options)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """As the trainer has it; what says whose it is comes last, so that a checkpoint that has it is whole."""
+        super()._save_checkpoint(model, trial)
+        folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        write_whole(folder / ORIGIN, json.dumps(self.origin).encode())
 
     def _penalised(self, method: Method) -> Method:
         return method  # beta only has TRL load the reference, see _config
@@ -220,9 +241,28 @@ def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
 
 
 def _last_checkpoint(folder: Path) -> Path | None:
-    """The last one that is whole: the estimator's memory is written behind all else."""
-    found = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{MEMORY}")]
+    """The last one that is whole."""
+    found = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
     return max(found, key=_updates, default=None)
+
+
+def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
+    """Raise ``InputError`` for a checkpoint of another arm, or one that other code made."""
+    try:
+        origin = json.loads((checkpoint / ORIGIN).read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"checkpoint {checkpoint} is damaged ({error}); delete it to go on from an earlier one"
+        ) from None
+    if origin not in origins:
+        reason = first_difference(origin, origins[-1])
+        raise InputError(f"checkpoint {checkpoint} is another's ({reason}); delete it to go on from an earlier one")
+
+
+def steps_done(arm: Path, epochs: int) -> int:
+    """How many steps of an arm its last whole checkpoint has; 0 without one."""
+    last = _last_checkpoint(arm / CHECKPOINTS)
+    return _updates(last) // epochs if last else 0
 
 
 def _updates(checkpoint: Path) -> int:

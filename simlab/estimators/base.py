@@ -12,7 +12,8 @@ from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
 from simlab.errors import InputError, check_choice
-from simlab.rollouts import FIELDS, Array, Rollouts
+from simlab.rollouts import FIELDS, Array, Rollouts, tokens_of
+from simlab.shown import shown
 
 Advantages = Shaped[Array, "P G"] | Shaped[Array, "P G T"]
 State = Any
@@ -31,24 +32,37 @@ class Link:
         init: ``() -> state``, a tuple of floats; ``()`` for a link without memory.
         needs: fields of ``Rollouts`` that the link reads.
         domain: the rewards for which the formula is defined, one of ``DOMAINS``.
+        exchangeable: whether what is absent (``mask``, ``token_mask``) changes nothing, and the order of the rollouts
+            of a group nothing but that of their advantages. Engines may then fill groups up with absent rollouts and
+            list rollouts in any order, which is faster. A link that is not declared so is shown whole groups alone,
+            their rollouts in the random order in which they were drawn.
     """
 
     update: Callable[[Array, Rollouts, State], tuple[Array, State]]
     init: Callable[[], State] = tuple
     needs: frozenset[str] = frozenset({"rewards"})
     domain: str = "any"
+    exchangeable: bool = False
 
     def __post_init__(self) -> None:
         check_choice("domain", self.domain, DOMAINS)
 
+    @property
+    def name(self) -> str:
+        """What a message calls it: the name of its function."""
+        return getattr(self.update, "__name__", type(self.update).__name__)
 
-def stateless(function: PlainLink, *, needs: frozenset[str] = frozenset(), domain: str = "any") -> Link:
-    """A link without memory from ``function(advantages, rollouts) -> advantages``."""
+
+def stateless(
+    function: PlainLink, *, needs: frozenset[str] = frozenset(), domain: str = "any", exchangeable: bool = False
+) -> Link:
+    """A link without memory from ``function(advantages, rollouts) -> advantages``; the rest is as in ``Link``."""
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         return function(advantages, rollouts), state
 
-    return Link(update, needs=needs | {"rewards"}, domain=domain)
+    update.__name__ = getattr(function, "__name__", type(function).__name__)
+    return Link(update, needs=needs | {"rewards"}, domain=domain, exchangeable=exchangeable)
 
 
 def beside(values: Array, advantages: Array) -> Array:
@@ -77,16 +91,33 @@ class Estimator:
         """The narrowest domain of its links: the rewards for which the formula is defined."""
         return max((link.domain for link in self.links), key=list(DOMAINS).index, default="any")
 
+    @property
+    def exchangeable(self) -> bool:
+        """Whether all its links are: see ``Link``."""
+        return all(link.exchangeable for link in self.links)
+
+    @property
+    def name(self) -> str:
+        """What a message calls it: its links in their order."""
+        return f"chain({', '.join(link.name for link in self.links)})"
+
     def init(self) -> State:
         """The state before the first batch: one entry a link."""
         return tuple(link.init() for link in self.links)
 
     def update(self, rollouts: Rollouts, state: State) -> tuple[Advantages, State]:
-        """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0."""
+        """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0.
+
+        Raises:
+            InputError: for what is absent from the batch of an estimator that is not exchangeable, and for a link that
+                gives anything but an advantage for each rollout, or each token.
+        """
         xp = array_namespace(rollouts.rewards)
         advantages, following = rollouts.rewards, []
         for link, memory in zip(self.links, state, strict=True):
-            advantages, remembered = link.update(advantages, rollouts, memory)
+            seen = shown(link, rollouts, of_tokens=advantages.ndim == 3)
+            advantages, remembered = link.update(advantages, seen, memory)
+            _check_advantages(link.name, advantages, rollouts)
             following.append(remembered)
         if rollouts.mask is not None:
             present = rollouts.mask if advantages.ndim == 2 else rollouts.mask[..., None]
@@ -94,17 +125,35 @@ class Estimator:
         return advantages, tuple(following)
 
 
+def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:
+    """Raise ``InputError`` unless there is a real number for each rollout or token, as precise as the rewards."""
+    rewards, tokens = rollouts.rewards, tokens_of(rollouts)
+    if not hasattr(advantages, "shape") or not hasattr(advantages, "dtype"):
+        raise InputError(f"{name} gave a {type(advantages).__name__}; allowed: an array like the rewards")
+    shape, whole = tuple(advantages.shape), tuple(rewards.shape)
+    fits = shape == whole or (len(shape) == 3 and shape[:2] == whole and shape[2] in {1, tokens or shape[2]})
+    xp = array_namespace(rewards)
+    exact = fits and xp.isdtype(advantages.dtype, "real floating")
+    if not exact or xp.finfo(advantages.dtype).bits < xp.finfo(rewards.dtype).bits:
+        raise InputError(
+            f"{name} gave advantages of shape {shape} and dtype {advantages.dtype}; allowed: {whole}, or "
+            f"({whole[0]}, {whole[1]}, {tokens or 'tokens'}), in {rewards.dtype} or more precise"
+        )
+
+
 def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declared: Any) -> Link:
     """The advantages that ``inner`` gives for other rewards, ``shape(rollouts)``, (P, G).
 
-    ``declared`` is what ``shape`` itself asks for: ``needs`` and ``domain``, as in ``Link``.
+    ``declared`` is what holds of ``shape`` itself: ``needs``, ``domain`` and ``exchangeable``, as in ``Link``.
     """
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         return inner.update(rollouts._replace(rewards=shape(rollouts)), state)
 
+    update.__name__ = shape.__name__
     link = stateless(lambda advantages, rollouts: advantages, **declared)
-    return Link(update, inner.init, link.needs | inner.needs, link.domain)
+    both = link.exchangeable and inner.exchangeable
+    return Link(update, inner.init, link.needs | inner.needs, link.domain, both)
 
 
 def chain(*stages: Link | Estimator | PlainLink) -> Estimator:

@@ -43,7 +43,7 @@ def center(baseline: str = "mean") -> Link:
             centered = centered * (count / others)
         return xp.where(uniform, xp.zeros_like(centered), centered)
 
-    return stateless(subtract)
+    return stateless(subtract, exchangeable=True)
 
 
 def center_quantile(tau: Scalar = 0.5) -> Link:
@@ -62,7 +62,7 @@ def center_quantile(tau: Scalar = 0.5) -> Link:
         share = xp.where(tau > least_share, tau * xp.ones_like(least_share), least_share)
         return advantages - lower_quantile(advantages, share, rollouts.mask)
 
-    return stateless(subtract)
+    return stateless(subtract, exchangeable=True)
 
 
 def shift(delta: Scalar = 0.01) -> Link:
@@ -72,7 +72,7 @@ def shift(delta: Scalar = 0.01) -> Link:
         InputError: for a ``delta`` that is not a number.
     """
     check_range("delta", delta)
-    return stateless(lambda advantages, rollouts: advantages - delta)
+    return stateless(lambda advantages, rollouts: advantages - delta, exchangeable=True)
 
 
 class RunningMean(NamedTuple):
@@ -95,4 +95,4 @@ def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
         following = decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0]
         return advantages - baseline, RunningMean(following)
 
-    return Link(subtract, lambda: RunningMean(initial))
+    return Link(subtract, lambda: RunningMean(initial), exchangeable=True)

@@ -14,7 +14,9 @@ def focal(gamma: Scalar = 1.0) -> Link:
         InputError: for a negative ``gamma``.
     """
     check_range("gamma", gamma, 0)
-    return stateless(lambda advantages, rollouts: weigh(advantages, (1 - solve_rate(rollouts)) ** gamma))
+    return stateless(
+        lambda advantages, rollouts: weigh(advantages, (1 - solve_rate(rollouts)) ** gamma), exchangeable=True
+    )
 
 
 def power(alpha: Scalar = 2.0) -> Link:
@@ -28,7 +30,7 @@ def power(alpha: Scalar = 2.0) -> Link:
     def hard(advantages: Array, rollouts: Rollouts) -> Array:
         return weigh(advantages, (1 - group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
 
-    return stateless(hard, domain="unit")
+    return stateless(hard, domain="unit", exchangeable=True)
 
 
 def easy_power_weight(alpha: Scalar = 2.0) -> Link:
@@ -44,7 +46,7 @@ def easy_power_weight(alpha: Scalar = 2.0) -> Link:
     def easy(advantages: Array, rollouts: Rollouts) -> Array:
         return weigh(advantages, group_mean(rollouts.rewards, rollouts) ** (alpha - 1))
 
-    return stateless(easy, domain="unit")
+    return stateless(easy, domain="unit", exchangeable=True)
 
 
 def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Link:
@@ -64,7 +66,7 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
         success, failure = (1 - mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
         return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
 
-    return stateless(split, domain="unit")
+    return stateless(split, domain="unit", exchangeable=True)
 
 
 FOCUSES = ("hard", "easy")
@@ -89,7 +91,7 @@ def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
         weight = gamma / xp.sqrt(p if on == "hard" else 1 - p)
         return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
 
-    return stateless(rescale)
+    return stateless(rescale, exchangeable=True)
 
 
 EASY_TERMS = ("paper", "code")
@@ -117,4 +119,4 @@ def shift_difficulty(easy_term: str = "paper") -> Link:
         weight = omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
         return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
 
-    return stateless(rescale, domain="unit")
+    return stateless(rescale, domain="unit", exchangeable=True)

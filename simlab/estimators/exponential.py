@@ -55,7 +55,7 @@ def tilt(beta: Scalar) -> Link:
         rises = _rises(rollouts, beta)
         return _unless_uniform(_centered(rises, rollouts) / (1 + group_mean(rises, rollouts)), rollouts)
 
-    return stateless(tilted)
+    return stateless(tilted, exchangeable=True)
 
 
 @register("fade:softmax", "softmax(beta r)_i - 1/G")
@@ -73,7 +73,7 @@ def softmax(beta: Scalar = 1.0) -> Estimator:
     def share(advantages: Array, rollouts: Rollouts) -> Array:
         return advantages / group_count(rollouts)
 
-    return chain(tilt(beta), share)
+    return chain(tilt(beta), stateless(share, exchangeable=True))
 
 
 @register("fade:rs-grpo", "(exp(beta r_i) / mean(exp(beta r)) - 1) / beta")
@@ -86,7 +86,7 @@ def rs_grpo(beta: Scalar = 2.0) -> Estimator:
     >>> simlab.advantages("rs_grpo", np.array([1.0, 0.0]), beta=np.log(3.0)).round(4)
     array([ 0.4551, -0.4551])
     """
-    return chain(tilt(beta), lambda advantages, rollouts: advantages / beta)
+    return chain(tilt(beta), stateless(lambda advantages, rollouts: advantages / beta, exchangeable=True))
 
 
 def lose_one_log_mean_exp(beta: Scalar) -> Link:
@@ -112,7 +112,7 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
         apart = xp.log(_or_one(total) / count * left) - _log_rest(rollouts, rises == 0, beta)
         return _unless_uniform(xp.where(outweighs, apart, difference) / beta, rollouts)
 
-    return stateless(lose)
+    return stateless(lose, exchangeable=True)
 
 
 def _log_rest(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:

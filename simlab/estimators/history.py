@@ -30,7 +30,7 @@ def weigh_by_history(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar =
         following = decay * past + (1 - decay) * batch_mean(rollouts.rewards, rollouts)[0, 0]
         return advantages * scale * xp.exp(-easier), RunningMean(following)
 
-    return Link(update, lambda: RunningMean(initial), domain="unit")
+    return Link(update, lambda: RunningMean(initial), domain="unit", exchangeable=True)
 
 
 @register("fade:ha-dw", "A scale exp(-sgn(A) sgn(m - C) |m - C|), m = mean(r), C a running mean of m")

@@ -36,7 +36,7 @@ def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
         p, length = solve_rate(rollouts), relative_length(rollouts)
         return xp.where(is_correct(rollouts), 1 - alpha * p * length, alpha * (1 - p) * length)
 
-    return shape_rewards(shape, inner, domain="binary")
+    return shape_rewards(shape, inner, domain="binary", exchangeable=True)
 
 
 @register("fade:t2t", "GRPO of 1 - alpha p L_i on success, alpha (1 - p) L_i on failure")

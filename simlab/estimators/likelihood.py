@@ -39,7 +39,7 @@ def smooth_by_outcome(success: Scalar = 0.05, failure: Scalar = 0.05) -> Link:
         change = xp.where(is_correct(rollouts), -success * logp, failure * logp)
         return advantages + beside(change, advantages)
 
-    return stateless(smooth, needs=LOGP)
+    return stateless(smooth, needs=LOGP, exchangeable=True)
 
 
 @register("f-grpo:ds-grpo", "A_GRPO -/+ coefficient mean_t(log pi_t) on success / failure")
@@ -81,7 +81,7 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
             likeliness = rank(sequence_mean_logp(rollouts), rollouts.mask)
         return rollouts.rewards * (1 - beta * likeliness / group_count(rollouts))
 
-    return shape_rewards(discount, inner, needs=LOGP, domain="unit")
+    return shape_rewards(discount, inner, needs=LOGP, domain="unit", exchangeable=True)
 
 
 @register("f-grpo:unlikeliness", "GRPO of r_i (1 - beta rank_i / G), the likeliest rollout ranking highest")

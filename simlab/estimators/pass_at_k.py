@@ -54,7 +54,7 @@ def divide_by_pass_at_k_std(k: int) -> Link:
         sigma = xp.sqrt(xp.where(varies, variance, xp.ones_like(variance)))
         return weigh(advantages, xp.where(varies, others_missed / sigma, xp.zeros_like(sigma)))
 
-    return stateless(scale, domain="binary")
+    return stateless(scale, domain="binary", exchangeable=True)
 
 
 @register("fade:pass-at-k-chen", "C(F-1,k-1)/C(G-1,k-1) (r_i - p) / sqrt(R (1 - R)), R = 1 - C(F,k)/C(G,k)")
@@ -88,7 +88,7 @@ def mix(k: int = 4) -> Estimator:
         (single, _), (best, _) = one.update(advantages, rollouts, ()), many.update(advantages, rollouts, ())
         return p * best + (1 - p) * single
 
-    return chain(center("mean"), stateless(blend, domain="binary"))
+    return chain(center("mean"), stateless(blend, domain="binary", exchangeable=True))
 
 
 def lose_one() -> Link:
@@ -105,7 +105,7 @@ def lose_one() -> Link:
         second = xp.where(group_count(rollouts) > 1, second, xp.zeros_like(second))
         return xp.where(advantages >= best, best - second, xp.zeros_like(advantages))
 
-    return stateless(lose)
+    return stateless(lose, exchangeable=True)
 
 
 @register("fade:pass-at-k-tang", "max(r) - max(r without i)")
@@ -151,7 +151,7 @@ def best_of_subsets(k: int, baseline: str) -> Link:
             result = best * ordered + above - other_best * ordered
         return xp.take_along_axis(result, place, axis=-1)
 
-    return stateless(transform)
+    return stateless(transform, exchangeable=True)
 
 
 def _subset_weights(rollouts: Rollouts, k: int) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, build
 from simlab.estimators.base import DOMAINS, Estimator
+from simlab.finite import check_finite
 from simlab.rollouts import Array, Rollouts, check_rollouts
 
 
@@ -70,8 +71,19 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    built: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
-    return built
+    found: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
+    return found
+
+
+def built(name: str | Estimator, **parameters: Any) -> Estimator:
+    """The estimator of a name and its parameters, or the one that is given, which has no parameters left to set.
+
+    Raises:
+        InputError: for an unknown name or parameter, or parameters of an estimator that is built already.
+    """
+    if isinstance(name, Estimator) and parameters:
+        raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
+    return name if isinstance(name, Estimator) else estimator(name, **parameters)
 
 
 def base_estimator(base: str | Estimator) -> Estimator:
@@ -84,8 +96,8 @@ def base_estimator(base: str | Estimator) -> Estimator:
         return base
     if not isinstance(base, str):
         raise InputError(f"base is a {type(base).__name__}; allowed: a registered name, or an estimator (see chain)")
-    built: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
-    return built
+    found: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
+    return found
 
 
 def advantages(
@@ -103,7 +115,8 @@ def advantages(
     Args:
         name: a registered estimator's name, or an estimator.
         rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
-        mask: true where a rollout exists, in the shape of ``rewards``.
+        mask: true where a rollout exists, in the shape of ``rewards``; a link of one's own must be declared
+            exchangeable to be given a batch with absent rollouts.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         entropy: (..., T) entropies of the sampling policy, likewise.
         token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
@@ -111,15 +124,14 @@ def advantages(
 
     Raises:
         InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the
-            formula (some are for rewards in [0, 1], some for 0 and 1 only), or arrays of the wrong shape.
+            formula (some are for rewards in [0, 1], some for 0 and 1 only), arrays of the wrong shape, or advantages
+            that are not finite.
 
     >>> import numpy as np
     >>> advantages("dr_grpo", np.array([1.0, 0.0, 0.0, 0.0]))
     array([ 0.75, -0.25, -0.25, -0.25])
     """
-    if isinstance(name, Estimator) and parameters:
-        raise InputError(f"parameters {sorted(parameters)} belong to a named estimator, not to a built one")
-    chosen = name if isinstance(name, Estimator) else estimator(name, **parameters)
+    chosen = built(name, **parameters)
     rewards = _as_float_array(_from_lists("rewards", rewards, float))
     fields = {
         "old_logp": _from_lists("old_logp", old_logp, float),
@@ -138,6 +150,7 @@ def advantages(
     check_rollouts(rollouts, chosen.needs)
     check_domain(chosen, rewards if fields["mask"] is None else rewards[fields["mask"]])
     result, _ = chosen.update(rollouts, chosen.init())
+    check_finite(name if isinstance(name, str) else name.name, "advantages", result, rollouts)
     return result[0, ...] if one_group else result
 
 

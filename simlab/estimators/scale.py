@@ -36,7 +36,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         return _divide(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
 
-    return stateless(divide)
+    return stateless(divide, exchangeable=True)
 
 
 def multiply_by_std(ddof: int = 0) -> Link:
@@ -46,7 +46,9 @@ def multiply_by_std(ddof: int = 0) -> Link:
         InputError: for ``ddof`` other than 0 or 1.
     """
     check_ddof(ddof)
-    return stateless(lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)))
+    return stateless(
+        lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)), exchangeable=True
+    )
 
 
 def divide_by_mean() -> Link:
@@ -55,7 +57,7 @@ def divide_by_mean() -> Link:
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         return _divide(advantages, group_mean(rollouts.rewards, rollouts))
 
-    return stateless(divide, domain="unit")
+    return stateless(divide, domain="unit", exchangeable=True)
 
 
 def divide_by_mad(eps: Scalar = 1e-3) -> Link:
@@ -74,7 +76,7 @@ def divide_by_mad(eps: Scalar = 1e-3) -> Link:
         deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
         return _divide(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
 
-    return stateless(divide)
+    return stateless(divide, exchangeable=True)
 
 
 def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
@@ -93,4 +95,4 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
         power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
         return _divide(advantages, xp.where(positive, power, xp.zeros_like(power)))
 
-    return stateless(divide, domain="unit")
+    return stateless(divide, domain="unit", exchangeable=True)

@@ -77,7 +77,7 @@ def fade_schedule(
         weight = (1 - baseline_mean(rollouts.rewards, rollouts, baseline)) ** (alpha - 1)
         return divide_negative(weigh(centered, weight), delta), state
 
-    return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit")
+    return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit", exchangeable=True)
 
 
 @register("fade:eq-11", "(1 - m)^(alpha - 1) (r_i - m), divided by delta where negative, m = mean(r)")

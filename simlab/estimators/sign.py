@@ -20,7 +20,7 @@ def divide_failures(delta: Scalar = 1.0) -> Link:
         InputError: unless ``delta`` is above 0.
     """
     check_range("delta", delta, 0, open_low=True)
-    return stateless(lambda advantages, rollouts: divide_negative(advantages, delta))
+    return stateless(lambda advantages, rollouts: divide_negative(advantages, delta), exchangeable=True)
 
 
 def multiply_positive(factor: Scalar = 10.0) -> Link:
@@ -35,7 +35,7 @@ def multiply_positive(factor: Scalar = 10.0) -> Link:
         xp = array_namespace(advantages)
         return xp.where(advantages > 0, advantages * factor, advantages)
 
-    return stateless(multiply)
+    return stateless(multiply, exchangeable=True)
 
 
 def keep_positive() -> Link:
@@ -45,7 +45,7 @@ def keep_positive() -> Link:
         xp = array_namespace(advantages)
         return xp.where(advantages > 0, advantages, xp.zeros_like(advantages))
 
-    return stateless(clamp)
+    return stateless(clamp, exchangeable=True)
 
 
 def contrast() -> Link:
@@ -60,7 +60,7 @@ def contrast() -> Link:
         failures = xp.where(p < 1, 1 - p, xp.ones_like(p))
         return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / failures)
 
-    return stateless(replace, domain="binary")
+    return stateless(replace, domain="binary", exchangeable=True)
 
 
 def attenuate_successes(alpha: Scalar = 1.0) -> Link:
@@ -80,7 +80,7 @@ def attenuate_successes(alpha: Scalar = 1.0) -> Link:
         share = xp.where(share < 1, share, xp.ones_like(share))
         return xp.where(advantages > 0, advantages * share, advantages)
 
-    return stateless(attenuate, domain="unit")
+    return stateless(attenuate, domain="unit", exchangeable=True)
 
 
 def outcome(success: Scalar, failure: Scalar) -> Link:
@@ -97,4 +97,4 @@ def outcome(success: Scalar, failure: Scalar) -> Link:
         correct = is_correct(rollouts)
         return xp.where(correct, xp.full_like(advantages, success), xp.full_like(advantages, failure))
 
-    return stateless(replace)
+    return stateless(replace, exchangeable=True)

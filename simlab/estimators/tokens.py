@@ -88,7 +88,7 @@ def tame_covariance(scope: str = "group") -> Link:
         total = xp.sum(kernel, axis=axes, keepdims=True)
         return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
 
-    return stateless(reweigh, needs=frozenset({"old_logp"}))
+    return stateless(reweigh, needs=frozenset({"old_logp"}), exchangeable=True)
 
 
 def _least_square(c: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
@@ -139,7 +139,7 @@ def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
         most = xp.abs(of_tokens(advantages)) / kappa + xp.zeros_like(bonus)
         return (of_tokens(advantages) + xp.where(bonus < most, bonus, most)) * present
 
-    return stateless(add, needs=frozenset({"entropy"}))
+    return stateless(add, needs=frozenset({"entropy"}), exchangeable=True)
 
 
 @register("casp:entropy-adv", "A_i + min(alpha H_it, |A_i| / kappa)")

@@ -21,8 +21,11 @@ from starlette.routing import Route
 from simlab.errors import InputError
 from simlab.explore.assets import page_file, plotly_script
 from simlab.explore.html import POLICY, served_page
-from simlab.explore.laboratory import Job, Laboratory
-from simlab.explore.limits import Guard, Refused, body_of, job_of, refusal
+from simlab.explore.laboratory import Laboratory
+from simlab.explore.limits import Guard, body_of, refusal
+from simlab.explore.line import Job
+from simlab.explore.reading import asked_of, json_of
+from simlab.explore.refused import Refused
 
 HOST = "127.0.0.1"
 HEADERS = {
@@ -35,13 +38,12 @@ HEADERS = {
 }
 
 
-def application(port: int, laboratory: Laboratory | None = None) -> Guard:
-    """The server of the page at a port.
+def application(port: int, laboratory: Laboratory) -> Guard:
+    """What the page's server answers, at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
     which answers with events, a line of JSON each (see ``worker``).
     """
-    laboratory = laboratory or Laboratory()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -63,12 +65,12 @@ def application(port: int, laboratory: Laboratory | None = None) -> Guard:
         return Response(plotly_script(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     async def status(_: Request) -> Response:
-        return JSONResponse({"to_compile": laboratory.to_compile, "waiting": len(laboratory.waiting)})
+        return JSONResponse({"to_compile": laboratory.process.to_compile, "waiting": len(laboratory.line.waiting)})
 
     async def simulate(request: Request) -> Response:
-        asked, said = job_of(await body_of(request))
-        job = laboratory.submit(asked)
-        return StreamingResponse(_lines(laboratory, job, said), media_type="application/x-ndjson")
+        asked = asked_of(json_of(await body_of(request)))
+        job = laboratory.submit(asked.job, asked.page)
+        return StreamingResponse(_lines(laboratory, job, asked.held), media_type="application/x-ndjson")
 
     routes = [
         Route("/", page),
@@ -78,7 +80,9 @@ def application(port: int, laboratory: Laboratory | None = None) -> Guard:
         Route("/simulate", simulate, methods=["POST"]),
     ]
     handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), port, HEADERS)
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # a path that is nearly one of these is nothing
+    return Guard(app, port, HEADERS)
 
 
 async def _lines(laboratory: Laboratory, job: Job, said: list[str]) -> AsyncIterator[bytes]:
@@ -110,6 +114,28 @@ async def _unknown(request: Request, error: HTTPException) -> Response:
 
 async def _failed(_: Request, error: Exception) -> Response:
     return refusal(500, f"the server failed: {type(error).__name__}")
+
+
+class Server(uvicorn.Server):
+    """The page's server at a port; it ends its simulations first, so that nobody waits for them when it stops."""
+
+    def __init__(self, port: int, laboratory: Laboratory):
+        self.laboratory = laboratory
+        super().__init__(
+            uvicorn.Config(
+                application(port, laboratory),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # nobody stands before this server, so such headers are forged
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, also amid simulations."""
+        await self.laboratory.stop()
+        await super().shutdown(sockets)
 
 
 def listening(port: int) -> socket.socket:
@@ -147,15 +173,13 @@ def serve(port: int, *, browser: bool, view: str = "") -> None:
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
-    config = uvicorn.Config(
-        application(port), log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
-    )
+    server = Server(port, Laboratory())
     print(f"explorer  {address}  (Ctrl-C stops it)", flush=True)
     if browser and has_display():
         webbrowser.open(address)
     # uvicorn stops at a signal, and then hands the signal on.
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[found])
+        server.run(sockets=[found])
     print("stopped")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simlab.errors import InputError, check_choice
+from simlab.explore.bounded import check_plain
 from simlab.explore.weights import hold_weight, hold_weights
 
 LARGEST_SEED = 2**31 - 1
@@ -142,11 +143,12 @@ def hold(control: Control, value: Any) -> tuple[Any, str]:
     """The value that a control takes when it is asked for ``value``, and what is to be said if that is another one.
 
     Raises:
-        InputError: for a value that is not of the control's kind.
+        InputError: for a value that is not of the control's kind, or a text that is too long.
 
     >>> hold(BY_NAME["miss.correct_mass"], 2)
     (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
     """
+    check_plain(control.name, value)
     if control.kind in ("number", "whole"):
         return _hold_number(control, value)
     if control.kind == "weight":
@@ -191,6 +193,7 @@ def hold_panel(panel: str, given: Any) -> tuple[dict[str, Any], list[str]]:
         raise InputError("settings are no object; allowed: names and values")
     own = {name.partition(".")[2]: control for name, control in BY_NAME.items() if name.startswith(f"{panel}.")}
     for name in given:
+        check_plain("setting", name)
         check_choice("setting", name, own)
     held = {name: hold(control, given.get(name, control.default)) for name, control in own.items()}
     return {name: value for name, (value, _) in held.items()}, [said for _, said in held.values() if said]

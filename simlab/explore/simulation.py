@@ -263,11 +263,12 @@ def compile_for(panel: str, settings: Settings) -> None:
 
 
 def _run(call: Call, first: int, say: Say) -> dict[str, np.ndarray]:
-    """The records of a block of seeds, (lanes, R + 1, ...); ``say`` hears of a compilation that it has to wait for."""
+    """The records of a block of seeds, (lanes, R + 1, ...); ``say`` hears what has to be waited for."""
     arguments = _arguments(call, first)
     if _key(call, arguments) not in _ready:
         say("compiling")
     code = _compiled(call, arguments)
+    say("simulating")
     return {name: np.asarray(row) for name, row in code.call(*arguments).items()}
 
 

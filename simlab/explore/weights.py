@@ -14,6 +14,7 @@ from simlab.estimators.difficulty import EASY_TERMS
 from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
+from simlab.explore.bounded import NUMBER, read_number
 from simlab.theory import CLOSED_FORMS
 
 WEIGHT = re.compile(r"([a-z0-9_]+)(?:\(([^()]*)\))?")
@@ -97,7 +98,7 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     """Name and parameters of an estimator written as text.
 
     Raises:
-        InputError: for a text that cannot be read.
+        InputError: for a text that cannot be read, or a number in it that is too long or too large.
 
     >>> read_weight("asym_grpo(delta=0.5)")
     ('asym_grpo', {'delta': 0.5})
@@ -110,13 +111,12 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    """A whole number, a number, or else the text itself."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+    """A number, or a text that is none.
+
+    Raises:
+        InputError: for a number that is too long or too large.
+    """
+    return read_number(text) if NUMBER.fullmatch(text) else text
 
 
 def write_weight(name: str, parameters: Mapping[str, Any]) -> str:

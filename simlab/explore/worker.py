@@ -1,9 +1,12 @@
 """The process that simulates: reads a job a line, and writes events, one a line; it ends when nobody writes any more.
 
     {"id": 7, "panel": "run", "settings": {...}, "first": 0}   ->   {"id": 7, "event": "compiling"}
+                                                                    {"id": 7, "event": "simulating"}
                                                                     {"id": 7, "event": "result", "result": {...}}
 
-Beside the jobs it compiles the programs of the presets, so that the first drag finds them there.
+``compiling`` comes where a program is not there yet, ``simulating`` when it is; a job of several programs says both
+several times. Beside the jobs it compiles the programs of the presets, so that the first drag finds them there, and
+says each second that it is alive.
 """
 
 import json
@@ -12,14 +15,12 @@ import queue
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TextIO
 
-from simlab.errors import InputError
-from simlab.explore.presets import WARM
-from simlab.explore.settings import hold_panel
-from simlab.explore.simulation import compile_for, simulate_policy, simulate_tree
-
-SIMULATED = {"run": simulate_policy, "tree": simulate_tree}
+ALIVE_SECONDS = 1.0
 
 
 def main() -> None:
@@ -29,19 +30,34 @@ def main() -> None:
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     jobs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin, jobs), daemon=True).start()
-    threading.Thread(target=_warm, args=(events,), daemon=True).start()
+    _beside(_live, events)
+    _beside(_read, sys.stdin, jobs)
+    from simlab.explore.jobs import compiled, done  # noqa: PLC0415  # JAX takes seconds: it comes after a sign of life
+
+    def warm() -> None:
+        for left in compiled():
+            _write(events, None, {"event": "warm", "left": left})
+
+    _beside(warm)
     while (job := jobs.get()) is not None:
-        _work(job, events)
+        number = job["id"]
+        _write(events, number, done(job, partial(_say, events, number)))
     # Not by sys.exit, which would wait for a compilation.
     os._exit(0)
 
 
-def _warm(events: TextIO) -> None:
-    """Compile what the presets need, beside the jobs."""
-    for left, (panel, settings) in zip(reversed(range(len(WARM))), WARM, strict=True):
-        compile_for(panel, hold_panel(panel, settings)[0])
-        _write(events, {"id": None, "event": "warm", "left": left})
+def _beside(function: Callable[..., Any], *arguments: Any) -> None:
+    threading.Thread(target=function, args=arguments, daemon=True).start()
+
+
+def _say(events: TextIO, number: int, stage: str) -> None:
+    _write(events, number, {"event": stage})
+
+
+def _live(events: TextIO) -> None:
+    while True:
+        _write(events, None, {"event": "alive"})
+        time.sleep(ALIVE_SECONDS)
 
 
 def _read(lines: TextIO, jobs: "queue.SimpleQueue[dict[str, Any] | None]") -> None:
@@ -50,25 +66,18 @@ def _read(lines: TextIO, jobs: "queue.SimpleQueue[dict[str, Any] | None]") -> No
     jobs.put(None)
 
 
-def _work(job: dict[str, Any], events: TextIO) -> None:
-    def say(event: str) -> None:
-        _write(events, {"id": job["id"], "event": event})
-
-    try:
-        result = SIMULATED[job["panel"]](job["settings"], job["first"], say)
-    except (InputError, MemoryError) as error:
-        _write(events, {"id": job["id"], "event": "error", "error": str(error) or "too little memory for this"})
-    else:
-        _write(events, {"id": job["id"], "event": "result", "result": result})
-
-
 _one_line = threading.Lock()
 
 
-def _write(events: TextIO, event: dict[str, Any]) -> None:
+def _write(events: TextIO, number: int | None, event: dict[str, Any]) -> None:
+    """Write an event of a job, or of none."""
+    line = json.dumps({"id": number} | event) + "\n"
     with _one_line:
-        events.write(json.dumps(event) + "\n")
-        events.flush()
+        try:
+            events.write(line)
+            events.flush()
+        except BrokenPipeError:
+            os._exit(0)  # the server is gone
 
 
 if __name__ == "__main__":

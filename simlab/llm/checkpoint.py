@@ -4,6 +4,7 @@ Safetensors hold numbers and nothing else, so a checkpoint cannot run code. Othe
 """
 
 import json
+import math
 import os
 import struct
 from collections.abc import Iterator, Mapping
@@ -18,13 +19,16 @@ from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
 from simlab.llm.checksums import check_files, write_checksums
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
+from simlab.llm.device_memory import check_fits
 from simlab.llm.extra import package
 from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, named, shapes
+from simlab.reading import open_regular, read_json, reason
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
+FLOATS = ("F64", "F32", "F16", "BF16")  # what weights may be stored as; narrower ones need scales beside them
 OUTSIDE = {"embed_tokens": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
 
 
@@ -40,8 +44,9 @@ def read_checkpoint(folder: str | os.PathLike, dtype: str = "float32") -> Model:
 
     Raises:
         Damaged: for a file that is not as ``write_checkpoint`` wrote it.
-        InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), and
-            for a tensor that is missing, left over or of another shape; it names the tensor.
+        InputError: for a file that is missing or broken, a config that is not supported (``from_hugging_face``), more
+            than fits into memory, and for a tensor that is missing, left over, of another shape, or holds what is no
+            finite number; it names the tensor.
     """
     check_choice("dtype", dtype, DTYPES)
     folder = Path(folder)
@@ -54,10 +59,14 @@ def from_tensors(tensors: Mapping[str, np.ndarray], config: ModelConfig, dtype: 
     """The parameters of Hugging Face's tensors, among which the head of a tied model may stand or not.
 
     Raises:
-        InputError: for a tensor that is missing, left over or of another shape.
+        InputError: for a tensor that is missing, left over, of another shape, or not finite in this dtype.
     """
+    if config.num_layers > len(tensors):  # said before all of their names are listed
+        raise InputError(f"num_layers = {config.num_layers}, but there are only {len(tensors)} tensors")
     if config.tie_embeddings:
         tensors = _without_tied_head(tensors)
+    numbers = sum(math.prod(values.shape) for values in tensors.values())
+    check_fits("this model", 2 * numbers * np.dtype(dtype).itemsize)  # in this dtype, and stacked
     wanted = {tensor for name, _ in named(shapes(config)) for tensor in tensor_names(name, config)}
     for tensor in sorted(wanted ^ tensors.keys()):
         raise InputError(f"tensor {tensor} is {'missing' if tensor in wanted else 'none of this model'}")
@@ -73,8 +82,13 @@ def _stacked(
         stored = one[::-1] if is_transposed(name) else one
         if tensors[tensor].shape != stored:
             raise InputError(f"tensor {tensor} has shape {tensors[tensor].shape}; allowed: {stored}")
-    parts = [tensors[tensor].T if is_transposed(name) else tensors[tensor] for tensor in places]
-    return jnp.asarray(np.stack(parts) if name.startswith("layers.") else parts[0], dtype)
+    with np.errstate(over="ignore"):  # what does not fit into the dtype becomes infinite, and is refused
+        parts = [np.asarray(tensors[tensor]).astype(dtype, copy=False) for tensor in places]
+    for tensor, part in zip(places, parts, strict=True):
+        if not np.isfinite(part).all():
+            raise InputError(f"tensor {tensor} holds what is no finite number in {dtype}")
+    parts = [part.T if is_transposed(name) else part for part in parts]
+    return jnp.asarray(np.stack(parts) if name.startswith("layers.") else parts[0])
 
 
 def tensor_names(name: str, config: ModelConfig) -> list[str]:
@@ -95,27 +109,10 @@ def is_transposed(name: str) -> bool:
     return name.endswith("_proj")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file.
-
-    Raises:
-        InputError: if there is none.
-    """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise InputError(f"{path} is no JSON") from None
-    if not isinstance(entries, dict):
-        raise InputError(f"{path} holds no JSON object")
-    return entries
-
-
 def _tensors(folder: Path) -> dict[str, np.ndarray]:
     """All tensors of one safetensors file, or of those that an index names."""
-    if not (folder / INDEX).exists():
-        if not (folder / WEIGHTS).exists():
+    if not os.path.lexists(folder / INDEX):
+        if not os.path.lexists(folder / WEIGHTS):
             raise InputError(f"{folder} has no {WEIGHTS} and no {INDEX}; other formats are not read")
         return dict(_read_safetensors(folder / WEIGHTS))
     places = read_json(folder / INDEX).get("weight_map")
@@ -135,13 +132,17 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
 
 
 def _read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors of a file. Its header cannot ask for more than there is: the package holds it to the file's size."""
     safetensors = package("safetensors")
+    with open_regular(path) as file:  # the package would wait for a pipe
+        check_fits(str(path), os.fstat(file.fileno()).st_size)
     try:
         with safetensors.safe_open(path, framework="np") as file:
             for tensor in file.keys():  # noqa: SIM118  # it is no dict
+                check_choice(f"the dtype of tensor {tensor} in {path}", file.get_slice(tensor).get_dtype(), FLOATS)
                 yield tensor, file.get_tensor(tensor)
     except (safetensors.SafetensorError, OSError, struct.error) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

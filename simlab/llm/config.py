@@ -11,6 +11,8 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
 
+LARGEST_SIZE = 2**31 - 1  # of anything that is counted: places are int32
+LARGEST_BASE = 1e30  # of rotations; float32 holds numbers up to 3e38
 CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 
 
@@ -24,10 +26,12 @@ class Llama3Scaling:
     original_positions: float
 
     def __post_init__(self) -> None:
-        check_range("rope factor", self.factor, 1.0)
-        check_range("low_freq_factor", self.low_frequency_factor, 0.0, open_low=True)
-        check_range("high_freq_factor", self.high_frequency_factor, self.low_frequency_factor, open_low=True)
-        check_range("original_max_position_embeddings", self.original_positions, 1)
+        check_range("rope factor", self.factor, 1.0, LARGEST_BASE)
+        check_range("low_freq_factor", self.low_frequency_factor, 0.0, LARGEST_BASE, open_low=True)
+        check_range(
+            "high_freq_factor", self.high_frequency_factor, self.low_frequency_factor, LARGEST_BASE, open_low=True
+        )
+        check_range("original_max_position_embeddings", self.original_positions, 1, LARGEST_SIZE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +79,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "hidden_size", "intermediate_size", "num_layers", "num_heads", "max_positions"):
-            check_whole(name, getattr(self, name), 1)
+            _check_size(name, getattr(self, name), 1)
         check_choice("architecture", self.architecture, CLASSES)
         if self.num_kv_heads is None:
             object.__setattr__(self, "num_kv_heads", self.num_heads)
         if self.head_dim is None:
             object.__setattr__(self, "head_dim", self.hidden_size // self.num_heads)
-        check_whole("num_kv_heads", self.num_kv_heads, 1)
-        check_whole("head_dim", self.head_dim, 2)
-        check_range("rope_theta", self.rope_theta, 0.0, open_low=True)
-        check_range("rms_norm_eps", self.rms_norm_eps, 0.0)
+        _check_size("num_kv_heads", self.num_kv_heads, 1)
+        _check_size("head_dim", self.head_dim, 2)
+        check_range("rope_theta", self.rope_theta, 1.0, LARGEST_BASE)
+        check_range("rms_norm_eps", self.rms_norm_eps, 0.0, 1.0)
         if self.num_heads % self.num_kv_heads:
             raise InputError(f"num_kv_heads = {self.num_kv_heads}; allowed: divisors of num_heads = {self.num_heads}")
         if self.head_dim % 2:
@@ -103,6 +107,11 @@ class ModelConfig:
     def qk_norm(self) -> bool:
         """Whether each head's queries and keys are normalised."""
         return self.architecture == "qwen3"
+
+
+def _check_size(name: str, value: int, low: int) -> None:
+    check_whole(name, value, low)
+    check_range(name, value, low, LARGEST_SIZE)
 
 
 # Entries of a config.json that say nothing of the logits, whatever their value.
@@ -211,10 +220,11 @@ def checked_config(fields: Mapping[str, Any]) -> ModelConfig:
         if name in ("rope_theta", "rms_norm_eps"):
             check_range(name, value)
         elif name == "tie_embeddings":
-            check_choice(name, value, (True, False))
+            if not isinstance(value, bool):
+                raise InputError(f"{name} = {value!r} is unknown; allowed: true, false")
         elif name not in ("architecture", "rope_scaling"):
             for number in value if name == "eos_ids" else (value,):
-                if number is not None:
+                if number is not None or name == "eos_ids":
                     check_whole(name, number, 0)
     return ModelConfig(**fields)
 
@@ -225,7 +235,7 @@ def _check_entry(name: str, value: Any) -> None:
             allowed = " or ".join(repr(choice) for choice in FIXED[name] if choice is not None)
             raise InputError(f"the config's {name} = {value!r} is not supported; allowed: {allowed}")
     elif name == "layer_types":
-        if any(kind != "full_attention" for kind in value or ()):
+        if value is not None and not (isinstance(value, list) and all(kind == "full_attention" for kind in value)):
             raise InputError(f"the config's layer_types = {value!r} is not supported; allowed: full_attention")
     elif name not in IGNORED and name not in READ and name not in OTHERS:
         raise InputError(f"the config's entry {name} = {value!r} is not known, and might change the model")
@@ -233,13 +243,15 @@ def _check_entry(name: str, value: Any) -> None:
 
 def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
     """The base and the scaling, of transformers 5's ``rope_parameters`` or 4's ``rope_theta`` and ``rope_scaling``."""
-    numbers = dict(entries.get("rope_scaling") or {}) | dict(entries.get("rope_parameters") or {})
-    theta = numbers.pop("rope_theta", entries.get("rope_theta") or 10000.0)
-    kinds = {numbers.pop("type", "default"), numbers.pop("rope_type", "default")} - {"default"}
-    if not kinds <= {"llama3"}:
-        raise InputError(
-            f"the config's rope_type = {'/'.join(sorted(kinds))} is not supported; allowed: default, llama3"
-        )
+    numbers: dict[str, Any] = {}
+    for name in ("rope_scaling", "rope_parameters"):
+        if not isinstance(entries.get(name), dict | None):
+            raise InputError(f"the config's {name} = {entries[name]!r} is no JSON object")
+        numbers |= entries.get(name) or {}
+    theta = numbers.pop("rope_theta", entries.get("rope_theta"))
+    kinds = [kind for name in ("type", "rope_type") if (kind := numbers.pop(name, "default")) != "default"]
+    for kind in kinds:
+        check_choice("the config's rope_type", kind, ("default", "llama3"))
     if numbers.pop("partial_rotary_factor", 1) != 1:
         raise InputError("the config's partial_rotary_factor is not supported; allowed: 1")
     allowed = LLAMA3 if kinds else {}
@@ -251,6 +263,8 @@ def _rope(entries: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
         if name not in numbers:
             raise InputError(f"the config's rope scaling has no {name}")
         check_range(name, numbers[name])
+    theta = 10000.0 if theta is None else theta
+    check_range("rope_theta", theta)
     return theta, Llama3Scaling(**{field: numbers[name] for name, field in LLAMA3.items()}) if kinds else None
 
 

@@ -1,10 +1,12 @@
 """GGUF files: model and tokenizer in one file, the weights often in a few bits each.
 
-The ``gguf`` package reads the file and turns its blocks into float32; the tensors then get Hugging Face's names and are
+The ``gguf`` package turns the blocks of a file into float32; the tensors then get Hugging Face's names and are
 checked as those of a checkpoint are. An entry about the architecture that is not known is refused by its name.
 """
 
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import numpy as np
 from simlab.errors import InputError, check_choice
 from simlab.llm.checkpoint import Model, from_tensors
 from simlab.llm.config import CLASSES, ModelConfig, checked_config
+from simlab.llm.device_memory import check_fits
 from simlab.llm.extra import package
+from simlab.llm.gguf_file import Stored, read_layout
 from simlab.llm.model import DTYPES
 from simlab.llm.tokenizer import Tokenizer, byte_pairs
 
@@ -44,6 +48,7 @@ READ = {
 }
 REQUIRED = ("embedding_length", "feed_forward_length", "block_count", "attention.head_count", "context_length")
 CHECKED = {"vocab_size", "rope.dimension_count", "attention.value_length", "rope.scaling.type"}
+FLOAT = 4  # bytes of a number once it is read
 CONTROL, USER_DEFINED = 3, 4  # kinds of tokens that are not made of pieces
 
 
@@ -52,19 +57,15 @@ def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, T
 
     Raises:
         InputError: for a file that is missing or broken, an architecture, option or tokenizer that is not supported,
-            and for a tensor that is missing, left over or of another shape.
+            more than fits into memory, and for a tensor that is missing, left over, of another shape or not finite.
     """
     check_choice("dtype", dtype, DTYPES)
     path = Path(path)
-    gguf = package("gguf")
-    try:
-        file = gguf.GGUFReader(path)
-    except (OSError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise InputError(f"{path} cannot be read as GGUF: {error}") from None
-    entries = _Entries(file)
-    tensors = {_hugging_face_name(tensor.name): tensor for tensor in file.tensors}
+    entries, stored = read_layout(path)
+    tensors = {_hugging_face_name(name): tensor for name, tensor in stored.items()}
     config = _config(entries, tensors)
-    arrays = {name: gguf.dequantize(tensor.data, tensor.tensor_type) for name, tensor in tensors.items()}
+    check_fits(str(path), FLOAT * sum(math.prod(tensor.shape) for tensor in tensors.values()))
+    arrays = {name: _numbers(name, tensor) for name, tensor in tensors.items()}
     if config.architecture == "llama":
         halves_from_pairs(arrays, config)
     tokenizer = _tokenizer(entries)
@@ -73,28 +74,36 @@ def read_gguf(path: str | os.PathLike, dtype: str = "float32") -> tuple[Model, T
     return Model(config, from_tensors(arrays, config, dtype)), tokenizer
 
 
-class _Entries:
-    """The metadata of a file, by name."""
+def _numbers(name: str, stored: Stored) -> np.ndarray:
+    """A tensor as numbers of 32 bits."""
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is refused later, by the tensor's name
+            values: np.ndarray = package("gguf").dequantize(stored.data, stored.kind)
+    except NotImplementedError:
+        raise InputError(f"tensor {name} is stored as {stored.kind.name}, which is not supported") from None
+    return values
 
-    def __init__(self, file: Any):
-        self.file = file
 
-    def get(self, name: str) -> Any:
-        """An entry, or None."""
-        field = self.file.fields.get(name)
-        return None if field is None else field.contents()
+def _needed(entries: Mapping[str, Any], name: str, kind: type) -> Any:
+    """An entry that has to be there, of this type.
 
-    def needed(self, name: str) -> Any:
-        """An entry that has to be there."""
-        value = self.get(name)
-        if value is None:
-            raise InputError(f"the GGUF file has no entry {name}")
-        return value
+    Raises:
+        InputError: if it is not there, or of another type.
+    """
+    value = entries.get(name)
+    if value is None:
+        raise InputError(f"the GGUF file has no entry {name}")
+    if not isinstance(value, kind):
+        raise InputError(f"the GGUF file's entry {name} = {value!r}; allowed: {kind.__name__}")
+    return value
 
-    def under(self, start: str) -> dict[str, Any]:
-        """All entries whose names start so, without that start."""
-        names = [name for name in self.file.fields if name.startswith(start)]
-        return {name.removeprefix(start): self.get(name) for name in names}
+
+def _list_of(entries: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    """An entry that has to be there, a list of this type."""
+    values: list[Any] = _needed(entries, name, list)
+    if not all(isinstance(value, kind) for value in values):
+        raise InputError(f"the GGUF file's entry {name} holds other things than {kind.__name__}")
+    return values
 
 
 def _hugging_face_name(name: str) -> str:
@@ -108,10 +117,11 @@ def _hugging_face_name(name: str) -> str:
     return f"model.layers.{layer}.{INSIDE[inner]}.{kind}"
 
 
-def _config(entries: _Entries, tensors: dict[str, Any]) -> ModelConfig:
-    architecture = entries.needed("general.architecture")
+def _config(entries: Mapping[str, Any], tensors: Mapping[str, Stored]) -> ModelConfig:
+    architecture = _needed(entries, "general.architecture", str)
     check_choice("the GGUF file's architecture", architecture, CLASSES)
-    said = entries.under(f"{architecture}.")
+    start = f"{architecture}."
+    said = {name.removeprefix(start): value for name, value in entries.items() if name.startswith(start)}
     for name, value in said.items():
         if name not in READ and name not in CHECKED:
             raise InputError(f"the GGUF file's entry {architecture}.{name} = {value!r} is not known or not supported")
@@ -125,7 +135,7 @@ def _config(entries: _Entries, tensors: dict[str, Any]) -> ModelConfig:
     eos, bos, pad = (entries.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "bos", "padding"))
     config = checked_config(
         {field: said[name] for name, field in READ.items() if name in said}
-        | {"vocab_size": int(tensors["model.embed_tokens.weight"].shape[-1])}
+        | {"vocab_size": tensors["model.embed_tokens.weight"].shape[0]}
         | {"tie_embeddings": "lm_head.weight" not in tensors, "architecture": architecture}
         | {"bos_id": bos, "pad_id": pad, "eos_ids": () if eos is None else (eos,)}
     )
@@ -151,18 +161,21 @@ def halves_from_pairs(arrays: dict[str, np.ndarray], config: ModelConfig) -> Non
             arrays[name] = paired.swapaxes(1, 2).reshape(values.shape)
 
 
-def _tokenizer(entries: _Entries) -> Tokenizer:
-    kind = entries.needed("tokenizer.ggml.model")
+def _tokenizer(entries: Mapping[str, Any]) -> Tokenizer:
+    kind = _needed(entries, "tokenizer.ggml.model", str)
     check_choice("the GGUF file's tokenizer", kind, ("gpt2",))
     if entries.get("tokenizer.ggml.add_space_prefix"):
         raise InputError("the GGUF file's tokenizer.ggml.add_space_prefix = True is not supported; allowed: False")
-    tokens, kinds = entries.needed("tokenizer.ggml.tokens"), entries.needed("tokenizer.ggml.token_type")
+    tokens = _list_of(entries, "tokenizer.ggml.tokens", str)
+    kinds = _list_of(entries, "tokenizer.ggml.token_type", int)
+    if len(kinds) != len(tokens):
+        raise InputError(f"the GGUF file has {len(tokens)} tokens and {len(kinds)} kinds of tokens; allowed: as many")
     return byte_pairs(
         tokens,
-        entries.needed("tokenizer.ggml.merges"),
+        _list_of(entries, "tokenizer.ggml.merges", str),
         [token for token, kind in zip(tokens, kinds, strict=True) if kind in (CONTROL, USER_DEFINED)],
-        entries.needed("tokenizer.ggml.pre"),
-        eos=entries.needed("tokenizer.ggml.eos_token_id"),
+        _needed(entries, "tokenizer.ggml.pre", str),
+        eos=_needed(entries, "tokenizer.ggml.eos_token_id", int),
         bos=entries.get("tokenizer.ggml.bos_token_id"),
         pad=entries.get("tokenizer.ggml.padding_token_id"),
     )

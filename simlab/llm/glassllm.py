@@ -4,20 +4,19 @@ Its weights are float16 arrays in an ``.npz``, read without pickle; its own code
 characters, with a mark for a space, and is written here as rules of the ``tokenizers`` package.
 """
 
-import json
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import Model, from_tensors, read_json
+from simlab.llm.checkpoint import Model, from_tensors
 from simlab.llm.config import ModelConfig, checked_config
 from simlab.llm.extra import package
 from simlab.llm.gguf import halves_from_pairs
 from simlab.llm.model import DTYPES
-from simlab.llm.tokenizer import Tokenizer
+from simlab.llm.tokenizer import Tokenizer, one_line
+from simlab.reading import json_object, read_json
 
 LANGUAGES = ("en", "pt")
 SPACE = "▁"
@@ -66,7 +65,7 @@ def read_glassllm(folder: Path, language: str = "en", dtype: str = "float32") ->
 
 
 def _config(entries: np.ndarray, arrays: dict[str, np.ndarray]) -> ModelConfig:
-    said: dict[str, Any] = json.loads(str(entries))
+    said = json_object(str(entries), "the config of glassllm")
     for name in (*FIELDS, "E", "blocks.0.ffn.W1"):
         if name not in said and name not in arrays:
             raise InputError(f"the file of glassllm has no entry {name}")
@@ -91,10 +90,11 @@ def _hugging_face_name(name: str) -> str:
 def _tokenizer(path: Path) -> Tokenizer:
     entries = read_json(path)
     tokenizers = package("tokenizers")
-    alphabet, merges = entries["alphabet"], [tuple(pair) for pair in entries["merges"]]
-    tokens = [*SPECIAL, *alphabet, *("".join(pair) for pair in merges)]
-    ids = {token: place for place, token in enumerate(tokens)}
-    rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges, unk_token="<unk>"))
+    with one_line(f"{path} cannot be used"):
+        alphabet, merges = entries["alphabet"], [tuple(pair) for pair in entries["merges"]]
+        tokens = [*SPECIAL, *alphabet, *("".join(pair) for pair in merges)]
+        ids = {token: place for place, token in enumerate(tokens)}
+        rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges, unk_token="<unk>"))
     rules.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace(" ", SPACE)]
     )

@@ -1,6 +1,7 @@
 """A pretrained model by name or path, with its tokenizer."""
 
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,11 +22,10 @@ def load(source: str, dtype: str = "float32") -> tuple[Model, Tokenizer]:
     """
     if source in PRETRAINED:
         return PRETRAINED[source](dtype)
-    path = Path(source)
-    if path.is_dir():
-        return _folder(path, dtype)
-    if path.suffix == ".gguf":
-        return read_gguf(path, dtype)
+    if os.path.isdir(source):  # False also for a name that no folder can have
+        return _folder(Path(source), dtype)
+    if source.endswith(".gguf"):
+        return read_gguf(source, dtype)
     raise InputError(f"model = {source!r} is unknown; allowed: {', '.join(PRETRAINED)}, a .gguf file, a folder")
 
 

@@ -6,15 +6,17 @@ rules too, so that a model trained on it from scratch has its tokenizer beside i
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
-from simlab.llm.checkpoint import read_json
 from simlab.llm.extra import package
+from simlab.llm.tokenizer_rules import check_rules
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
+from simlab.reading import LARGEST_JSON, json_object, read_bytes, read_json, reason
 
 # How a text is cut into pieces before pairs are merged, by the name that llama.cpp gives it.
 LLAMA3_PIECES = "|".join(
@@ -44,42 +46,61 @@ class Tokenizer:
     def __init__(self, rules: Any, eos: int, bos: int | None = None, pad: int | None = None):
         self.rules, self.eos, self.bos = rules, eos, bos
         self.pad = eos if pad is None else pad
-        self.size = int(rules.get_vocab_size(with_added_tokens=True))
+        self.size = 1 + max(rules.get_vocab(with_added_tokens=True).values(), default=-1)
         for name, token in (("eos", self.eos), ("bos", self.bos), ("pad", self.pad)):
             if token is not None and not 0 <= token < self.size:
                 raise InputError(f"the tokenizer's {name} token = {token}; allowed: 0 to {self.size - 1}")
 
     def encode(self, text: str) -> list[int]:
-        """The ids of this text, with nothing added; a special token that is written in it becomes that token."""
-        ids: list[int] = self.rules.encode(text, add_special_tokens=False).ids
+        """The ids of this text, with nothing added; a special token that is written in it becomes that token.
+
+        Raises:
+            InputError: for a text that the rules have no tokens for.
+        """
+        with one_line("the tokenizer cannot encode this text"):
+            ids: list[int] = self.rules.encode(text, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids; special tokens stay visible.
 
         Raises:
-            InputError: for an id outside the vocabulary.
+            InputError: for an id outside the vocabulary, and for ids that the rules cannot put together.
         """
         for token in ids:
             if not 0 <= token < self.size:
                 raise InputError(f"token id {token} is outside the vocabulary; allowed: 0 to {self.size - 1}")
-        text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
+        with one_line("the tokenizer cannot decode these tokens"):
+            text: str = self.rules.decode(list(map(int, ids)), skip_special_tokens=False)
         return text
+
+
+@contextmanager
+def one_line(complaint: str) -> Iterator[None]:
+    """Turn what the ``tokenizers`` package raises, its panics too, into one line that begins with this complaint."""
+    try:
+        yield
+    except BaseException as error:  # the package raises nothing narrower; a panic is no Exception
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise InputError(f"{complaint}: {reason(error)}") from None
+        raise
 
 
 def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     """The tokenizer of a checkpoint's folder: ``tokenizer.json``, and ``tokenizer_config.json`` for its special tokens.
 
     Raises:
-        InputError: for a file that is missing or broken, and for a tokenizer that lacks a token that ends a text.
+        InputError: for a file that is missing or broken, for rules that are not safe to follow (``check_rules``), and
+            for a tokenizer that lacks a token that ends a text.
     """
     folder = Path(folder)
     path = folder / "tokenizer.json"
-    read_json(path)
-    try:
-        rules = package("tokenizers").Tokenizer.from_file(str(path))
-    except Exception as error:  # the package raises nothing narrower
-        raise InputError(f"{path} cannot be read: {error}") from None
+    content = read_bytes(path, LARGEST_JSON)
+    check_rules(json_object(content, str(path)))
+    with one_line(f"{path} cannot be read"):
+        rules = package("tokenizers").Tokenizer.from_buffer(content)
+    rules.no_truncation()  # what the file says of cutting off and filling up, transformers does on request alone
+    rules.no_padding()
     special = read_json(folder / "tokenizer_config.json")
     eos, bos, pad = (_special(rules, special.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
     if eos is None:
@@ -91,7 +112,7 @@ def _special(rules: Any, entry: Any, name: str) -> int | None:
     text = entry.get("content") if isinstance(entry, dict) else entry
     if text is None:
         return None
-    token: int | None = rules.token_to_id(text)
+    token: int | None = rules.get_vocab(with_added_tokens=True).get(text) if isinstance(text, str) else None
     if token is None:
         raise InputError(f"the tokenizer has no token {text!r}, its {name}_token")
     return token
@@ -159,7 +180,8 @@ def byte_pairs(
     tokenizers = package("tokenizers")
     ids = {token: place for place, token in enumerate(tokens)}
     pairs = [_pair(merge, ids) for merge in merges]
-    rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
+    with one_line("the tokenizer's byte pairs cannot be used"):
+        rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs, ignore_merges=cut == "llama-bpe"))
     rules.pre_tokenizer = CUTS[cut](tokenizers.pre_tokenizers)
     if cut == "qwen2":
         rules.normalizer = tokenizers.normalizers.NFC()

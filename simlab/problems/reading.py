@@ -1,5 +1,8 @@
 """Lists of numbers, given as such or as the path of a file."""
 
+import io
+import math
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -7,10 +10,24 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError
+from simlab.reading import read_bytes, reason
+
+LARGEST_LIST = 2**28  # bytes of a file of numbers
+# What numpy.save puts before the numbers: a mark, the length of a dictionary, and that dictionary as text.
+NPY = re.compile(
+    rb"\x93NUMPY\x01\0..\{'descr': '([<>|=][a-zA-Z][0-9]{0,3})', 'fortran_order': (?:True|False), "
+    rb"'shape': \(([0-9, ]{0,80})\), \} *\n",
+    re.DOTALL,
+)
 
 
 def numbers(name: str, source: Any) -> np.ndarray:
     """One list of numbers, as floats, from a sequence or from the path of a file of them.
+
+    Args:
+        name: of the list, in complaints.
+        source: a sequence, or the path of a text file with a number a line or of what ``numpy.save`` wrote (``.npy``),
+            of at most ``LARGEST_LIST`` bytes.
 
     Raises:
         InputError: for an unreadable file, or something that is no list of numbers.
@@ -22,13 +39,27 @@ def numbers(name: str, source: Any) -> np.ndarray:
 
 
 def _read_numbers(name: str, source: str) -> np.ndarray:
-    path = Path(source)
     try:
-        if path.suffix == ".npy":
-            with path.open("rb") as file:
-                return np.lib.format.read_array(file, allow_pickle=False)
+        content = read_bytes(source, LARGEST_LIST)
+        if Path(source).suffix == ".npy":
+            return _of_npy(content)
         with warnings.catch_warnings(action="ignore"):  # of an empty file, which the caller refuses
-            return np.loadtxt(path, ndmin=1)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{name} = {source!r} is neither a list of numbers nor a file of them ({reason})") from None
+            return np.loadtxt(io.BytesIO(content), ndmin=1)
+    except ValueError as error:
+        why = reason(error)
+        raise InputError(f"{name} = {source!r} is neither a list of numbers nor a file of them ({why})") from None
+
+
+def _of_npy(content: bytes) -> np.ndarray:
+    """The array that ``numpy.save`` wrote; NumPy's own reader takes a header's word for how much memory it needs."""
+    header = NPY.match(content)
+    if header is None:
+        raise ValueError("it has no header of numpy.save's")
+    try:
+        kind = np.dtype(header[1].decode())
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    lengths = [int(length) for length in header[2].split(b",") if length.strip()]
+    if kind.hasobject or math.prod(lengths) * kind.itemsize != len(content) - header.end():
+        raise ValueError(f"its header says {lengths} numbers of {kind}, but {len(content) - header.end()} bytes follow")
+    return np.frombuffer(content, kind, offset=header.end()).reshape(lengths)

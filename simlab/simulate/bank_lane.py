@@ -18,7 +18,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 from simlab.problems.categorical import correct_mass
 from simlab.rollouts import Rollouts
 from simlab.simulate.bank_metrics import batch_metrics, difficulty_metrics
-from simlab.simulate.lane import Drawn, Group, Lane, State
+from simlab.simulate.faults import ADVANTAGE, COEFFICIENT, LOGIT, UNKNOWN, Fault
+from simlab.simulate.lane import Drawn, Group, Lane, State, number_correct
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
 from simlab.simulate.policy import Policy, softmax
 from simlab.simulate.threefry import threefry
@@ -128,20 +129,32 @@ class BankLane(Lane):
 
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "P G 1"]) -> State:
         """One gradient step on the mean over the prompts of the batch of each one's objective."""
-        each = self.gradients(group, state, policy, ratio)
+        coefficients = self.coefficients(group, ratio)
+        state = state._replace(fault=self.noticed(state.fault, COEFFICIENT, coefficients, group, state))
+        each = self.gradients(coefficients, group, state, policy)
         return self.move(self.pulled_back(each / len(each), state), state)
 
+    def begun(self, state: State, policy: Policy, group: Group) -> Fault:
+        """As of one prompt, but whose logits it is that are not finite is known, and not its last group."""
+        finite = jnp.isfinite(policy.total)
+        fault = state.fault.noticed(LOGIT, finite, prompts=state.bank.prompts).begun(jnp.int32(UNKNOWN))
+        return self.noticed(fault, ADVANTAGE, group.advantages, group, state)
+
+    def noticed(self, fault: Fault, what: int, values: Float[Array, "P G C"], group: Group, state: State) -> Fault:
+        """What has been noticed, and of which prompt, when something of a batch was looked at."""
+        return fault.noticed(what, jnp.isfinite(values).all((1, 2)), number_correct(group), state.bank.prompts)
+
     def gradients(
-        self, group: Group, state: State, policy: Policy, ratio: Float[Array, "P G 1"]
+        self, coefficients: Float[Array, "P G C"], group: Group, state: State, policy: Policy
     ) -> Float[Array, "P A"]:
         """The gradient of each prompt's objective with respect to its logits."""
         initial = jax.tree.map(lambda values: values[state.bank.prompts], self.initial)
         initial_logp = jax.vmap(lambda own: own.logp)(initial)
-        return jax.vmap(self.direction)(self.coefficients(group, ratio), group, policy, initial_logp)
+        return jax.vmap(self.direction)(coefficients, group, policy, initial_logp)
 
     def coefficients(self, group: Group, ratio: Float[Array, "P G 1"]) -> Float[Array, "P G C"]:
         """As of one prompt, for each; the surrogate sees the whole batch."""
-        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
+        coefficients = self.surrogate(ratio, group.advantages, group.rollouts)
         averaged: Float[Array, "P G C"] = coefficients.reshape(*ratio.shape[:2], -1)
         return averaged * self.averaging(ratio.dtype)[:, None]
 

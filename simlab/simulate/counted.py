@@ -1,7 +1,7 @@
 """A lane that draws how often each action occurs in a group, for groups so large that this costs less than its draws.
 
 Rollouts of one group that have equal rewards have equal coefficients, unless something reads more of a rollout than its
-reward. So a group is known by its counts, and an estimator sees it with the correct rollouts first.
+reward, or its place. So a group is known by its counts, and an estimator sees it with the correct rollouts first.
 """
 
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ GROUP_TO_ACTIONS = 0.5  # with a quarter the two take as long, and counts take l
 def counts_suffice(program: Program, actions: int) -> bool:
     """Whether a ``CountedLane`` can run the program, and does so in less time than a ``Lane``."""
     estimator, surrogate = program.build_estimator({}), program.build_surrogate({})
-    symmetric = estimator.needs | surrogate.needs <= OF_EQUAL_ROLLOUTS
+    symmetric = program.exchangeable and estimator.needs | surrogate.needs <= OF_EQUAL_ROLLOUTS
     large = program.group_size >= max(LEAST_GROUP, GROUP_TO_ACTIONS * actions)
     return large and symmetric and surrogate.candidates == 0 and program.gradient_steps == 1
 

@@ -16,6 +16,7 @@ from simlab.simulate.axis import WHOLE, Axis
 from simlab.simulate.bank_lane import BankLane
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.counted import CountedLane, counts_suffice
+from simlab.simulate.faults import Fault, complain
 from simlab.simulate.lane import Landscape, Lane, State
 from simlab.simulate.linear_lane import LinearLane
 from simlab.simulate.metrics import Row, join
@@ -41,8 +42,8 @@ def trajectory(
     numbers: Numbers,
     *,
     axis: Axis = WHOLE,
-) -> Row:
-    """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``."""
+) -> tuple[Row, Fault]:
+    """Simulate one lane and return its records, each (R + 1, ...): step 0 and the steps in ``steps``; and its fault."""
     lane = lane_kind(program, place)(program, place, key, numbers, axis=axis)
 
     def window(state: State, bounds: Int[Array, " 2"]) -> tuple[State, Row]:
@@ -51,12 +52,12 @@ def trajectory(
         # Two loops over one body, so that recording does not change the arithmetic of a step.
         state = jax.lax.fori_loop(first, last - 1, lane.step, state)
         before = state.logits
-        state = jax.lax.fori_loop(last - 1, last, lane.step, state)
+        state = lane.looked_over(jax.lax.fori_loop(last - 1, last, lane.step, state))
         return state, lane.record(before, state, last - first)
 
     bounds = jnp.stack([jnp.concatenate([jnp.zeros_like(steps[:1]), steps[:-1]]), steps], axis=1)
-    _, rows = jax.lax.scan(window, lane.start(), bounds)
-    return join(lane.policy_metrics(lane.start()), rows)
+    state, rows = jax.lax.scan(window, lane.start(), bounds)
+    return join(lane.policy_metrics(lane.start()), rows), state.fault
 
 
 def compiled(program: Program, problem: Problem, records: int, numbers: Numbers, together: int) -> Compiled:
@@ -65,14 +66,16 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
     modes = len(problem.modes) if isinstance(problem, Tree) else None
     key = (program, problem.shape, shared, modes, records, jax.tree.structure(numbers), together)
 
-    def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> Row:
-        def run(key: Array, numbers: Numbers) -> Row:
+    def batch(place: Landscape, steps: Array, keys: Array, numbers: Numbers) -> tuple[Row, Fault]:
+        def run(key: Array, numbers: Numbers) -> tuple[Row, Fault]:
             return trajectory(program, place, steps, key, numbers)
 
         if together > 1:
-            return dict(jax.vmap(run)(keys, numbers))
-        rows = run(*jax.tree.map(lambda leaf: leaf[0], (keys, numbers)))
-        return {name: row[None] for name, row in rows.items()}
+            batched: tuple[Row, Fault] = jax.vmap(run)(keys, numbers)
+            return batched
+        alone = run(*jax.tree.map(lambda leaf: leaf[0], (keys, numbers)))
+        only: tuple[Row, Fault] = jax.tree.map(lambda leaf: leaf[None], alone)
+        return only
 
     def compile_it() -> Any:
         arguments = _arguments(program, problem, np.arange(1, records + 1), [(0, numbers)] * together)
@@ -84,9 +87,15 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
 def run_dense(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]
 ) -> dict[str, np.ndarray]:
-    """Simulate lanes, in one call; the records of ``run_lanes``."""
+    """Simulate lanes, in one call; the records of ``run_lanes``.
+
+    Raises:
+        Diverged: for a lane with a number that is not finite.
+    """
     code = compiled(program, problem, len(steps), lanes[0][1], len(lanes))
-    return {name: np.asarray(row) for name, row in code.call(*_arguments(program, problem, steps, lanes)).items()}
+    rows, fault = code.call(*_arguments(program, problem, steps, lanes))
+    complain(program, lanes, fault)
+    return {name: np.asarray(row) for name, row in rows.items()}
 
 
 def _arguments(

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import Rollouts
 from simlab.simulate.axis import WHOLE, Axis
+from simlab.simulate.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
 from simlab.simulate.optimizers import optimizer
 from simlab.simulate.policy import Policy, softmax
@@ -45,7 +46,7 @@ class State(NamedTuple):
     ``logits`` are what the optimiser moves: of prompts that share features their weights.
     ``lumps`` is what the lumped engine knows of the places, None in the dense engine; ``tree`` is what its sparse steps
     keep of the policy; ``bank`` is what a lane of many prompts knows of its last batch; ``advantages`` are those of the
-    last group's tokens, kept by a lane of many tokens.
+    last group's tokens, kept by a lane of many tokens; ``fault`` is the first number that was not finite.
     """
 
     logits: Float[Array, "*M N"]
@@ -54,6 +55,7 @@ class State(NamedTuple):
     actions: Int[Array, "*P G"]
     active: Float[Array, ""]
     tail_missed: Float[Array, ""]
+    fault: Fault
     lumps: Any = None
     tree: Any = None
     bank: Any = None
@@ -125,6 +127,7 @@ class Lane:
             actions=jnp.zeros(self.program.group_size, jnp.int32),
             active=zero,
             tail_missed=zero,
+            fault=no_fault(),
         )
 
     def counted_anew(self, state: State) -> State:
@@ -171,7 +174,8 @@ class Lane:
         correct = self.at(self.place.correct, drawn.actions, state)
         group, memory = self.weigh(key, drawn, correct, state.estimator)
         on_policy = jnp.ones((*group.rollouts.rewards.shape, self.tokens), group.advantages.dtype)
-        moved = self.ascend(group, state, drawn.policy, on_policy)
+        fault = self.begun(state, drawn.policy, group)
+        moved = self.ascend(group, state._replace(fault=fault), drawn.policy, on_policy)
         if self.program.gradient_steps > 1:
             moved = jax.lax.fori_loop(
                 1, self.program.gradient_steps, lambda _, state: self.ascend_again(group, state), moved
@@ -188,6 +192,29 @@ class Lane:
             bank=self.batch_record(state, drawn, correct, group),
             advantages=self.token_record(group),
         )
+
+    def begun(self, state: State, policy: Policy, group: Group) -> Fault:
+        """What has been noticed when a step's group has its advantages."""
+        finite = jnp.isfinite(policy.total).all()[None]
+        last = state.fault.noticed(LOGIT, finite).begun(number_correct(group)[0])
+        return self.noticed(last, ADVANTAGE, group.advantages, group, state)
+
+    def noticed(self, fault: Fault, what: int, values: Float[Array, "..."], group: Group, state: State) -> Fault:
+        """What has been noticed when something of a group was looked at."""
+        return fault.noticed(what, jnp.isfinite(values).all()[None])
+
+    def looked_over(self, state: State) -> State:
+        """The state with what shows in all its logits and moments, where something is recorded."""
+        fault = state.fault.noticed(LOGIT, self.is_finite(state.logits, state)[None])
+        moments = [leaf for leaf in jax.tree.leaves(state.optimizer) if leaf.ndim]
+        if moments:
+            finite = jnp.stack([self.is_finite(leaf, state) for leaf in moments]).all()
+            fault = fault.noticed(MOMENT, finite[None])
+        return state._replace(fault=fault)
+
+    def is_finite(self, values: Float[Array, "*M N"], state: State) -> Bool[Array, ""]:
+        """Whether logits or moments are finite at all places of actions."""
+        return self.axis.sum(~jnp.isfinite(values)) == 0
 
     def batch_record(self, state: State, drawn: Drawn, correct: Bool[Array, "*P G"], group: Group) -> Any:
         """What a lane of many prompts keeps of a batch: nothing."""
@@ -248,6 +275,7 @@ class Lane:
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G T"]) -> State:
         """One gradient step on the group, at ``policy``, whose probabilities are ``ratio`` times the sampler's."""
         coefficients = self.coefficients(group, ratio)
+        state = state._replace(fault=self.noticed(state.fault, COEFFICIENT, coefficients, group, state))
         return self.move(self.direction(coefficients, group, policy, self.initial_logp(state)), state)
 
     def direction(
@@ -279,7 +307,7 @@ class Lane:
 
     def coefficients(self, group: Group, ratio: Float[Array, "1 G T"]) -> Float[Array, "G_T M"]:
         """What the loss multiplies grad log pi with: of the action of each rollout first, then of the candidates."""
-        coefficients = self.surrogate.coefficient(ratio, group.advantages, group.rollouts)
+        coefficients = self.surrogate(ratio, group.advantages, group.rollouts)
         averaged: Float[Array, "G_T M"] = coefficients.reshape(ratio.size, -1)
         return averaged * self.averaging(ratio.dtype)[:, None]
 
@@ -331,3 +359,11 @@ class Lane:
         """How often the last group holds the outcome of each place."""
         drawn = 1.0 if self.present is None else self.present.astype(state.logits.dtype)
         return self.axis.add(jnp.zeros_like(state.logits), state.actions, drawn)
+
+
+def number_correct(group: Group) -> Int[Array, " P"]:
+    """How many rollouts of each group are correct."""
+    correct = group.rollouts.rewards > 0
+    if group.rollouts.mask is not None:
+        correct &= group.rollouts.mask
+    return jnp.sum(correct, axis=-1, dtype=jnp.int32)

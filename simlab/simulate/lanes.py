@@ -124,7 +124,7 @@ def needed_bytes(
     Raises:
         InputError: if the program cannot run on the problem, or a device has too little memory of its own.
     """
-    program = resolved(program, problem, int(steps[-1]))
+    program = resolved(program, problem, int(steps[-1])).identified()
     check(program, problem)
     devices = devices or groups(1)[0]
     each = device_bytes(program, problem, steps, numbers, together=together, devices=devices)
@@ -145,6 +145,7 @@ def shards_needed(program: Program, problem: Problem, steps: np.ndarray, numbers
     room = own_memory(jax.local_devices()[0])
     if program.engine != "sharded" or room is None:
         return 1
+    program = program.identified()
     shards, most = 1, min(jax.local_device_count(), problem.actions)
     while True:
         each = device_bytes(program, problem, steps, numbers, together=1, devices=groups(shards)[0])
@@ -186,7 +187,7 @@ def run_lanes(
     Raises:
         InputError: if the program cannot run on the problem or the devices.
     """
-    program = resolved(program, problem, int(steps[-1]))
+    program = resolved(program, problem, int(steps[-1])).identified()
     lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
     together = lanes_together(program, problem_size(problem), jax.default_backend())
     if devices and len(devices) > 1:

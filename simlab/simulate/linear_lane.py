@@ -78,7 +78,8 @@ class LinearLane(BankLane):
     def batch_record(self, state: State, drawn: Drawn, correct: Bool[Array, "P G"], group: Group) -> Batch:
         """What a bank keeps of a batch, its gradient, and where it started."""
         batch, history = super().batch_record(state, drawn, correct, group), state.bank.history
-        gradients = self.gradients(group, state, drawn.policy, jnp.ones_like(group.advantages))
+        coefficients = self.coefficients(group, jnp.ones_like(group.advantages))
+        gradients = self.gradients(coefficients, group, state, drawn.policy)
         return batch._replace(
             history=History(
                 gradients=gradients,

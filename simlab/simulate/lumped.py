@@ -42,12 +42,15 @@ class Shared(NamedTuple):
 
 
 class LumpedLane(Lane):
-    """A lane of the lumped engine, with ``places`` places; its program may be for larger groups than its own."""
+    """A lane of the lumped engine, with ``places`` places; its program may be for larger groups than its own, if it is
+    exchangeable.
+    """
 
     def __init__(self, program: Program, shared: Shared, places: int, key: PRNGKeyArray, numbers: Numbers):
         self.counts, self.places = shared.counts, places
         self.rollout_exists = jnp.arange(program.group_size) < shared.group_size
-        super().__init__(program, shared.place, key, numbers, self.rollout_exists)
+        present = self.rollout_exists if program.exchangeable else None
+        super().__init__(program, shared.place, key, numbers, present)
 
     def initial_policy(self) -> Policy:
         """The policy before the first step, summed as the later ones are."""
@@ -73,8 +76,15 @@ class LumpedLane(Lane):
         return self._left(state.lumps.taken)
 
     def moved(self, logits: Float[Array, " S"], change: Float[Array, " S"]) -> Float[Array, " S"]:
-        """The logits after an update; a place without an action stays as it is."""
-        return jnp.where(logits > EMPTY / 2, logits + change, EMPTY)
+        """The logits after an update; a place without an action stays as it is, and NaN is no such place."""
+        return jnp.where(logits <= EMPTY / 2, EMPTY, logits + change)
+
+    def is_finite(self, values: Float[Array, " S"], state: State) -> Bool[Array, ""]:
+        """Whether logits or moments are finite at all places of actions, and not as low as where there is none."""
+        classes, place = len(self.place.logits), jnp.arange(self.places)
+        left = jnp.pad(self.remaining(state) > 0, (0, self.places - classes))
+        taken = (place >= classes) & (place < classes + state.lumps.touched)
+        return jnp.all(jnp.isfinite(values) & (values > EMPTY / 2) | ~(left | taken))
 
     def at_places(self, values: Shaped[Array, " C"], state: State) -> Shaped[Array, " S"]:
         """What the problem says of the actions of each place."""

@@ -42,7 +42,8 @@ def multinomial(
     means, owners = cells(weights * ((group_size - missing) / total), math.ceil(group_size / LARGEST_MEAN))
 
     def unfit(carry: Attempt) -> Bool[Array, ""]:
-        return (carry[1] > group_size) | (carry[1] < group_size - slots)
+        again = (carry[1] > group_size) | (carry[1] < group_size - slots)
+        return again & (jnp.isfinite(total) | (carry[0] == 0))  # of a policy that is no numbers any counts do
 
     def attempt(carry: Attempt) -> Attempt:
         # Or XLA makes every power of the means, which no attempt changes, before the loop.

@@ -1,16 +1,19 @@
 """What is simulated: the choices that shape a compiled program, and the numbers that it takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_range
-from simlab.estimators import Estimator, estimator
+from simlab.estimators import REGISTRY, Estimator, estimator
+from simlab.identity.source import Unseen, own_source
+from simlab.simulate.optimizers import OPTIMIZERS
 from simlab.simulate.update import UPDATE_RULES
-from simlab.surrogates import AGGREGATIONS, Surrogate, surrogate
+from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
+LARGEST_COUNT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 DTYPES = ("float32", "float64")
 ENGINES = ("auto", "dense", "lumped", "sharded")
 Choices = tuple[tuple[str, Any], ...]
@@ -40,6 +43,8 @@ class Program:
             of dense from 2^24 actions on (``simlab.simulate.engine``).
         aggregation: the weight of each token in the loss, see ``aggregation_weights``; all are one where a rollout has
             one token. "constant" adds up a rollout's tokens.
+        own: a fingerprint of the user's own code in it, which ``identified`` fills in: a name may come to mean another
+            estimator, and an estimator to read another value of its module.
 
     Raises:
         InputError: for a value outside its range, or an estimator or surrogate that needs what this engine cannot
@@ -63,18 +68,19 @@ class Program:
     engine: str = "auto"
     prompts_per_step: int = 0
     aggregation: str = "token_mean"
+    own: str | None = None
 
     def __post_init__(self) -> None:
         check_range("group_size", self.group_size, 1, 2**24)
-        check_range("gradient_steps", self.gradient_steps, 1)
-        check_range("top_n", self.top_n, 0)
-        check_range("prompts_per_step", self.prompts_per_step, 0)
+        check_range("gradient_steps", self.gradient_steps, 1, LARGEST_COUNT)
+        check_range("top_n", self.top_n, 0, LARGEST_COUNT)
+        check_range("prompts_per_step", self.prompts_per_step, 0, LARGEST_COUNT)
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
         check_choice("aggregation", self.aggregation, AGGREGATIONS)
         for k in self.pass_at_k:
-            check_range("pass_at_k", k, 1)
+            check_range("pass_at_k", k, 1, LARGEST_COUNT)
         moves = self.build_surrogate({})
         self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
         self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
@@ -88,17 +94,46 @@ class Program:
         if missing := needs - supplied:
             raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
 
+    @property
+    def exchangeable(self) -> bool:
+        """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
+        return self.build_estimator({}).exchangeable and self.build_surrogate({}).exchangeable
+
     def build_estimator(self, floats: Mapping[str, Any]) -> Estimator:
         """The estimator with its float parameters, which may be traced."""
         if isinstance(self.estimator, Estimator):
             return self.estimator
         return estimator(self.estimator, **dict(self.estimator_choices), **floats)
 
+    def estimator_text(self, numbers: "Numbers") -> str:
+        """What a message calls the estimator: its name and parameters, or its links."""
+        if isinstance(self.estimator, Estimator):
+            return self.estimator.name
+        given = dict(self.estimator_choices) | dict(numbers.estimator)
+        return f"{self.estimator}({', '.join(f'{name}={value}' for name, value in given.items())})"
+
     def build_surrogate(self, floats: Mapping[str, Any]) -> Surrogate:
         """The surrogate with its float parameters, which may be traced."""
         if isinstance(self.surrogate, Surrogate):
             return self.surrogate
         return surrogate(self.surrogate, **dict(self.surrogate_choices), **floats)
+
+    def own_code(self) -> str | None:
+        """A fingerprint of the user's own code in it, of its constructors and of what they make; None if there is none.
+
+        Raises:
+            Unseen: for code, or what it holds, that cannot be told from another.
+        """
+        named = ((REGISTRY, self.estimator), (SURROGATES, self.surrogate), (OPTIMIZERS, self.optimizer))
+        constructors = [known[name] for known, name in named if isinstance(name, str)]
+        return own_source((constructors, self.build_estimator({}), self.build_surrogate({})))
+
+    def identified(self) -> "Program":
+        """The program with ``own`` as it is now; with None where that cannot be seen, so that only objects differ."""
+        try:
+            return replace(self, own=self.own_code())
+        except Unseen:
+            return replace(self, own=None)
 
 
 class Numbers(NamedTuple):

@@ -19,6 +19,7 @@ from simlab.simulate.axis import MESH_AXIS, ShardedAxis
 from simlab.simulate.compiled import Compiled, kept
 from simlab.simulate.dense import lane_arrays, trajectory
 from simlab.simulate.devices import Group
+from simlab.simulate.faults import Fault, complain
 from simlab.simulate.lane import Landscape
 from simlab.simulate.metrics import Row
 from simlab.simulate.program import Numbers, Program
@@ -32,9 +33,9 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
     axis, mesh = ShardedAxis(problem.actions, len(devices)), _mesh(devices)
     key = (program, problem.shape, records, jax.tree.structure(numbers), devices)
 
-    def lane(place: Landscape, steps: Array, keys: Key[Array, " 1"], numbers: Numbers) -> Row:
+    def lane(place: Landscape, steps: Array, keys: Key[Array, " 1"], numbers: Numbers) -> tuple[Row, Fault]:
         own_key, own = jax.tree.map(lambda leaf: leaf[0], (keys, numbers))
-        return dict(trajectory(program, jax.tree.map(jnp.ravel, place), steps, own_key, own, axis=axis))
+        return trajectory(program, jax.tree.map(jnp.ravel, place), steps, own_key, own, axis=axis)
 
     def compile_it() -> Any:
         # From shapes alone: nothing is put on devices that it might not fit.
@@ -51,10 +52,15 @@ def compiled(program: Program, problem: Problem, records: int, numbers: Numbers,
 def run_sharded(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]], devices: Group
 ) -> dict[str, np.ndarray]:
-    """Simulate one lane on some devices; the records of ``run_lanes``."""
+    """Simulate one lane on some devices; the records of ``run_lanes``.
+
+    Raises:
+        Diverged: if a number of it is not finite.
+    """
     code = compiled(program, problem, len(steps), lanes[0][1], devices)
     place = landscape(program, problem, devices)
-    rows = code.call(place, *_small_arguments(program, steps, lanes, _mesh(devices)))
+    rows, fault = code.call(place, *_small_arguments(program, steps, lanes, _mesh(devices)))
+    complain(program, lanes, fault)
     return {name: np.asarray(row)[None] for name, row in rows.items()}
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.simulate.descent import CHUNK, ROW, masses_of, total
+from simlab.simulate.faults import COEFFICIENT
 from simlab.simulate.lane import Drawn, Group, State
 from simlab.simulate.lumped import LumpedLane
 from simlab.simulate.policy import Policy, relative_scores
@@ -62,6 +63,7 @@ def may_be_sparse(program: Program) -> bool:
     return (
         (program.optimizer, program.update_rule, program.gradient_steps) == ("sgd", "simulator", 1)
         and not (program.uses_kl or program.uses_entropy_bonus or surrogate.candidates)
+        and program.exchangeable
         and estimator.needs | surrogate.needs == {"rewards"}
         and not jax.tree.leaves(estimator.init())
         and program.group_size <= LARGEST_GROUP
@@ -104,10 +106,13 @@ class SparseLane(LumpedLane):
     def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
         """One gradient step on the group."""
         places = group.actions
-        gradient = self.coefficients(group, ratio)[:, 0] / self.numbers.temperature
+        coefficients = self.coefficients(group, ratio)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, group, state)
+        gradient = coefficients[:, 0] / self.numbers.temperature
         change, moments = self.optimizer.update(-gradient, state.optimizer)
         logits = state.logits.at[places].add(change)
-        return state._replace(logits=logits, optimizer=moments, tree=self.renewed(places, logits, state))
+        tree = self.renewed(places, logits, state)
+        return state._replace(logits=logits, optimizer=moments, tree=tree, fault=fault)
 
     def renewed(self, places: Int[Array, " G"], logits: Float[Array, " S"], state: State) -> Tree:
         """The tree with the weights of some places, and what holds these or the classes summed, anew."""

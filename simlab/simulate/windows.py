@@ -1,6 +1,7 @@
 """Running lumped lanes: window after window of steps, in programs for a number of places that grows with use.
 
-One program serves every group size up to its own, every number of steps, and every problem of as many classes.
+One program serves every number of steps and every problem of as many classes, and, where rollouts are exchangeable,
+every group size up to its own.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from simlab.simulate.compiled import kept
 from simlab.simulate.counts import Count
 from simlab.simulate.dense import lane_arrays
 from simlab.simulate.descent import CHUNK
+from simlab.simulate.faults import Fault, complain
 from simlab.simulate.lane import Landscape, State
 from simlab.simulate.lumped import LumpedLane, Shared
 from simlab.simulate.metrics import Row
@@ -74,10 +76,12 @@ class Fixed(NamedTuple):
         return SparseLane(shape.program, self.shared, shape.places, key, numbers)
 
 
-def padded(group_size: int) -> int:
-    """The group size that a program is compiled for: the next of 32, 128, 512, ..."""
+def padded(program: Program) -> int:
+    """The group size that is compiled for: the next of 32, 128, 512, ...; its own where nothing absent may be seen."""
+    if not program.exchangeable:
+        return program.group_size
     size = SMALLEST_GROUP
-    while size < group_size:
+    while size < program.group_size:
         size *= 4
     return size
 
@@ -96,6 +100,9 @@ def run_windows(
     """Simulate lanes on the lumped engine, in lockstep; the records of ``run_lanes``.
 
     Those whose steps are sparse run together, and the others: what a lane draws does not depend on those beside it.
+
+    Raises:
+        Diverged: for a lane with a number that is not finite, when it is to be recorded next.
     """
     sparse = are_sparse(program, problem, lanes)
     rows: dict[str, np.ndarray] = {}
@@ -114,7 +121,7 @@ def are_sparse(program: Program, problem: Problem, lanes: Sequence[tuple[int, Nu
     """
     if not may_be_sparse(program):
         return np.zeros(len(lanes), bool)
-    fixed, size = prepared(program, problem, lanes), padded(program.group_size)
+    fixed, size = prepared(program, problem, lanes), padded(program)
     shape = Shape(dataclasses.replace(program, group_size=size), FEWEST_PLACES, len(lanes) > 1, sparse=True)
     ranks = np.full((2, size), size, np.int32)
     ranks[:, : program.group_size] = (
@@ -140,7 +147,7 @@ def _run(
     program: Program, problem: Problem, steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]], *, sparse: bool
 ) -> dict[str, np.ndarray]:
     fixed = prepared(program, problem, lanes)
-    wide = dataclasses.replace(program, group_size=padded(program.group_size))
+    wide = dataclasses.replace(program, group_size=padded(program))
     most, fewest = most_touched(program, problem, int(steps[-1])), most_touched(program, problem, 1)
     places = enough_places(len(problem.classes.counts), max(most // START_SHARE, fewest))
     shape = Shape(wide, enough_places(len(problem.classes.counts), 0), batched=len(lanes) > 1, sparse=sparse)
@@ -152,7 +159,9 @@ def _run(
         before = state
         shape, state = _steps(shape, fixed, state, Window(first, last - 1, last))
         before = _grown(before, shape.places)
-        rows.append(_compiled("record", _record, shape, fixed, before, state, np.int32(last - first)))
+        row, fault = _compiled("record", _record, shape, fixed, before, state, np.int32(last - first))
+        complain(program, lanes, fault)
+        rows.append(row)
     return _joined([jax.tree.map(np.asarray, row) for row in rows], shape.batched)
 
 
@@ -172,7 +181,7 @@ def _steps(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[Sh
 def most_bytes(program: Program, problem: Problem, steps: int, together: int) -> int:
     """Bytes that ``together`` lanes take at most: if every draw were of a new action, and places had just grown."""
     places = enough_places(len(problem.classes.counts), most_touched(program, problem, steps))
-    floats = (places * FLOATS_A_PLACE + padded(program.group_size) * FLOATS_A_ROLLOUT) * together
+    floats = (places * FLOATS_A_PLACE + padded(program) * FLOATS_A_ROLLOUT) * together
     return floats * np.dtype(program.dtype).itemsize
 
 
@@ -271,15 +280,16 @@ def _advance(shape: Shape, fixed: Fixed, state: State, window: Window) -> tuple[
     return state, index
 
 
-def _record(shape: Shape, fixed: Fixed, before: State, state: State, length: Int[Array, ""]) -> Row:
-    """The records of a window of ``length`` steps, of which the last went from ``before`` to ``state``."""
+def _record(shape: Shape, fixed: Fixed, before: State, state: State, length: Int[Array, ""]) -> tuple[Row, Fault]:
+    """The records of a window of ``length`` steps, of which the last went from ``before`` to ``state``, and faults."""
 
-    def record(key: PRNGKeyArray, numbers: Numbers, before: State, state: State) -> Row:
+    def record(key: PRNGKeyArray, numbers: Numbers, before: State, state: State) -> tuple[Row, Fault]:
         lane = fixed.lane(shape, key, numbers)
-        return lane.record(lane.before_last_step(before, state), state, length)
+        row = lane.record(lane.before_last_step(before, state), state, length)
+        return row, lane.looked_over(state).fault
 
-    row: Row = _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
-    return row
+    recorded: tuple[Row, Fault] = _each(shape)(record)(fixed.keys, fixed.numbers, before, state)
+    return recorded
 
 
 def _grown(state: State, places: int) -> State:

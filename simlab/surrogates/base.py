@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
-from simlab.errors import InputError
+from simlab.errors import InputError, check_whole
 from simlab.rollouts import FIELDS, Array, Rollouts, needed
+from simlab.shown import shown
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
 
@@ -27,15 +28,47 @@ class Surrogate:
             sampled token's first, then those of the likeliest candidates in the order of ``Rollouts.topn_logp``.
         needs: fields of ``Rollouts`` that it reads.
         candidates: how many candidate tokens it moves beside the sampled one.
+        exchangeable: as of a ``Link``: whether what is absent changes no coefficient, and the order of the rollouts of
+            a group nothing but theirs. One that is not declared so is shown whole groups and rollouts alone.
     """
 
     coefficient: Callable[[Array, Array, Rollouts], Coefficients]
     needs: frozenset[str] = frozenset()
     candidates: int = 0
+    exchangeable: bool = False
 
     def __post_init__(self) -> None:
         if unknown := self.needs - FIELDS:
             raise InputError(f"a surrogate needs {sorted(unknown)}; allowed: {sorted(FIELDS)}")
+        check_whole("candidates", self.candidates, 0)
+
+    @property
+    def name(self) -> str:
+        """What a message calls it: the name of its function."""
+        return f"surrogate {getattr(self.coefficient, '__name__', type(self.coefficient).__name__)}"
+
+    def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:
+        """The coefficients, as engines ask for them: of a batch as far as the surrogate may see it, and checked.
+
+        Raises:
+            InputError: for what is absent from the batch of a surrogate that is not exchangeable, and for anything but
+                a coefficient of each token, and of each of its candidates.
+        """
+        found = self.coefficient(ratio, advantages, shown(self, rollouts, of_tokens=True))
+        self._check(found, ratio)
+        return found
+
+    def _check(self, found: Array, ratio: Array) -> None:
+        if not hasattr(found, "shape") or not hasattr(found, "dtype"):
+            raise InputError(f"{self.name} gave a {type(found).__name__}; allowed: an array like the ratio")
+        allowed = (*ratio.shape, 1 + self.candidates) if self.candidates else tuple(ratio.shape)
+        xp = array_namespace(ratio)
+        exact = xp.isdtype(found.dtype, "real floating")
+        if tuple(found.shape) != allowed or not exact or xp.finfo(found.dtype).bits < xp.finfo(ratio.dtype).bits:
+            raise InputError(
+                f"{self.name} gave coefficients of shape {tuple(found.shape)} and dtype {found.dtype}; allowed: "
+                f"{allowed}, in {ratio.dtype} or more precise"
+            )
 
 
 def add(*surrogates: Surrogate) -> Surrogate:
@@ -64,7 +97,7 @@ def add(*surrogates: Surrogate) -> Surrogate:
         return first
 
     needs = frozenset().union(*(surrogate.needs for surrogate in surrogates))
-    return Surrogate(coefficient, needs, candidates)
+    return Surrogate(coefficient, needs, candidates, all(surrogate.exchangeable for surrogate in surrogates))
 
 
 def log_ratio(ratio: Array) -> Array:

@@ -61,7 +61,7 @@ def casp(
         spread = xp.where(gate & (advantages > 0), whole * alpha, zero)[..., None]
         return xp.concat([whole[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
 
-    return Surrogate(coefficient, frozenset({"old_logp", "entropy", "topn_logp"}), candidates)
+    return Surrogate(coefficient, frozenset({"old_logp", "entropy", "topn_logp"}), candidates, exchangeable=True)
 
 
 def _shares(rollouts: Rollouts, candidates: int, weights: str) -> Array:

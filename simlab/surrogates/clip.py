@@ -26,12 +26,14 @@ def product(ratio: Array, advantages: Array) -> Array:
 
 def reinforce() -> Surrogate:
     """J = A log pi: the coefficient is A, whatever the ratio ``[fade:eq-1]``."""
-    return Surrogate(lambda ratio, advantages, rollouts: array_namespace(ratio).ones_like(ratio) * advantages)
+    return Surrogate(
+        lambda ratio, advantages, rollouts: array_namespace(ratio).ones_like(ratio) * advantages, exchangeable=True
+    )
 
 
 def unclipped() -> Surrogate:
     """J = ratio A, as CW-GRPO writes it ``[cw-grpo:loss]``: the coefficient is ratio A."""
-    return Surrogate(lambda ratio, advantages, rollouts: product(ratio, advantages))
+    return Surrogate(lambda ratio, advantages, rollouts: product(ratio, advantages), exchangeable=True)
 
 
 def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
@@ -50,7 +52,7 @@ def ppo_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2) -> Surrogate:
         clipped = is_clipped(ratio, advantages, eps_low, eps_high)
         return xp.where(clipped, xp.zeros_like(ratio), product(ratio, advantages))
 
-    return Surrogate(coefficient)
+    return Surrogate(coefficient, exchangeable=True)
 
 
 def clip_higher(eps_low: Scalar = 0.2, eps_high: Scalar = 0.28) -> Surrogate:
@@ -76,7 +78,7 @@ def dual_clip(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) 
         capped = (advantages < 0) & (ratio > cap)
         return xp.where(capped, xp.zeros_like(ratio), clipped_once.coefficient(ratio, advantages, rollouts))
 
-    return Surrogate(coefficient)
+    return Surrogate(coefficient, exchangeable=True)
 
 
 def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
@@ -95,7 +97,7 @@ def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
         ratio = xp.where(ratio < 1 - eps_low, one * (1 - eps_low), ratio)
         return xp.where(ratio > 1 + eps_high, one * (1 + eps_high), ratio) * advantages
 
-    return Surrogate(coefficient)
+    return Surrogate(coefficient, exchangeable=True)
 
 
 def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
@@ -115,4 +117,4 @@ def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
         whole = xp.exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
         return xp.ones_like(ratio) * inner.coefficient(whole * xp.ones_like(ratio), advantages, rollouts)
 
-    return Surrogate(coefficient)
+    return Surrogate(coefficient, exchangeable=True)

@@ -56,7 +56,7 @@ def clip_cov(
         dropped = _first(needed(rollouts, "noise"), eligible, _share_of(present, share))
         return xp.where(dropped, xp.zeros_like(ratio), inner.coefficient(ratio, advantages, rollouts))
 
-    return Surrogate(coefficient, frozenset({"old_logp", "noise"}))
+    return Surrogate(coefficient, frozenset({"old_logp", "noise"}), exchangeable=True)
 
 
 def kl_cov(share: Scalar = 2e-3, penalty: Scalar = 1.0) -> Surrogate:
@@ -79,4 +79,4 @@ def kl_cov(share: Scalar = 2e-3, penalty: Scalar = 1.0) -> Surrogate:
         pull = xp.where(chosen, penalty * xp.sign(ratio - 1), xp.zeros_like(ratio))
         return product(ratio, advantages) - pull
 
-    return Surrogate(coefficient, frozenset({"old_logp"}))
+    return Surrogate(coefficient, frozenset({"old_logp"}), exchangeable=True)

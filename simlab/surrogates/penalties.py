@@ -29,7 +29,7 @@ def kl_penalty(coefficient: Scalar = 1e-3, form: str = "k3") -> Surrogate:
         gap = current_logp(ratio, rollouts) - needed(rollouts, "ref_logp")
         return -coefficient * (gap if form == "k2" else -xp.expm1(-gap))
 
-    return Surrogate(slope, frozenset() if form == "k1" else frozenset({"old_logp", "ref_logp"}))
+    return Surrogate(slope, frozenset() if form == "k1" else frozenset({"old_logp", "ref_logp"}), exchangeable=True)
 
 
 def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
@@ -46,4 +46,4 @@ def entropy_bonus(coefficient: Scalar = 0.01) -> Surrogate:
     def slope(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         return -coefficient * ratio * (current_logp(ratio, rollouts) + needed(rollouts, "entropy"))
 
-    return Surrogate(slope, frozenset({"old_logp", "entropy"}))
+    return Surrogate(slope, frozenset({"old_logp", "entropy"}), exchangeable=True)

@@ -85,7 +85,7 @@ class Sweep:
         check_choice("engine", self.engine, ENGINES)
         check_range("seeds", self.seeds, 1, 10**6)
         check_range("steps", self.steps, 1, 2**31 - 1)
-        check_range("record_every", self.record_every, 1)
+        check_range("record_every", self.record_every, 1, 2**31 - 1)
         check_range("steps / record_every", self.steps / self.record_every, 0, 10**6)
         names = {"estimator": self.estimators, "surrogate": self.surrogates}
         lists = {**names, "group_size": self.group_sizes, **self.parameters}

@@ -10,7 +10,9 @@ from simlab.errors import InputError, check_choice
 from simlab.sweep.grid import Sweep, parse_values
 from simlab.sweep.presets import PRESETS, Settings
 
-LONGEST = 10**6
+LONGEST = 10**5  # items that "..." fills in
+MOST_K = 1000  # values of k of pass@k, each of which is recorded in every step
+MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 
 _GRID_OPTIONS = (
     "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
@@ -55,6 +57,8 @@ def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> 
             settings[field] = (
                 tuple(items) if option in ("estimator", "surrogate") else tuple(_whole(option, item) for item in items)
             )
+    if len(settings.get("pass_at_k", ())) > MOST_K:
+        raise InputError(f"--pass-at-k lists {len(settings['pass_at_k'])} values; allowed: up to {MOST_K}")
     bare = Sweep(**settings)
     known = bare.known_parameters()
     # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
@@ -68,6 +72,9 @@ def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> 
         expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
         parameters[full] = parse_values(name, expanded, known[full])
     sweep = Sweep(**settings, parameters=parameters)
+    cells = math.prod(len(values) for values in sweep.dimensions().values())
+    if cells > MOST_CELLS:
+        raise InputError(f"the lists make a grid of {cells} cells; allowed: up to {MOST_CELLS}")
     if "top_n" in settings:
         return sweep
     fewest = min(sweep.build_problem(cell).actions for _, cell in sweep.cells())

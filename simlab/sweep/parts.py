@@ -14,16 +14,18 @@ from simlab.errors import InputError
 from simlab.files import explained, make_folder, set_aside, write_output
 from simlab.seals import Damaged, sealed, sealed_json, unsealed, unsealed_json
 from simlab.sweep.grid import Cell, Sweep
+from simlab.sweep.own import own_code
 
 MANIFEST = "sweep.json"
-MANIFEST_ENTRIES = ("configuration", "code", "platform", "versions", "commit")
+MANIFEST_ENTRIES = ("configuration", "code", "own", "platform", "versions", "commit")
 
 
 @dataclass(frozen=True)
 class Unit:
     """A cell and a block of seeds: the work that is done, kept or lost as a whole.
 
-    ``name`` is a hash of all its numbers depend on: the cell, the seeds, the recorded steps, the platform and the code.
+    ``name`` is a hash of all its numbers depend on: the cell, the seeds, the recorded steps, the platform and the code,
+    the library's and the user's own.
     """
 
     index: tuple[int, ...]
@@ -45,6 +47,7 @@ def units(sweep: Sweep, block: Callable[[Cell], int], code: str) -> list[Unit]:
             "engine": sweep.program(cell).engine,
             # What the problem is, not only its name: a file of logits may have changed.
             "problem": sweep.build_problem(cell).fingerprint,
+            "own": own_code(sweep, cell),
         }
         for first in range(0, sweep.seeds, size):
             seeds = range(first, min(first + size, sweep.seeds))
@@ -135,7 +138,7 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = unsealed_json(path.read_bytes(), MANIFEST)
         Sweep.from_configuration(manifest["configuration"])
-        return {name: manifest[name] for name in MANIFEST_ENTRIES}
+        return {name: manifest[name] for name in MANIFEST_ENTRIES} | {"own": dict(manifest["own"])}
     except Damaged as error:
         reason = str(error)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

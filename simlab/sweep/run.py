@@ -1,10 +1,12 @@
 """Running a sweep: units to lanes, lanes to threads, records to parts, parts to one result."""
 
+import contextlib
 import json
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,15 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.alone import alone
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import check_replaceable, make_folder
 from simlab.simulate.devices import Group, stations
 from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
 from simlab.sweep.grid import Cell, Sweep
+from simlab.sweep.own import check_own, own_codes
 from simlab.sweep.parts import Parts, Unit, load_manifest, units
 from simlab.sweep.result import assemble, configuration, joining_bytes, write
-from simlab.sweep.work import Budget, Work, Workers, check_memory, maker, simulated
+from simlab.sweep.work import PROCESSOR, Budget, Work, Workers, check_memory, maker, simulated
 
 
 def parts_folder(out: Path) -> Path:
@@ -31,8 +34,8 @@ def parts_folder(out: Path) -> Path:
 
 
 def manifest(sweep: Sweep, made_by: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What identifies a sweep and who makes it, by default this process: configuration, code, versions, platform."""
-    return {"configuration": sweep.configuration(), **(made_by or maker())}
+    """What identifies a sweep and who makes it, by default this process: configuration, own code, and ``maker``."""
+    return {"configuration": sweep.configuration(), "own": own_codes(sweep), **(made_by or maker())}
 
 
 def sweep_units(sweep: Sweep, described: dict[str, Any]) -> list[Unit]:
@@ -109,12 +112,13 @@ def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Data
     manifests = [load_manifest(folder) for folder in folders]
     differing = [
         name
-        for name in ("configuration", "code", "platform")
+        for name in ("configuration", "code", "own", "platform")
         if len({json.dumps(m[name], sort_keys=True) for m in manifests}) > 1
     ]
     if differing:
         raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
     sweep = Sweep.from_configuration(manifests[0]["configuration"])
+    check_own(sweep, manifests[0]["own"])
     check_replaceable(out)
     make_folder(out.parent)
     if not overwrite:
@@ -175,13 +179,21 @@ def _spread(
     for devices in places:
         free.put(devices)
 
-    def run_units(some: list[Unit]) -> int:
+    def run_together(some: list[Unit]) -> int:
         devices = free.get()
         try:
             rows = simulated(_work(sweep, some), budget, stop, devices)
         finally:
             free.put(devices)
         return 0 if rows is None else _save(some, rows, parts)
+
+    def run_units(some: list[Unit]) -> int:
+        try:
+            return run_together(some)
+        except Diverged as complaint:
+            if len(some) > 1:
+                _keep_the_others(some, run_together)
+            raise complaint
 
     pool = ThreadPoolExecutor(len(places))
     futures = [pool.submit(run_units, some) for some in batches]
@@ -191,6 +203,13 @@ def _spread(
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _keep_the_others(some: list[Unit], run_together: Callable[[list[Unit]], int]) -> None:
+    """Run units one by one, of which some diverge, so that the others have their parts."""
+    for unit in some:
+        with contextlib.suppress(Diverged):
+            run_together([unit])
 
 
 def _execute_there(
@@ -235,7 +254,7 @@ def _work(sweep: Sweep, some: list[Unit]) -> Work:
     place = sweep.build_problem(cell)
     lanes = [(seed, sweep.numbers(unit.cell, place)) for unit in some for seed in unit.seeds]
     name = f"{cell.estimator} at group size {cell.group_size}"
-    return Work(name, sweep.program(cell), place, sweep.recorded_steps(), lanes)
+    return Work(name, sweep.program(cell).identified(), place, sweep.recorded_steps(), lanes)
 
 
 def _save(some: list[Unit], rows: Mapping[str, np.ndarray], parts: Parts) -> int:
@@ -254,15 +273,34 @@ def _join(
     holders = [next((parts for parts in folders if parts.has(unit)), None) for unit in everything]
     if absent := holders.count(None):
         raise InputError(f"{absent} of {len(everything)} units are missing; run the shards that hold them, then merge")
-    records = ((unit, parts.load(unit)) for unit, parts in zip(everything, holders, strict=True) if parts)
+    processors = Counter[str]()
+    records = (
+        (unit, _without_processor(parts.load(unit), processors))
+        for unit, parts in zip(everything, holders, strict=True)
+        if parts
+    )
     attributes = {
         "configuration": json.dumps(described["configuration"], sort_keys=True),
         "versions": json.dumps(described["versions"], sort_keys=True),
         "commit": described["commit"],
         "code": described["code"],
+        "own": json.dumps(described["own"], sort_keys=True),
         "platform": described["platform"],
         "dtype": sweep.dtype,
     }
     dataset = assemble(sweep, records, attributes)
+    kinds = [json.loads(kind) | {"runs": runs} for kind, runs in sorted(processors.items())]
+    dataset.attrs["processors"] = json.dumps(kinds)
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind['instructions']} ({kind['device']}): {kind['runs']}" for kind in kinds)
+        print(
+            f"runs of this sweep were made by different processors, which round differently: {listed}", file=sys.stderr
+        )
     write(dataset, out)
     return dataset
+
+
+def _without_processor(rows: dict[str, np.ndarray], processors: Counter[str]) -> dict[str, np.ndarray]:
+    """The records without what computed them, which is counted."""
+    processors.update(rows[PROCESSOR].tolist())
+    return {name: values for name, values in rows.items() if name != PROCESSOR}

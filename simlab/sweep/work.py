@@ -1,5 +1,6 @@
 """Work of a sweep: lanes of one program and problem, which this process simulates within its memory, or another one."""
 
+import json
 import math
 import threading
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ import numpy as np
 
 from simlab.errors import InputError
 from simlab.identity.code import code_fingerprint
+from simlab.identity.processor import processor
 from simlab.identity.versions import commit, versions
 from simlab.problems import Problem, problem_size
 from simlab.simulate.devices import Group
@@ -20,6 +22,7 @@ from simlab.simulate.program import Numbers, Program
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
 RESERVED = 640 * 2**20
+PROCESSOR = "processor"  # among the records: what computed each lane, as JSON
 
 
 class Work(NamedTuple):
@@ -74,7 +77,8 @@ def simulated(
 ) -> dict[str, np.ndarray] | None:
     """The records of ``run_lanes``, call after call as there is room for it; None if ``stop`` is set before the end.
 
-    ``devices`` are those of ``run_lanes``.
+    ``devices`` are those of ``run_lanes``. With them, as ``PROCESSOR``, goes what computed each lane: on a cluster it
+    is not the same for all.
 
     Raises:
         InputError: if the work cannot be done, or needs more memory than there is.
@@ -88,7 +92,9 @@ def simulated(
         with budget.take(needed):
             some = work.lanes[first : first + together]
             chunks.append(run_lanes(work.program, work.problem, work.steps, some, devices))
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    records = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
+    return records | {PROCESSOR: np.full(len(work.lanes), kind)}
 
 
 def maker() -> dict[str, Any]:

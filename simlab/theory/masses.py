@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_whole
 from simlab.estimators import Estimator, advantages
+from simlab.estimators.registry import built
 from simlab.theory.closed_forms import CLOSED_FORMS, closed_form
 
 __all__ = ["CLOSED_FORMS", "Masses", "closed_form", "masses"]
@@ -52,7 +53,8 @@ def masses(
 
     Raises:
         InputError: for a group size below 1, an ``old_logp`` or ``entropy`` of another shape, an unknown name or
-            parameter, or an estimator that needs other fields of the rollouts, such as candidates.
+            parameter, an estimator that needs other fields of the rollouts, such as candidates, or one whose masses
+            depend on the order of the rollouts.
 
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])
@@ -62,14 +64,32 @@ def masses(
         "old_logp": _one_token("old_logp", old_logp, group_size),
         "entropy": _one_token("entropy", entropy, group_size),
     }
-    successes = np.arange(group_size + 1)
-    correct = np.arange(group_size) < successes[:, None]
-    weight = np.stack(
-        [advantages(name, rewards, **fields, **parameters).reshape(group_size) for rewards in correct.astype(float)]
-    )
+    chosen = built(name, **parameters)
+    found = _in_order(chosen, fields, np.arange(group_size))
+    if not chosen.exchangeable:
+        shuffled = np.random.default_rng(0).permutation(group_size)
+        for order in (np.arange(group_size)[::-1], shuffled):
+            _check_same(chosen, found, _in_order(chosen, fields, order))
+    return found
+
+
+def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G 1"]], order: Int[np.ndarray, " G"]) -> Masses:
+    """The masses, where the rollouts of a group stand in this order, 0 to s - 1 being its successes."""
+    successes = np.arange(len(order) + 1)
+    correct = order < successes[:, None]
+    listed = {name: values[order] for name, values in fields.items()}
+    weight = np.stack([advantages(chosen, rewards, **listed).reshape(len(order)) for rewards in correct.astype(float)])
     success = np.where(correct, weight, 0).mean(axis=1)
     failure = 0 - np.where(correct, 0, weight).mean(axis=1)  # 0 - x, for -x would print -0.
     return Masses(successes, success, failure)
+
+
+def _check_same(chosen: Estimator, found: Masses, reordered: Masses) -> None:
+    for one, other in zip(found, reordered, strict=True):
+        if not np.allclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True):
+            raise InputError(
+                f"the masses of {chosen.name} depend on the order of the rollouts; allowed: those that do not"
+            )
 
 
 def _one_token(name: str, values: Float[np.ndarray, "..."] | None, group_size: int) -> Float[np.ndarray, "G 1"]:

@@ -14,6 +14,7 @@ from simlab.adapters.verl.memory import memory, recall, remember, remembers
 from simlab.errors import InputError
 from simlab.estimators import Estimator, estimator
 from simlab.estimators.registry import check_domain
+from simlab.finite import check_finite
 from simlab.rollouts import Rollouts, check_rollouts
 
 AdvantageFunction = Callable[..., tuple[torch.Tensor, torch.Tensor]]
@@ -72,6 +73,7 @@ def advantage_function(name: str) -> AdvantageFunction:
         check_rollouts(rollouts, chosen.needs)
         check_domain(chosen, rollouts.rewards[rollouts.mask])
         found, state = chosen.update(rollouts, recall(text, chosen))
+        check_finite(text, "advantages", found, rollouts)
         remember(text, state)
         rows = grouping.rows(found)
         rows = (rows if rows.ndim == 2 else rows[:, None]) * response_mask

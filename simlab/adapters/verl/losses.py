@@ -87,7 +87,7 @@ def _coefficients(
 ) -> torch.Tensor:
     """What multiplies log pi, (rows, T): the rows stand as one group, for surrogates do not compare rollouts."""
     rewards = torch.zeros_like(ratio[None, :, 0])  # which surrogates do not read
-    found: torch.Tensor = chosen.coefficient(ratio[None], advantages[None], Rollouts(rewards, token_mask=tokens[None]))
+    found: torch.Tensor = chosen(ratio[None], advantages[None], Rollouts(rewards, token_mask=tokens[None]))
     return found[0]
 
 

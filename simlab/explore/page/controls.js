@@ -1,6 +1,7 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
 import { highest, lowest } from "./hold.js";
+import { entry } from "./names.js";
 import { element, short } from "./text.js";
 import { readWeight, writeWeight } from "./weight_text.js";
 
@@ -89,7 +90,7 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
     if (current.name !== shown.name) rebuild(current.name);
     select.show(current.name);
     for (const [key, part] of Object.entries(shown.parts)) {
-      part.show(key in current.parameters ? current.parameters[key] : estimators[current.name].parameters[key].default);
+      part.show(entry(current.parameters, key) ?? estimators[current.name].parameters[key].default);
     }
   }
   return { node, show };

@@ -1,6 +1,7 @@
 // What a control takes when it is asked for a value: the value, held to its range, and what is to be said of that.
 // The same rules as simlab.explore.settings.hold, by the same description.
 
+import { cited } from "./names.js";
 import { short } from "./text.js";
 import { holdWeight, SEPARATOR } from "./weight_text.js";
 
@@ -14,12 +15,12 @@ export function hold(control, text, description) {
   if (control.kind === "weights") return holdWeights(String(text), description);
   if (control.kind === "bits") {
     if (!/^[01]*$/.test(text) || text.length < control.low || text.length > control.high) {
-      throw new Error(`${control.label} = '${text}' is not allowed; allowed: 0 or 1 for each action`);
+      throw new Error(`${control.label} = ${cited(text)} is not allowed; allowed: 0 or 1 for each action`);
     }
     return [text, ""];
   }
   if (!control.choices.includes(text)) {
-    throw new Error(`${control.label} = '${text}' is unknown; allowed: ${control.choices.join(", ")}`);
+    throw new Error(`${control.label} = ${cited(text)} is unknown; allowed: ${control.choices.join(", ")}`);
   }
   return [text, ""];
 }
@@ -29,7 +30,7 @@ function holdNumber(control, text) {
   const range = `[${short(low)}, ${short(high)}]`;
   const value = typeof text === "number" ? text : Number(text);
   if (String(text).trim() === "" || Number.isNaN(value)) {
-    throw new Error(`${control.label} = '${text}' is not a number; allowed: ${range}`);
+    throw new Error(`${control.label} = ${cited(text)} is not a number; allowed: ${range}`);
   }
   const held = Math.min(Math.max(value, low), high);
   if (held !== value) return [held, `${control.label} = ${short(value)} is outside ${range}; held at ${short(held)}`];

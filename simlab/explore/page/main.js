@@ -15,6 +15,7 @@ import { State, THEMES } from "./state.js";
 import { element } from "./text.js";
 
 const PANELS = [miss, masses, step, run, bank, tree];
+const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 
 const description = JSON.parse(document.getElementById("description").textContent);
@@ -159,7 +160,7 @@ function buildTabs() {
   }));
   byId("tabs").replaceChildren(...tabs);
   byId("tabs").addEventListener("keydown", (event) => {
-    const turn = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const turn = TURNS.get(event.key);
     if (!turn) return;
     const place = PANELS.findIndex((panel) => panel.id === state.panel);
     open(PANELS[(place + turn + PANELS.length) % PANELS.length].id);

@@ -1,6 +1,7 @@
 // Simulations of the server: the latest settings win, and the picture is refined, block of seeds by block, while idle.
 
-const PATIENCE = 40; // tries at a server that is busy
+// The name of this page: the server lets its newest request take the place of an older one that waits.
+const PAGE = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("-");
 
 // Means and sums of squares of two blocks of seeds as those of both.
 export function joined(old, fresh) {
@@ -27,6 +28,19 @@ export function halfWidth({ m2 }, seeds) {
   return m2.map((value) => (value === null ? null : 1.96 * Math.sqrt(value / (seeds - 1) / seeds)));
 }
 
+// How many are ahead in the server's line.
+const placeOf = (ahead) =>
+  `waiting: ${ahead === 1 ? "1 simulation is" : `${ahead} simulations are`} ahead of yours`;
+
+// What the network brings.
+async function reached(promise) {
+  try {
+    return await promise;
+  } catch {
+    throw new Error("the server cannot be reached; is it still running?");
+  }
+}
+
 export class Simulator {
   // `join(old, fresh)` makes one result of two; `onResult(result)` and `onStatus(text, isError)` hear of what comes.
   constructor(panel, join, onResult, onStatus, onHeld) {
@@ -43,22 +57,27 @@ export class Simulator {
     this.abort.abort();
     const own = new AbortController();
     this.abort = own;
-    this.onStatus("simulating", false); // what is drawn is of the settings before
+    this.showProgress("simulating"); // what is drawn is of the settings before
     try {
       let result = null;
       while (!result || result.seeds < seeds) {
         const first = settings.seed + (result ? result.seeds : 0);
-        const block = await this.block({ panel: this.panel, settings, first }, own.signal);
+        const block = await this.block({ panel: this.panel, settings, first, page: PAGE }, own.signal);
         if (own.signal.aborted) return;
         result = result ? this.join(result, block) : block;
         this.onResult(result, asked);
-        this.onStatus(`${result.seeds} of ${Math.max(seeds, result.seeds)} seeds`, false);
+        this.showProgress(`${result.seeds} of ${Math.max(seeds, result.seeds)} seeds`);
       }
     } catch (error) {
       if (own.signal.aborted) return;
       this.asked = "";
-      this.onStatus(error instanceof TypeError ? "the server cannot be reached; is it still running?" : error.message, true);
+      this.onStatus(error.message, true);
     }
+  }
+
+  showProgress(text) {
+    this.progress = text;
+    this.onStatus(text, false);
   }
 
   stop() {
@@ -66,20 +85,13 @@ export class Simulator {
     this.abort.abort();
   }
 
-  // One block of seeds. A busy server is asked again.
+  // One block of seeds.
   async block(body, signal) {
-    for (let tries = 0; ; tries += 1) {
-      const answer = await fetch("simulate", {
-        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
-      });
-      if (answer.ok) return this.events(answer);
-      const { error } = await answer.json();
-      if (answer.status !== 503 || tries === PATIENCE) throw new Error(error);
-      this.onStatus("the server is busy; waiting", false);
-      const seconds = Number(answer.headers.get("Retry-After") || 1);
-      await new Promise((resolve) => { setTimeout(resolve, seconds * 1000); });
-      signal.throwIfAborted();
-    }
+    const answer = await reached(fetch("simulate", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
+    }));
+    if (!answer.ok) throw new Error((await reached(answer.json())).error);
+    return this.events(answer);
   }
 
   // The result at the end of a stream of events, a line each.
@@ -87,7 +99,7 @@ export class Simulator {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await reached(reader.read());
       if (done) throw new Error("the server ended before it had a result");
       const lines = (rest + value).split("\n");
       rest = lines.pop();
@@ -95,7 +107,9 @@ export class Simulator {
         const event = JSON.parse(line);
         if (event.event === "result") return event.result;
         if (event.event === "error") throw new Error(event.error);
+        if (event.event === "waiting") this.onStatus(placeOf(event.ahead), false);
         if (event.event === "compiling") this.onStatus("compiling: this is a program of its own", false);
+        if (event.event === "simulating") this.onStatus(this.progress, false);
         if (event.event === "accepted" && event.held.length) this.onHeld(event.held);
       }
     }

@@ -1,15 +1,18 @@
 // The settings of the page, which all live in its address: #panel=miss&miss.group_size=16&...
 
 import { hold } from "./hold.js";
+import { entry, cited } from "./names.js";
 import { exact } from "./text.js";
 
 export const THEMES = ["auto", "light", "dark"];
+const MOST_READ = 200; // settings of an address, of which there are fewer
+const MOST_SAID = 5; // messages about them
 
 export class State {
   constructor(description, panels) {
     this.description = description;
     this.panels = panels;
-    this.controls = Object.fromEntries(description.controls.map((control) => [control.name, control]));
+    this.controls = new Map(description.controls.map((control) => [control.name, control]));
     this.listeners = [];
     this.reset();
   }
@@ -35,7 +38,9 @@ export class State {
     const said = [];
     const wrong = [];
     const query = [address.search.slice(1), address.hash.slice(1)].filter(Boolean).join("&");
-    const given = new URLSearchParams(query);
+    const all = [...new URLSearchParams(query)];
+    const given = new URLSearchParams(all.slice(0, MOST_READ));
+    if (all.length > MOST_READ) said.push(`${all.length} settings are given; the first ${MOST_READ} are read`);
     const attempt = (take) => {
       try {
         take();
@@ -53,33 +58,33 @@ export class State {
         if (note) said.push(note);
       });
     }
-    return { said, wrong };
+    return { said: few(said), wrong: few(wrong) };
   }
 
   choose(name, value, allowed) {
-    if (!allowed.includes(value)) throw new Error(`${name} = '${value}' is unknown; allowed: ${allowed.join(", ")}`);
+    if (!allowed.includes(value)) throw new Error(`${name} = ${cited(value)} is unknown; allowed: ${allowed.join(", ")}`);
     this[name] = value;
   }
 
   usePreset(name) {
-    const preset = this.description.presets[name];
+    const preset = entry(this.description.presets, name);
     if (!preset) {
       const known = Object.keys(this.description.presets).join(", ");
-      throw new Error(`preset = '${name}' is unknown; allowed: ${known}`);
+      throw new Error(`preset = ${cited(name)} is unknown; allowed: ${known}`);
     }
     this.panel = preset.panel;
     this.preset = name;
     for (const control of this.description.controls) {
       const [panel, setting] = control.name.split(".");
       if (panel !== preset.panel) continue;
-      this.values[control.name] = setting in preset.settings ? preset.settings[setting] : control.default;
+      this.values[control.name] = entry(preset.settings, setting) ?? control.default;
     }
   }
 
   // Set a control, held to its range; returns what is to be said of that.
   hold(name, text) {
-    const control = this.controls[name];
-    if (!control) throw new Error(`setting '${name}' is unknown; allowed: ${Object.keys(this.controls).join(", ")}`);
+    const control = this.controls.get(name);
+    if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: ${[...this.controls.keys()].join(", ")}`);
     const [value, note] = hold(control, text, this.description);
     this.values[name] = value;
     return note;
@@ -98,4 +103,10 @@ export class State {
     }
     return `#${new URLSearchParams(parts)}`;
   }
+}
+
+// The first of many messages, and how many more there are.
+function few(messages) {
+  const more = messages.length - MOST_SAID;
+  return more > 0 ? [...messages.slice(0, MOST_SAID), `and ${more} more`] : messages;
 }

@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
-from simlab.llm.checkpoint import read_json
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN
 from simlab.llm.training.lines import read_lines
+from simlab.llm.training.origin import changes
+from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 
 NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null where there is none
@@ -64,12 +65,14 @@ class Run:
         settings: of the run.
         arms: by the arm's name and seed, what has begun.
         starts: by seed, the supervised warm start that all arms go on from; its evaluation is their step 0.
+        changes: from which steps on other code or another processor made it, in words.
     """
 
     folder: Path
     settings: Mapping[str, Any]
     arms: Mapping[str, Mapping[int, Training]]
     starts: Mapping[int, Training]
+    changes: tuple[str, ...] = ()
 
 
 def read_run(folder: str | os.PathLike) -> Run:
@@ -97,7 +100,8 @@ def read_run(folder: str | os.PathLike) -> Run:
     if not isinstance(seeds, list) or not seeds or not all(_is_whole(seed) for seed in seeds):
         raise InputError(f"{path} is damaged: seeds is no list of whole numbers")
     trainings = {arm: _trainings(folder / "arms" / arm, seeds, sealed) for arm in arms}
-    return Run(folder, settings, trainings, _trainings(folder / "start", seeds, sealed))
+    starts = _trainings(folder / "start", seeds, sealed)
+    return Run(folder, settings, trainings, starts, tuple(changes(entries)) if sealed else ())
 
 
 def _trainings(folder: Path, seeds: list[int], sealed: bool) -> dict[int, Training]:

@@ -39,6 +39,7 @@ def comparison_table(
     when = f"step {at}" if isinstance(at, int) else f"{at} evaluation"
     lines = [f"{when}; {errors_in_words(rows)}", *aligned([_row(arm, ks) for arm in rows])]
     lines += [f"{arm.name}: not evaluated yet" for arm in arms if not arm.evaluations]
+    lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
     lines.append(f"distinct: different correct solutions of a problem {_samples(rows)}")
     if baseline is not None:
         lines += ["", *differences(baseline_of(baseline, shown), shown, ks)]

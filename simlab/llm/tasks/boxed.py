@@ -1,7 +1,9 @@
 r"""Answers in LaTeX, in the last ``\boxed{...}`` of a completion, compared by math-verify."""
 
+import re
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.extra import package
@@ -10,6 +12,7 @@ from simlab.llm.tasks.own import CallableTask, from_callable, shown
 LONGEST_ANSWER = 200  # characters
 DEEPEST_BRACKETS = 8  # its parser takes exponential time on nested ones
 OPENING = r"\boxed{"
+DECIMAL = re.compile(r"-?[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,3})?")  # no exponent that would make a number of any size
 
 
 def boxed_answers(
@@ -22,7 +25,9 @@ def boxed_answers(
     r"""A task of prompts and LaTeX answers: correct is what math-verify holds for equal to the answer.
 
     Judged is the content of the last ``\boxed{...}``, and only by math-verify's LaTeX grammar: its other parser, for
-    plain expressions, evaluates what it reads as Python. Equal contents are equal without it. An answer past the limits
+    plain expressions, evaluates what it reads as Python. Equal contents are equal without it. A decimal is the fraction
+    that it says: 0.5 is 1/2, but 0.50000000001 is not, and 0.333333 is not 1/3; left to itself, math-verify rounds
+    decimals to six places. An answer past the limits
     of length and depth is wrong, and so is one whose comparison takes too long; as this is a matter of seconds, an
     answer that takes about as long may be judged differently on another machine.
 
@@ -37,7 +42,7 @@ def boxed_answers(
             ``from_callable`` refuses. The task's rewards refuse to be computed outside the main thread, where
             math-verify cannot stop.
     """
-    math_verify = package("math_verify", "math-verify")
+    math_verify, sympy = package("math_verify", "math-verify"), package("sympy", "math-verify")
     check_whole("timeout", timeout, 1)
     extraction = [math_verify.LatexExtractionConfig()]
     answers: dict[str, str] = {}
@@ -45,9 +50,9 @@ def boxed_answers(
         if answers.setdefault(prompt, answer) != answer:
             raise InputError(f"the prompt {shown(prompt)} has two answers; allowed: one")
 
-    def read(answer: str) -> list[object]:
-        parsed: list[object] = math_verify.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
-        return parsed
+    def read(answer: str) -> list[Any]:
+        parsed = math_verify.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
+        return [_with_fractions(sympy, one) for one in parsed]
 
     for prompt, answer in answers.items():
         if boxed(f"{OPENING}{answer}}}") != answer or not read(answer):
@@ -69,6 +74,16 @@ def boxed_answers(
         name="boxed",
         demonstration=lambda prompt: f"{OPENING}{answers[prompt]}}}",
         solution=lambda prompt, completion: answers[prompt],
+    )
+
+
+def _with_fractions(sympy: Any, parsed: Any) -> Any:
+    """What math-verify read, with the fraction that it says in each decimal's place; texts stay as they are."""
+    if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
+        return parsed
+    written = {number: str(number) for number in parsed.atoms(sympy.Float)}
+    return parsed.xreplace(
+        {number: sympy.Rational(text) for number, text in written.items() if DECIMAL.fullmatch(text)}
     )
 
 

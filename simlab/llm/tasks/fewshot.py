@@ -117,5 +117,5 @@ class FewShot(DrawnTask[FewShotProblem]):
 
     def solution(self, problem: FewShotProblem, completion: str) -> str | None:
         """The answer."""
-        first_line = completion.split("\n", 1)[0].strip(" \t\r")
+        first_line = completion.partition("\n")[0].strip(" \t\r")
         return first_line if first_line == problem.question.answer else None

@@ -89,10 +89,14 @@ class Maze(DrawnTask[MazeProblem]):
         return " ".join((*problem.path, DONE))
 
     def solution(self, problem: MazeProblem, completion: str) -> str | None:
-        """The moves until the walk is at the goal: walks that differ before count as different solutions."""
+        """The moves until the walk is at the goal: walks that differ before count as different solutions.
+
+        A word is at least a token, so that DONE has to be among the first ``max_new_tokens`` words; what follows these
+        is not read.
+        """
         if self.accept == "strict":
             return " ".join(problem.path) if completion == self.demonstration(problem) else None
-        words = completion.split()
+        words = completion.split(maxsplit=self.max_new_tokens)[: self.max_new_tokens]
         if DONE not in words:
             return None
         moves = words[: words.index(DONE)]

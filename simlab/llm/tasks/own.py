@@ -8,6 +8,7 @@ from typing import Any
 from simlab.errors import InputError, check_whole, is_concrete_number
 from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.vocabulary import Vocabulary
+from simlab.reading import reason
 
 LONGEST_SHOWN = 60  # characters of a prompt in a complaint
 
@@ -17,24 +18,53 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
 
 
+def called(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
+    """What a function of the user's, or of another package, returns for ``prompt``.
+
+    Raises:
+        InputError: if it raises, one line that names the function's kind and the problem.
+    """
+    try:
+        return function()
+    except Exception as error:
+        raise InputError(
+            f"the {kind} function of the problem {shown(prompt)} raised {type(error).__name__}: {reason(error)}"
+        ) from None
+
+
 def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
     """What a foreign reward function returns for an answer to ``prompt``.
 
     Raises:
         InputError: if it raises or returns no finite number, one line that names the problem.
     """
-    try:
-        reward = function()
-        if hasattr(reward, "item"):
-            reward = reward.item()  # of a NumPy or JAX scalar
-    except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0]
-        reason = f"raised {type(error).__name__}: {first_line}"
-    else:
-        if isinstance(reward, bool) or (is_concrete_number(reward) and math.isfinite(reward)):
-            return float(reward)
-        reason = f"returned {shown(str(reward))}; allowed: finite numbers"
-    raise InputError(f"the reward function of the problem {shown(prompt)} {reason}")
+
+    def as_float() -> Any:
+        found = function()
+        found = found.item() if hasattr(found, "item") else found  # of a NumPy or JAX scalar
+        is_number = isinstance(found, bool) or is_concrete_number(found)
+        return float(found) if is_number else found  # raises for a whole number beyond the floats
+
+    reward = called("reward", prompt, as_float)
+    if isinstance(reward, float) and math.isfinite(reward):
+        return reward
+    raise InputError(
+        f"the reward function of the problem {shown(prompt)} returned {shown(str(reward))}; allowed: finite numbers"
+    )
+
+
+def called_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
+    """What a function that should return a text returns for ``prompt``.
+
+    Raises:
+        InputError: if it raises or returns something else, one line that names the problem.
+    """
+    text = called(kind, prompt, function)
+    if not isinstance(text, str):
+        raise InputError(
+            f"the {kind} function of the problem {shown(prompt)} returned {shown(str(text))}; allowed: texts"
+        )
+    return text
 
 
 @dataclass(frozen=True)
@@ -75,11 +105,12 @@ class CallableTask(Task[Problem]):
         """What the function of demonstrations says.
 
         Raises:
-            InputError: if there is none.
+            InputError: if there is none, or it raises or returns no text.
         """
         if self.demonstrations is None:
             raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
-        return self.demonstrations(problem.prompt)
+        demonstrations = self.demonstrations
+        return called_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
 
     def reward(self, problem: Problem, completion: str) -> float:
         """What the reward function says.
@@ -93,11 +124,14 @@ class CallableTask(Task[Problem]):
         """The canonical form of a completion whose reward is high enough.
 
         Raises:
-            InputError: as ``reward`` does.
+            InputError: as ``reward`` does, and if the function of solutions raises or returns no text.
         """
         if self.reward(problem, completion) < self.correct_from:
             return None
-        return completion.strip() if self.solutions is None else self.solutions(problem.prompt, completion)
+        if self.solutions is None:
+            return completion.strip()
+        solutions = self.solutions
+        return called_for_text("solution", problem.prompt, lambda: solutions(problem.prompt, completion))
 
 
 def from_callable(

@@ -10,14 +10,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
-from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.errors import Diverged, check_choice, check_range, check_whole
 from simlab.llm.model import Parameters
 
 DECAYS = ("constant", "cosine")
-
-
-class Diverged(InputError):
-    """The model no longer gives finite numbers: its present state is not worth keeping."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Problem, Task
-from simlab.llm.training.descent import Diverged
 from simlab.llm.vocabulary import Vocabulary
 
 

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
@@ -84,16 +82,3 @@ def check_memory(needed: Mapping[str, int], available: int | None) -> None:
             f"{in_words(needed)}, but {_size(available)} are free; allowed: less (most is for {largest}), by a smaller "
             "rl.microbatch, rl.prompts, evaluation.rollouts or model"
         )
-
-
-def free_memory() -> int | None:
-    """Bytes that are free on the device, None where that cannot be known."""
-    device = jax.devices()[0]
-    statistics = device.memory_stats() if device.platform != "cpu" else None
-    if statistics and "bytes_limit" in statistics:
-        return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
-    meminfo = Path("/proc/meminfo")
-    if device.platform != "cpu" or not meminfo.exists():
-        return None
-    line = next((line for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")), None)
-    return None if line is None else 1024 * int(line.split()[1])

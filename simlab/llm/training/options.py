@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.checkpoint import read_json
 from simlab.llm.training.arms import arms, read_value
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, Settings, merged
+from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
 
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}

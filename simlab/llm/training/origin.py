@@ -1,15 +1,98 @@
-"""Whose a checkpoint is and who made it."""
+"""Who makes a run: code, versions, platform and processor, as ``run.json`` and each checkpoint say it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
+import jax
+
+from simlab.identity.code import TRAINING, code_fingerprint
+from simlab.identity.processor import processor
+from simlab.identity.source import Unseen, fingerprint, own_source
+from simlab.identity.versions import NUMERIC, commit, versions
+from simlab.llm.tasks import TASKS, Task
+from simlab.llm.training.arms import arm
+from simlab.llm.training.settings import Settings
+
 Origin = Mapping[str, Any]
+COMPARED = ("versions", "platform", "own", "code")  # what must not differ unless the user says so
+CONTINUED = "continued"  # in run.json: who went on, and from which steps
+UNSEEN = "cannot be compared"
+SIDES = ("there", "here")
+# The libraries that compute, judge or read text; and those of TRL's engine.
+LIBRARIES = (*NUMERIC, "tokenizers", "reasoning-gym", "math-verify")
+OF_TRL = ("trl", "transformers", "torch", "accelerate")
 
 
-def first_difference(found: Any, wanted: Any, name: str = "") -> str:
-    """Where two pieces of plain data part, in words."""
+def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
+    """Who makes the numbers of this process, as plain data: ``COMPARED``, the commit and the processor.
+
+    ``own`` are fingerprints of the user's own code: of arms, and of a task that is handed in or put into ``TASKS``.
+    """
+    libraries = ("simlab", *LIBRARIES, *(OF_TRL if settings.engine == "trl" else ()))
+    own = {f"arm {name}": _seen(own_source, arm(name).method) for name in settings.arms}
+    # Of a task that is handed in the settings say nothing, whoever's code it is.
+    own["task"] = _seen(own_source, TASKS[settings.task["name"]]) if own_task is None else _seen(fingerprint, own_task)
+    return {
+        "commit": commit(),
+        "code": code_fingerprint(TRAINING),
+        "own": {name: found for name, found in own.items() if found is not None},
+        "versions": versions(libraries),
+        "platform": jax.default_backend(),
+        "processor": processor(jax.local_devices()[0].device_kind),
+    }
+
+
+def _seen(look: Callable[[Any], str | None], value: Any) -> str | None:
+    """What is seen of a value, or why nothing can be."""
+    try:
+        return look(value)
+    except Unseen as error:
+        return f"{UNSEEN}: {error}"
+
+
+def makers(run: Mapping[str, Any]) -> list[Origin]:
+    """All who made a run, in order, by what ``run.json`` says."""
+    return [{name: entry[name] for name in (*COMPARED, "processor") if name in entry} for entry in _entries(run)]
+
+
+def _entries(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [run, *run.get(CONTINUED, [])]
+
+
+def difference(found: Origin, here: Origin, sides: tuple[str, str] = SIDES) -> str | None:
+    """What two makers differ in, in words, if numbers of theirs should not follow one another; else None."""
+    for name in COMPARED:
+        one, other = (_compared(entry.get(name)) for entry in (found, here))
+        if one != other:
+            return first_difference(one, other, name, sides)
+    return next((f"{name}: {own}" for name, own in here["own"].items() if own.startswith(UNSEEN)), None)
+
+
+def _compared(value: Any) -> Any:
+    """The value; of versions without simlab's, whose code counts, and without the last number of Python's."""
+    if not isinstance(value, Mapping) or "python" not in value:
+        return value
+    kept = {name: version for name, version in value.items() if name != "simlab"}
+    return kept | {"python": kept["python"].rpartition(".")[0]}
+
+
+def first_difference(found: Any, wanted: Any, name: str = "", sides: tuple[str, str] = SIDES) -> str:
+    """Where two pieces of plain data part, in words; ``sides`` are those for the one and the other."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         for key in sorted({*found, *wanted}):
             if found.get(key) != wanted.get(key):
-                return first_difference(found.get(key), wanted.get(key), key)
-    return f"{name}: {found} there, {wanted} here"
+                return first_difference(found.get(key), wanted.get(key), key, sides)
+    return f"{name}: {found} {sides[0]}, {wanted} {sides[1]}"
+
+
+def changes(run: Mapping[str, Any]) -> list[str]:
+    """Line by line, from which steps others went on with a run, and how they differ from those before them."""
+    entries, sides, lines = _entries(run), ("before", "then"), list[str]()
+    for before, after in pairwise(entries):
+        what = difference(before, after, sides)
+        what = what or first_difference(before["processor"], after["processor"], "processor", sides)
+        for name, steps in after["from"].items():
+            where = ", ".join(f"step {step} of seed {seed}" for seed, step in steps.items())
+            lines.append(f"{name}: from {where} on, another made it ({what})")
+    return lines

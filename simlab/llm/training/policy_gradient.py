@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from simlab.estimators.tokens import of_tokens
+from simlab.finite import check_finite
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
@@ -56,6 +57,7 @@ class Trainer(NamedTuple):
         rollouts = self.rollouts(groups, jax.random.fold_in(key, NOISE))
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
+        check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
         after, norm = self.ascended(state, groups, rollouts, advantages)
         metrics = self.metrics(groups, advantages) | seen | {"grad_norm": norm}
         if instruments:
@@ -113,10 +115,9 @@ class Trainer(NamedTuple):
         rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
         for epoch in range(self.settings.epochs):
             ratio = self.ratio(state.parameters, groups, epoch)
-            coefficients = self.method.from_advantages(ratio, advantages, rollouts)
-            gradient, _ = self.policy.gradient(
-                state.parameters, groups.batch, np.asarray(coefficients, np.float32), groups.sampled.topn_ids
-            )
+            coefficients = np.asarray(self.method.from_advantages(ratio, advantages, rollouts), np.float32)
+            check_finite(self.method.surrogate.name, "coefficients", coefficients, rollouts)
+            gradient, _ = self.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
             norms.append(norm)

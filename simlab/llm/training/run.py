@@ -17,11 +17,12 @@ import numpy as np
 from tqdm import tqdm
 
 from simlab.alone import alone
-from simlab.errors import InputError
+from simlab.errors import Diverged, InputError
 from simlab.files import remove_unfinished, set_aside, write_whole
-from simlab.identity.versions import commit, versions
 from simlab.llm.checkpoint import Model, read_checkpoint
+from simlab.llm.checksums import CHECKSUMS
 from simlab.llm.config import ModelConfig
+from simlab.llm.device_memory import free_memory
 from simlab.llm.extra import package
 from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
 from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
@@ -31,17 +32,16 @@ from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.arms import arm
-from simlab.llm.training.descent import Diverged
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, complain
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.lines import name_of
-from simlab.llm.training.memory import check_memory, free_memory, in_words, needed_memory
-from simlab.llm.training.origin import first_difference
+from simlab.llm.training.memory import check_memory, in_words, needed_memory
+from simlab.llm.training.origin import CONTINUED, Origin, difference, first_difference, maker, makers
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
-from simlab.llm.training.state import State
+from simlab.llm.training.state import State, saved_step
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.vocabulary import Vocabulary
 from simlab.seals import Damaged, sealed_json, unsealed_json
@@ -51,6 +51,7 @@ PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for it
 EVALUATION_KEY = 2**31  # beside the steps
 FOLLOWED = "followed.json"
 START = "start"  # in place of an arm's name
+ALLOWED = "allowed: the code that made it, --other-code to go on, --overwrite, or another --out"
 
 
 class Start(NamedTuple):
@@ -72,6 +73,7 @@ def train(
     out: Path,
     *,
     overwrite: bool = False,
+    other_code: bool = False,
     own_task: Task | None = None,
     tensorboard: bool = False,
     say: Callable[[str], Any] | None = None,
@@ -81,7 +83,9 @@ def train(
     Args:
         settings: what to run.
         out: the folder of the run.
-        overwrite: whether a run of other settings at ``out`` is begun anew.
+        overwrite: whether a run of other settings, or by other code, at ``out`` is begun anew.
+        other_code: whether to go on with a run that other code, versions or a platform began; ``run.json`` then says
+            from which steps who made it.
         own_task: a task that is not in the registry, in place of the settings'.
         tensorboard: whether to write files for TensorBoard too.
         say: takes what is to be known before the work begins, line by line.
@@ -102,7 +106,7 @@ def train(
         check_memory(needed, free_memory())
     with alone(out):
         remove_unfinished(out, below=True)
-        run.begin(overwrite)
+        run.begin(maker(settings, own_task), overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
             start = run.start(seed)
             for name in settings.arms:
@@ -118,6 +122,7 @@ class Run:
 
     def __init__(self, settings: Settings, out: Path, own_task: Task, tensorboard: bool = False):
         self.settings, self.out, self.tensorboard = settings, out, tensorboard
+        self.makers: list[Origin] = []  # known from ``begin`` on
         self.loaded, vocabulary = _model(settings.model, own_task)
         self.reader = Reader(own_task, self.loaded.config, vocabulary)
         rl = settings.rl
@@ -128,31 +133,63 @@ class Run:
         longest = max(len(self.reader.prompt(problem)) for problem in self.reader.task.evaluation)
         return needed_memory(self.settings, self.loaded.config, longest, self.reader.task.max_new_tokens)
 
-    def begin(self, overwrite: bool) -> None:
-        """Write ``run.json``, unless it is there with the same settings.
+    def begin(self, here: Origin, *, overwrite: bool, other_code: bool) -> None:
+        """Write ``run.json``, or find it there and say in it who goes on from where.
+
+        Args:
+            here: who makes the numbers of this process.
+            overwrite: whether what the folder holds may be replaced.
+            other_code: whether to go on with what other code began.
 
         Raises:
-            InputError: if the folder holds something else, unless that may be overwritten.
+            InputError: for a run of other settings or by other code, and for a folder that holds something else.
         """
         path, data = self.out / RUN, self.settings.as_data()
-        if path.exists() and _is_of(path, data, overwrite):
-            return
+        found = _found(path, data, overwrite) if path.exists() else None
+        if found is not None and (differs := difference(makers(found)[-1], here)) and not other_code:
+            if not overwrite:
+                raise InputError(f"{self.out} was made by other code ({differs}); {ALLOWED}")
+            found = None
+        if found is None:
+            self._clear(overwrite)
+            seeds = list(range(self.settings.seeds))
+            found = {"settings": data, "arms": list(self.settings.arms), "seeds": seeds, **here}
+            write_whole(path, sealed_json(found, RUN))
+        elif (differs or makers(found)[-1]["processor"] != here["processor"]) and (steps := self._unfinished()):
+            found = {**found, CONTINUED: [*found.get(CONTINUED, []), {**here, "from": steps}]}
+            write_whole(path, sealed_json(found, RUN))
+            complain(f"{self.out} goes on with other code or another processor: {RUN} says from which steps")
+        self.makers = makers(found)
+
+    def _unfinished(self) -> dict[str, dict[str, int]]:
+        """By arm and seed, how many steps are done of what is not finished; the warm start is ``START``."""
+        names = [*([START] if self.settings.warm_start.steps else []), *self.settings.arms]
+        left = {
+            name: {
+                str(seed): self._steps_done(name, self._path(name, seed))
+                for seed in range(self.settings.seeds)
+                if not (self._path(name, seed) / MODEL / CHECKSUMS).exists()
+            }
+            for name in names
+        }
+        return {name: steps for name, steps in left.items() if steps}
+
+    def _steps_done(self, name: str, path: Path) -> int:
+        if self.settings.engine == "simlab" or name == START:
+            return saved_step(path / CHECKPOINT)
+        from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
+
+        return trl_engine.steps_done(path, self.settings.rl.epochs)
+
+    def _clear(self, overwrite: bool) -> None:
+        """Remove a former run."""
         folders = [folder for folder in (self.out / "start", self.out / "arms") if folder.exists()]
         if folders and not overwrite:
             raise InputError(f"{folders[0]} is there without {RUN}; allowed: --overwrite, or another --out")
         # Without run.json, what a kill leaves of the old run is not taken for a run.
-        path.unlink(missing_ok=True)
+        (self.out / RUN).unlink(missing_ok=True)
         for folder in folders:
             shutil.rmtree(folder)
-        content = {
-            "settings": data,
-            "arms": list(self.settings.arms),
-            "seeds": list(range(self.settings.seeds)),
-            "commit": commit(),
-            "versions": versions(("simlab", "jax", "jaxlib", "optax", "numpy", "safetensors")),
-            "platform": jax.default_backend(),
-        }
-        write_whole(path, sealed_json(content, RUN))
 
     def start(self, seed: int) -> Start:
         """The model that the arms of a seed begin from, evaluated; after a warm start where that is asked for."""
@@ -197,11 +234,14 @@ class Run:
             parameters = train_arm(name, seed, start, folder)
             folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
 
+    def _path(self, name: str, seed: int) -> Path:
+        return self.out / (START if name == START else f"arms/{name}") / f"seed-{seed}"
+
     def _folder(self, name: str, seed: int) -> ArmFolder:
         """The folder of an arm and seed, or of the start of a seed."""
-        path = self.out / (START if name == START else f"arms/{name}") / f"seed-{seed}"
-        origins = [{"arm": name, "seed": seed, "settings": _digest(self.settings)}]
-        return ArmFolder(path, origins, Scalars(path / "tensorboard") if self.tensorboard and name != START else None)
+        path, whose = self._path(name, seed), {"arm": name, "seed": seed, "settings": _digest(self.settings)}
+        scalars = Scalars(path / "tensorboard") if self.tensorboard and name != START else None
+        return ArmFolder(path, [{**whose, **made_by} for made_by in self.makers], scalars)
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
@@ -215,7 +255,7 @@ class Run:
             self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
-                state, line = self._step(trainer, state, seed, folder)
+                state, line = self._step(trainer, state, name, seed, folder)
                 folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
                 self._evaluate_state(folder, state, seed, start)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
@@ -249,12 +289,14 @@ class Run:
                 after_step=after_step,
             )
 
-    def _step(self, trainer: Trainer, state: State, seed: int, folder: ArmFolder) -> tuple[State, dict[str, Any]]:
+    def _step(
+        self, trainer: Trainer, state: State, name: str, seed: int, folder: ArmFolder
+    ) -> tuple[State, dict[str, Any]]:
         instruments = (state.step + 1) % self.settings.record.instruments_every == 0
         try:
             return trainer.step(state, key_of(seed, state.step + 1), instruments)
         except InputError as error:
-            raise _stopped(folder, state, f"step {state.step + 1}", error) from None
+            raise _stopped(folder, state, f"{name}, seed {seed}, step {state.step + 1}", error) from None
 
     def _evaluate_state(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
         """Evaluate an arm after a step where that is due, unless it is done."""
@@ -386,20 +428,22 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged ({reason}); allowed: --overwrite, or another --out") from None
 
 
-def _is_of(path: Path, settings: dict[str, Any], overwrite: bool) -> bool:
-    """Whether a ``run.json`` is of these settings; raises ``InputError`` for another that must not be overwritten."""
+def _found(path: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, Any] | None:
+    """The ``run.json`` of these settings; None for another, or a damaged one, that may be overwritten."""
     try:
-        found = _read(path).get("settings")
+        found = _read(path)
     except InputError:
         if overwrite:
-            return False
+            return None
         raise
-    if isinstance(found, dict):
-        found = {"engine": "simlab", **found}  # which once was the only one
-    same: bool = found == json.loads(json.dumps(settings))
-    if same or overwrite:
-        return same
+    before, wanted = found.get("settings"), json.loads(json.dumps(settings))
+    if isinstance(before, dict):
+        before = {"engine": "simlab", **before}  # which once was the only one
+    if before == wanted:
+        return found
+    if overwrite:
+        return None
     raise InputError(
-        f"{path.parent} holds a run of other settings ({first_difference(found, settings)}); "
+        f"{path.parent} holds a run of other settings ({first_difference(before, wanted)}); "
         "allowed: the same settings, --overwrite, or another --out"
     )

@@ -103,6 +103,14 @@ def _verified(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return said, found
 
 
+def saved_step(path: Path) -> int:
+    """The step of a checkpoint; 0 where there is none that is whole."""
+    try:
+        return int(_verified(path)[0]["step"]) if path.exists() else 0
+    except Damaged:
+        return 0
+
+
 def _restored(name: str, found: dict[str, np.ndarray], like: Any) -> Any:
     leaves, structure = jax.tree.flatten(like)
     values = [found[f"{name}.{place}"] for place in range(len(leaves))]

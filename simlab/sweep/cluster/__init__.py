@@ -1,7 +1,10 @@
 """Work on the workers of a Dask cluster: one that is there, or processes started here for as long as it takes.
 
 This process alone knows the sweep and writes its parts. A worker holds nothing: it is sent lanes, problem and all, and
-answers with their records. Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
+answers with their records. One that falls silent is given nothing more, and records of another shape than was asked for
+are not taken. Yet workers are trusted: Dask unpacks what they send by pickle, which can run code here.
+
+Needs the extra ``dask`` (``pip install 'simlab[dask]'``).
 """
 
 from simlab.sweep.cluster.connection import Cluster, connected

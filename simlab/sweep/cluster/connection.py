@@ -109,6 +109,9 @@ class Cluster(Workers):
         future = self.members.ask("told")
         while not future.done():
             self.members.look()
+            if self.members.is_stuck(future):
+                future.cancel()
+                future = self.members.ask("told", among=self.members.but_for())
             time.sleep(GLANCE / 10)
         try:
             worker, told = future.result()
@@ -120,7 +123,7 @@ class Cluster(Workers):
             raise InputError(f"worker {worker} cannot take part: {told}; allowed: the same simlab as here")
         if told["code"] != code_fingerprint():
             reason = f"its code is {told['code']}, that of this process {code_fingerprint()}"
-            raise InputError(f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and optax")
+            raise InputError(f"worker {worker} cannot take part: {reason}; allowed: the same simlab, jax and Python")
         return dict(told)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:

@@ -1,12 +1,15 @@
 """Handing out work: as much at once as there are threads, again where it was lost, twice where it takes too long."""
 
+import concurrent.futures
 import itertools
 import queue
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from distributed import Future, KilledWorker
@@ -96,9 +99,10 @@ class Handout:
                 self._begin(attempt.job, among)
 
     def _take_back(self) -> None:
-        """Take back what none of those who may take it is there for."""
+        """Take back what none of those who may take it is there for, and what a worker has that fell silent."""
         for key, attempt in list(self.running.items()):
-            if attempt.among and attempt.among.isdisjoint(self.members.threads):
+            is_left = attempt.among and attempt.among.isdisjoint(self.members.threads)
+            if is_left or self.members.is_stuck(attempt.future):
                 self.running.pop(key).future.cancel()
                 self._put_back(attempt.job)
 
@@ -131,7 +135,7 @@ class Handout:
     def _rows(self, attempt: Attempt) -> Rows | None:
         """What an attempt has brought; None where it must be made again."""
         try:
-            worker, answer = attempt.future.result(timeout=FETCHING)
+            worker, answer = self._fetched(attempt.future)
         except TimeoutError:
             return None
         except KilledWorker as error:
@@ -139,10 +143,25 @@ class Handout:
             return None
         except (CancelledError, CommClosedError):
             raise self.members.lost() from None
-        if isinstance(answer, str):
-            self.members.leave_out(worker, answer)
+        reason = answer if isinstance(answer, str) else _wrong(answer, attempt.job.work)
+        if reason:
+            self.members.leave_out(worker, reason)
             return None
         return dict(answer)
+
+    def _fetched(self, future: Future) -> tuple[str, Any]:
+        """The worker and its answer.
+
+        Raises:
+            TimeoutError: if it takes longer than ``FETCHING``, or the worker falls silent before it is here.
+        """
+        fetching: concurrent.futures.Future[tuple[str, Any]] = concurrent.futures.Future()
+        threading.Thread(target=_fetch, args=(future, fetching), daemon=True).start()
+        while not concurrent.futures.wait([fetching], timeout=GLANCE).done:
+            self.members.look()
+            if self.members.is_stuck(future):
+                raise TimeoutError
+        return fetching.result()
 
     def _mourn(self, job: Job, error: KilledWorker) -> None:
         """Note that workers died at a job; raise ``InputError`` if too many have for it to be chance."""
@@ -151,3 +170,24 @@ class Handout:
             deaths = ATTEMPTS * (error.allowed_failures + 1)
             reason = "perhaps for want of memory; allowed: workers that have the memory of --memory"
             raise InputError(f"{job.work.name} was what {deaths} workers died at, {reason}; finished parts are kept")
+
+
+def _fetch(future: Future, fetching: "concurrent.futures.Future[tuple[str, Any]]") -> None:
+    """Bring an answer here, or what went wrong with it."""
+    try:
+        fetching.set_result(future.result(timeout=FETCHING))
+    except BaseException as error:  # whatever it is, whoever waits for the answer hears of it
+        fetching.set_exception(error)
+
+
+def _wrong(answer: Any, work: Work) -> str:
+    """What of an answer cannot be the records of a work; nothing if it can."""
+    if not isinstance(answer, Mapping) or not answer:
+        return f"it answered {type(answer).__name__}, not records"
+    shape = (len(work.lanes), len(work.steps) + 1)
+    for name, values in answer.items():
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
+            return f"its {name} is no array of numbers"
+        if values.shape[:2] != shape:
+            return f"its {name} has the shape {values.shape}, and not {shape[0]} lanes of {shape[1]} records"
+    return ""

@@ -32,7 +32,10 @@ def records(code: str, platform: str, memory: int, work: bytes) -> dict[str, np.
         if here[name] != wanted:
             return f"its {name} is {here[name]}, that of the sweep {wanted}"
     # Unpacked only now: other code might read something else in it.
-    rows = simulated(pickle.loads(work), _budget(memory), threading.Event())
+    given: Work = pickle.loads(work)
+    if given.program.identified() != given.program:
+        return f"its code of {given.name} is not that of the sweep"
+    rows = simulated(given, _budget(memory), threading.Event())
     assert rows is not None  # nobody sets the event
     return rows
 

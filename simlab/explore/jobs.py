@@ -1,0 +1,27 @@
+"""What the simulating process does: a job, that is a block of seeds of a panel, and the programs of the presets."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from simlab.errors import InputError
+from simlab.explore.presets import WARM
+from simlab.explore.settings import hold_panel
+from simlab.explore.simulation import compile_for, simulate_policy, simulate_tree
+
+SIMULATED = {"run": simulate_policy, "tree": simulate_tree}
+
+
+def done(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+    """The last event of a job, its result or what was wrong; ``say`` hears of its stages."""
+    try:
+        result = SIMULATED[job["panel"]](job["settings"], job["first"], say)
+    except (InputError, MemoryError) as error:
+        return {"event": "error", "error": str(error) or "too little memory for this"}
+    return {"event": "result", "result": result}
+
+
+def compiled() -> Iterator[int]:
+    """Compile what the presets need, one after another; yields how many are left."""
+    for left, (panel, settings) in zip(reversed(range(len(WARM))), WARM, strict=True):
+        compile_for(panel, hold_panel(panel, settings)[0])
+        yield left

@@ -1,0 +1,51 @@
+"""Numbers that are not finite, told with the rewards that they came from."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from simlab.errors import Diverged
+from simlab.rollouts import Array, Rollouts
+
+FEW = 3  # different rewards that are listed; of more, their range is told
+
+
+def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> None:
+    """Raise ``Diverged`` unless the values of each group, (P, G, ...), are finite: for arrays that JAX does not trace.
+
+    Args:
+        name: of what gave the values, such as an estimator.
+        what: the values are, in the plural.
+        values: those of absent rollouts are 0.
+        rollouts: the batch that they are of.
+    """
+    xp = array_namespace(values)
+    finite = xp.isfinite(values)
+    if bool(xp.all(finite)):
+        return
+    group = next(index for index in range(values.shape[0]) if not bool(xp.all(finite[index, ...])))
+    rewards = rollouts.rewards[group, ...]
+    if rollouts.mask is not None:
+        rewards = rewards[rollouts.mask[group, ...]]
+    listed = [float(reward) for reward in rewards]
+    different, counts = np.unique(listed, return_counts=True)
+    told = rewards_in_words(dict(zip(different.tolist(), counts.tolist(), strict=True)))
+    raise Diverged(f"{name}: {what} of group {group} are not finite, where {told}; allowed: finite numbers")
+
+
+def rewards_in_words(counts: Mapping[float, int]) -> str:
+    """The rewards of a group, each with how often it occurs.
+
+    >>> rewards_in_words({1.0: 3, -1.0: 5})
+    '3 of 8 rewards are 1, the others -1'
+    """
+    present = sorted(((value, count) for value, count in counts.items() if count), reverse=True)
+    total = sum(count for _, count in present)
+    if len(present) == 1:
+        return f"all {total} rewards are {present[0][0]:g}"
+    if len(present) > FEW:
+        return f"{total} rewards lie between {present[-1][0]:g} and {present[0][0]:g}"
+    (first, count), *rest = present
+    others = " and ".join(f"{value:g}" for value, _ in rest)
+    return f"{count} of {total} rewards are {first:g}, the others {others}"

@@ -1,0 +1,85 @@
+"""The first number of a lane that is not finite: noticed while it runs, and told in one line after that.
+
+A loop on a device cannot stop to complain, and what is not finite need not show in the records. So a lane carries what
+came first, in four whole numbers. Within a step the advantages and coefficients of the group are looked at, and the sum
+of the policy's weights, which is NaN if any logit is NaN or infinity; where something is recorded, all logits and the
+optimiser's moments.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from simlab.errors import Diverged
+from simlab.finite import rewards_in_words
+from simlab.simulate.policy import EMPTY
+from simlab.simulate.program import Numbers, Program
+
+LOGIT, ADVANTAGE, COEFFICIENT, MOMENT = 1, 2, 3, 4
+NAMES = {LOGIT: "a logit", ADVANTAGE: "an advantage", COEFFICIENT: "a coefficient", MOMENT: "the optimiser's state"}
+UNKNOWN = -1
+
+
+class Fault(NamedTuple):
+    """What came first, and when; nothing changes any more once there is something.
+
+    Attributes:
+        what: 0 while all is well, then a key of ``NAMES``.
+        steps: how many steps had begun.
+        correct: how many rollouts of the group were correct, -1 if no group is known.
+        prompt: whose group it was in a batch of several prompts; -1 where there is one alone, or all are meant.
+    """
+
+    what: Int[Array, ""]
+    steps: Int[Array, ""]
+    correct: Int[Array, ""]
+    prompt: Int[Array, ""]
+
+    def begun(self, correct: Int[Array, ""]) -> "Fault":
+        """One more step has begun, whose group has so many correct rollouts."""
+        well = self.what == 0
+        return self._replace(steps=self.steps + well, correct=jnp.where(well, correct, self.correct))
+
+    def noticed(
+        self,
+        what: int,
+        finite: Bool[Array, " P"],
+        correct: Int[Array, " P"] | None = None,
+        prompts: Int[Array, " P"] | None = None,
+    ) -> "Fault":
+        """Something was looked at, prompt by prompt; ``correct`` are those of their groups, by default the last's."""
+        place = jnp.argmin(finite)
+        found = Fault(
+            jnp.full_like(self.what, what),
+            self.steps,
+            self.correct if correct is None else correct[place],
+            self.prompt if prompts is None else prompts[place],
+        )
+        first = (self.what == 0) & ~finite[place]
+        return Fault(*(jnp.where(first, new, old) for new, old in zip(found, self, strict=True)))
+
+
+def no_fault() -> Fault:
+    """Before the first step."""
+    zero, unknown = jnp.zeros((), jnp.int32), jnp.full((), UNKNOWN, jnp.int32)
+    return Fault(zero, zero, unknown, unknown)
+
+
+def complain(program: Program, lanes: Sequence[tuple[int, Numbers]], fault: Fault) -> None:
+    """Raise ``Diverged`` for the first of some lanes, of these seeds and numbers, that has a fault."""
+    found = [np.atleast_1d(np.asarray(values)) for values in fault]
+    for (seed, numbers), *values in zip(lanes, *found, strict=True):
+        what, steps, correct, prompt = (int(value) for value in values)
+        if what:
+            where = f"seed {seed}, step {steps}" + (f", prompt {prompt}" if prompt != UNKNOWN else "")
+            counts = {float(numbers.reward_correct): correct}
+            counts[float(numbers.reward_incorrect)] = program.group_size - correct
+            group = "" if correct == UNKNOWN else f", where {rewards_in_words(counts)}"
+            fault_of = f"{NAMES[what]} is not finite in {program.dtype}"
+            if what == LOGIT and program.engine == "lumped":
+                fault_of += f", or is below {EMPTY / 2:g}, which the lumped engine takes for no action"
+            estimator = program.estimator_text(numbers)
+            raise Diverged(f"{estimator}, {where}: {fault_of}{group}; allowed: finite numbers")

@@ -1,0 +1,6 @@
+"""Every test, in every environment: ``python -m tests.everything`` from the root of a checkout.
+
+It makes the environments of ``environments.py``, runs their parts (``parts.py``) side by side (``running.py``), and
+writes a table of what ran, what passed, and what was skipped and why (``table.py``). A part that has ended is not run
+again until the checkout changes, so that the command can be stopped, or killed, and given again.
+"""

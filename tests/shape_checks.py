@@ -1,0 +1,72 @@
+"""Checks of every call's shapes and types: jaxtyping's decorator in a form that costs the tests a fraction of the time.
+
+jaxtyping's own binds the arguments of each call to their names and checks them twice, and makes its checks anew for
+every function that another one defines, as the builders of estimators do at each call.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import jaxtyping
+from beartype import BeartypeConf, beartype
+
+Function = Callable[..., Any]
+
+# An int may stand for a float, as PEP 484 has it.
+check_types = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError))
+jaxtyped = jaxtyping.jaxtyped
+checks: dict[tuple[object, ...], tuple[Function, Function]] = {}
+
+
+def install() -> None:
+    """Have each function of simlab that is imported from now on checked when it is called."""
+    jaxtyping.jaxtyped = checked  # what jaxtyping's hook decorates functions with
+    jaxtyping.install_import_hook("simlab", "shape_checks.check_types")
+
+
+def checked(decorated: Any = None, *, typechecker: Function | None = None) -> Any:
+    """The function, with its arguments checked before it runs and what it returns after; axes of one name are one size.
+
+    Raises: TypeCheckError: by the function, for an array or a value that its signature does not admit.
+    """
+    if decorated is None:
+        return functools.partial(checked, typechecker=typechecker)
+    if not isinstance(decorated, FunctionType):  # a class, or a property: there are few
+        return jaxtyped(decorated, typechecker=typechecker)
+    key = (decorated.__code__, *decorated.__annotations__.items())
+    if key not in checks:
+        checks[key] = checks_of(decorated)
+    arguments_fit, result_fits = checks[key]
+
+    @functools.wraps(decorated)
+    def function(*arguments: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
+        if jaxtyping.config.jaxtyping_disable:
+            return decorated(*arguments, **named)
+        with jaxtyped("context"):
+            arguments_fit(*arguments, **named)
+            return result_fits(decorated(*arguments, **named))
+
+    return function
+
+
+def checks_of(function: FunctionType) -> tuple[Function, Function]:
+    """Two empty functions: one that takes what this one takes, and one that returns its argument as this one would."""
+    parameters = [
+        one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
+        for one in inspect.signature(function).parameters.values()
+    ]
+    made: dict[str, Any] = {}
+    exec(f"def {function.__name__}{inspect.Signature(parameters)}: ...\ndef returned(value): return value", made)
+    hints = dict(function.__annotations__)
+    result = {"return": hints.pop("return")} if "return" in hints else {}
+    return _as_if_of(made[function.__name__], function, hints), _as_if_of(made["returned"], function, result)
+
+
+def _as_if_of(check: FunctionType, function: FunctionType, hints: dict[str, Any]) -> Function:
+    """The check of these hints, under the name of the function that it is for."""
+    check.__annotations__, check.__module__, check.__qualname__ = hints, function.__module__, function.__qualname__
+    return check_types(check)

@@ -1,0 +1,324 @@
+"""The fingerprint of what a user hands in: whatever changes what it computes changes it, and nothing else does."""
+
+import functools
+import importlib
+import subprocess
+import sys
+import threading
+import types
+
+import jax
+import numpy as np
+import pytest
+
+from simlab.estimators import REGISTRY, chain, estimator
+from simlab.identity import homes
+from simlab.identity.source import Unseen, own_source
+from simlab.identity.versions import PACKAGE
+from simlab.llm.tasks.own import from_callable
+from simlab.surrogates import SURROGATES, Surrogate, surrogate
+
+# A user's module, and one beside it, that hand in a function, a class and more.
+SIBLING = """
+SIGN = 1
+
+def flip(x):
+    return SIGN * x
+
+def unused(x):
+    return 3 * x
+"""
+MODULE = """
+import functools
+import sibling
+from sibling import flip
+
+SCALE = 1
+TABLE = {"a": 1, "b": 2}
+WORDS = {"one", "two", "three"}
+
+def helper(x):
+    return SCALE * x
+
+def plain(x):
+    return helper(x)
+
+def with_default(x, scale=1, *, shift=0):
+    return scale * x + shift
+
+def closed_over(scale):
+    def inner(x):
+        return scale * x
+    return inner
+
+closure = closed_over(1)
+by_lambda = lambda x: 1 * x
+partial = functools.partial(with_default, scale=1)
+
+def by_import(x):
+    return flip(x)
+
+def by_module(x):
+    return sibling.flip(x)
+
+def by_local_import(x):
+    from sibling import flip
+    return flip(x)
+
+def reads_table(x):
+    return TABLE["a"] * x
+
+def asks_words(x):
+    return x if str(x) in WORDS or str(x) in {"four", "five", "six"} else -x
+
+def looks_up(x):
+    return globals()["SCALE"] * x
+
+def in_a_comprehension(xs):
+    return [helper(x) for x in xs]
+
+class Base:
+    def of(self, x):
+        return 1 * x
+
+class Callable(Base):
+    factor = 1
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        return self.of(self.factor * self.scale * x)
+
+    @property
+    def half(self):
+        return 1 / 2
+
+    @staticmethod
+    def static(x):
+        return 1 * x
+
+    @classmethod
+    def made(cls):
+        return cls(1)
+
+instance = Callable(1)
+method = instance.of
+everything = [plain, closure, partial, instance, method, asks_words, by_import, by_module, WORDS, TABLE]
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path, monkeypatch):
+    """Loads the two modules with other texts; what they leave in Python is taken back."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(module=MODULE, sibling=SIBLING):
+        for name, text in (("sibling", sibling), ("own_module", module)):
+            (tmp_path / f"{name}.py").write_text(text)
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        return importlib.import_module("own_module")
+
+    yield load
+    for name in ("sibling", "own_module"):
+        sys.modules.pop(name, None)
+
+
+def changed(text, old, new):
+    assert text.count(old) == 1, (old, text.count(old))
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("plain", "    return helper(x)\n\ndef with", "    return -helper(x)\n\ndef with"),
+        ("plain", "return SCALE * x\n\ndef plain", "return -SCALE * x\n\ndef plain"),
+        ("plain", "SCALE = 1", "SCALE = -1"),
+        ("in_a_comprehension", "SCALE = 1", "SCALE = -1"),
+        ("looks_up", "SCALE = 1", "SCALE = -1"),
+        ("with_default", "scale=1, *", "scale=2, *"),
+        ("with_default", "shift=0", "shift=1"),
+        ("closure", "closed_over(1)", "closed_over(2)"),
+        ("closure", "        return scale * x", "        return -scale * x"),
+        ("by_lambda", "lambda x: 1", "lambda x: 2"),
+        ("partial", "with_default, scale=1", "with_default, scale=2"),
+        ("partial", "scale * x + shift", "scale * x - shift"),
+        ("reads_table", '"a": 1', '"a": 3'),
+        ("asks_words", '"one", ', ""),
+        ("asks_words", '"four", ', ""),
+        ("instance", "instance = Callable(1)", "instance = Callable(2)"),
+        ("instance", "factor = 1", "factor = 2"),
+        ("instance", "    def of(self, x):\n        return 1", "    def of(self, x):\n        return 2"),
+        ("instance", "self.scale = scale", "self.scale = -scale"),
+        ("instance", "1 / 2", "1 / 3"),
+        ("instance", "def static(x):\n        return 1", "def static(x):\n        return 2"),
+        ("instance", "return cls(1)", "return cls(2)"),
+        ("instance", "class Callable(Base)", "class Between(Base):\n    pass\n\nclass Callable(Between)"),
+        ("method", "instance = Callable(1)", "instance = Callable(2)"),
+        ("method", "    def of(self, x):\n        return 1", "    def of(self, x):\n        return 2"),
+    ],
+)
+def test_what_changes_a_number_changes_the_fingerprint(loaded, name, old, new):
+    before = own_source(getattr(loaded(), name))
+    assert before == own_source(getattr(loaded(), name)) is not None
+    assert own_source(getattr(loaded(changed(MODULE, old, new)), name)) != before
+
+
+@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import", "everything"])
+@pytest.mark.parametrize(("old", "new"), [("SIGN = 1", "SIGN = -1"), ("SIGN * x", "-SIGN * x")])
+def test_so_does_a_module_beside_it(loaded, name, old, new):
+    before = own_source(getattr(loaded(), name))
+    assert own_source(getattr(loaded(sibling=changed(SIBLING, old, new)), name)) != before
+
+
+@pytest.mark.parametrize("name", ["by_import", "by_module"])
+def test_a_value_that_was_changed_while_python_runs_counts_too(loaded, name):
+    module = loaded()
+    before = own_source(getattr(module, name))
+    sys.modules["sibling"].SIGN = -1
+    assert own_source(getattr(module, name)) != before
+
+
+def test_what_runs_counts_not_what_its_file_has_become(loaded, tmp_path):
+    module = loaded()
+    before = own_source(module.plain)
+    (tmp_path / "own_module.py").write_text(changed(MODULE, "SCALE = 1", "SCALE = -1"))
+    assert own_source(module.plain) == before
+
+
+def test_comments_and_what_is_not_reached_change_nothing(loaded):
+    before = own_source(loaded().everything)
+    commented = "# first\n" + MODULE.replace(
+        "    return SCALE * x\n\ndef plain", "    # so\n\n    return SCALE * x\n\n\ndef plain"
+    )
+    assert own_source(loaded(commented + "\ndef another(x):\n    return x\n").everything) == before
+    assert own_source(loaded(sibling=changed(SIBLING, "3 * x", "4 * x")).everything) == before
+
+
+def test_the_same_source_has_the_same_fingerprint_in_any_process(loaded, tmp_path):
+    here = own_source(loaded().everything)
+    program = (
+        "import own_module; from simlab.identity.source import own_source; print(own_source(own_module.everything))"
+    )
+    for seed in ("1", "2", "3"):
+        environment = {"PYTHONPATH": f"{PACKAGE.parent}:{tmp_path}", "PYTHONHASHSEED": seed}
+        run = [sys.executable, "-c", program]
+        assert subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout.strip() == here
+
+
+# The library's own, and other people's
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_an_estimator_of_the_library_adds_nothing(name):
+    assert own_source((REGISTRY[name].build, estimator(name))) is None
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_nor_does_a_surrogate(name):
+    assert own_source((SURROGATES[name], surrogate(name))) is None
+
+
+def test_a_link_of_ones_own_counts_within_a_chain_of_the_librarys():
+    def of(factor):
+        return chain(estimator("grpo"), lambda advantages, rollouts: factor * advantages)
+
+    assert own_source(of(1.0)) == own_source(of(1.0)) is not None
+    assert own_source(of(1.0)) != own_source(of(-1.0))
+    assert own_source(estimator("f_grpo", base=of(1.0))) != own_source(estimator("f_grpo", base=of(-1.0)))
+
+
+def test_a_surrogate_of_ones_own_counts():
+    one, other = (Surrogate(lambda ratio, advantages, rollouts, f=factor: f * advantages) for factor in (1.0, -1.0))
+    assert own_source(one) != own_source(other)
+
+
+def test_a_task_of_ones_own_is_its_prompts_and_functions():
+    def of(rewards=lambda prompt, answer: 1.0, training=("a", "b"), **others):
+        return own_source(from_callable(rewards, training, ["c"], 4, **others))
+
+    assert of() == of() is not None
+    assert len({of(), of(lambda prompt, answer: -1.0), of(training=("a",)), of(correct_from=0.5)}) == 4
+
+
+def test_functions_that_jax_has_compiled_are_looked_into():
+    one, other = (jax.jit(lambda x, f=factor: f * x) for factor in (1.0, -1.0))
+    assert own_source(one) != own_source(other)
+    assert own_source((jax.numpy.exp, np.exp, np.sum, functools.reduce, len, "text".join)) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(3.0), np.arange(1, 4.0)),
+        (np.arange(4.0), np.arange(4.0).reshape(2, 2)),
+        (np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int64)),
+        (jax.numpy.arange(3.0), jax.numpy.arange(1, 4.0)),
+        (1, 1.0),
+        (1, True),
+        (0.0, -0.0),
+        ("1", b"1"),
+        ((1, 2), [1, 2]),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        ({1, 2}, {1, 3}),
+        (["ab", "c"], ["a", "bc"]),
+        (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})),
+    ],
+    ids=str,
+)
+def test_values_are_told_apart(one, other):
+    def reads(value):
+        return own_source(lambda: value)
+
+    assert reads(one) == reads(one)
+    assert reads(one) != reads(other)
+
+
+def test_what_refers_to_itself_has_a_fingerprint():
+    def even(n):
+        return n == 0 or odd(n - 1)
+
+    def odd(n):
+        return n != 0 and even(n - 1)
+
+    loop = [even]
+    loop.append(loop)
+    assert own_source(loop) == own_source(loop) is not None
+
+
+def test_an_installed_package_goes_by_its_version(monkeypatch):
+    def estimate(x):
+        return np.exp(x)
+
+    before = own_source(estimate)
+    homes._version.cache_clear()
+    monkeypatch.setattr(homes.importlib.metadata, "version", lambda name: "0.0")
+    assert own_source(estimate) != before
+    homes._version.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (threading.Lock(), "a lock cannot be seen"),
+        ((number for number in range(3)), "a generator cannot be seen"),
+        (np.frompyfunc(lambda x: -x, 1, 1), "a ufunc cannot be seen"),
+        (functools.reduce(lambda inner, _: [inner], range(10_000), []), "nested too deep"),
+    ],
+    ids=["lock", "generator", "ufunc", "depth"],
+)
+def test_what_cannot_be_seen_is_refused_in_one_line(value, named):
+    with pytest.raises(Unseen) as error:
+        own_source(lambda: value)
+    assert named in str(error.value).replace("content of a ", "a ")
+    assert "\n" not in str(error.value)
+
+
+def test_code_that_looks_names_up_where_there_is_no_source_is_refused():
+    space = {"__name__": "made_up"}
+    exec("def look(x):\n    return eval('x')", space)
+    with pytest.raises(Unseen, match="module made_up cannot be seen: it has no source"):
+        own_source(space["look"])

@@ -1,0 +1,223 @@
+"""Who made a run: code, versions and platform are compared when it goes on, and going on anyway is recorded."""
+
+import json
+import re
+import threading
+
+import pytest
+from sweep_cases import refusal
+from training_cases import contents, reward, settings, task
+
+from simlab import cli
+from simlab.errors import InputError
+from simlab.estimators import Registered, chain, registry
+from simlab.llm.compare import comparison_table, read_run
+from simlab.llm.training import origin, run
+from simlab.llm.training.run import train
+
+pytestmark = pytest.mark.usefixtures("quickly")
+SHORT = {"rl": {"steps": 3}, "evaluation": {"every": 3}, "record": {"checkpoint_every": 1}, "arms": ["grpo", "maxrl"]}
+OTHER = "allowed: the code that made it, --other-code to go on, --overwrite, or another --out"
+
+
+class Stopped(Exception):
+    """Stands for a kill."""
+
+
+def broken_off(out, own_task=None, steps=2):
+    """A run that ends after so many steps of its first arm; its second has not begun."""
+    count = iter(range(1, 100))
+
+    with pytest.MonkeyPatch.context() as patch:
+        step = run.Trainer.step
+
+        def stopping(trainer, *arguments):
+            if next(count) > steps:
+                raise Stopped
+            return step(trainer, *arguments)
+
+        patch.setattr(run.Trainer, "step", stopping)
+        with pytest.raises(Stopped):
+            train(settings(SHORT), out, own_task=own_task or task())
+
+
+def said(out):
+    return json.loads((out / "run.json").read_text())
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def other_code(monkeypatch):
+    """From now on this process has other code."""
+
+    def change(name="code", value="0123456789abcdef"):
+        known = origin.maker
+        monkeypatch.setattr(run, "maker", lambda *of: {**known(*of), name: value})
+
+    return change
+
+
+def test_run_json_and_each_checkpoint_say_who_made_them(out):
+    train(settings(SHORT), out, own_task=task())
+    made = origin.maker(settings(SHORT), task())
+    assert {name: said(out)[name] for name in made} == json.loads(json.dumps(made))
+    assert set(made) == {"commit", "code", "own", "versions", "platform", "processor"}
+    assert {"jax", "jaxlib", "numpy", "optax", "simlab", "python"} <= made["versions"].keys()
+    assert made["processor"]["instructions"]
+    state = (out / "arms" / "maxrl" / "seed-0" / "state.safetensors").read_bytes()
+    found = json.loads(json.loads(state[8 : 8 + int.from_bytes(state[:8], "little")])["__metadata__"]["state"])[
+        "origin"
+    ]
+    assert (found["arm"], found["seed"]) == ("maxrl", 0)
+    assert {name: found[name] for name in ("code", "own", "versions", "platform", "processor")} == {
+        name: json.loads(json.dumps(made[name])) for name in found.keys() & made.keys()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("code", "0123456789abcdef", r"code: \w+ there, 0123456789abcdef here"),
+        ("platform", "gpu", "platform: cpu there, gpu here"),
+        ("versions", {"python": "2.7.1", "jax": "0.1"}, "array-api-compat: .* there, None here"),
+        ("own", {"task": "1"}, r"task: \w+ there, 1 here"),
+    ],
+)
+def test_a_run_that_others_began_is_refused_in_one_line_and_left_as_it_is(out, other_code, name, value, reason):
+    broken_off(out)
+    before = contents(out)
+    other_code(name, value)
+    message = refusal(train, settings(SHORT), out, own_task=task())
+    assert re.fullmatch(rf"{out} was made by other code \({reason}\); {re.escape(OTHER)}", message)
+    assert contents(out) == before
+
+
+def test_another_number_of_a_python_release_or_commit_is_the_same_code(out, other_code):
+    broken_off(out)
+    before = said(out)
+    versions = before["versions"] | {"python": before["versions"]["python"].rpartition(".")[0] + ".99"}
+    other_code("versions", versions)
+    other_code("commit", "another")
+    train(settings(SHORT), out, own_task=task())
+    assert said(out) == before
+
+
+def test_going_on_all_the_same_is_recorded_and_shown(out, other_code):
+    broken_off(out)
+    first = said(out)
+    other_code()
+    train(settings(SHORT), out, own_task=task(), other_code=True)
+    (entry,) = said(out)["continued"]
+    assert entry["code"] == "0123456789abcdef"
+    assert entry["from"] == {"grpo": {"0": 2}, "maxrl": {"0": 0}}
+    assert said(out)["code"] == first["code"]
+    table = comparison_table([read_run(out)])
+    what = f"another made it (code: {first['code']} before, 0123456789abcdef then)"
+    assert f"{out}: grpo: from step 2 of seed 0 on, {what}" in table
+    assert f"{out}: maxrl: from step 0 of seed 0 on, {what}" in table
+    before = contents(out)
+    train(settings(SHORT), out, own_task=task())
+    assert contents(out) == before, "the latest code goes on without being asked again"
+
+
+def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_code):
+    broken_off(out)
+    path = out / "arms" / "grpo" / "seed-0" / "state.safetensors"
+    old = path.read_bytes()
+    other_code()
+    train(settings(SHORT), out, own_task=task(), overwrite=True)
+    path.write_bytes(old)
+    message = refusal(train, settings(SHORT), out, own_task=task())
+    assert re.match(rf"checkpoint {path} is another's \(code: \w+ there, 0123456789abcdef here\); delete it", message)
+
+
+def test_overwriting_begins_anew(out, other_code):
+    broken_off(out)
+    other_code()
+    train(settings(SHORT), out, own_task=task(), overwrite=True)
+    assert said(out)["code"] == "0123456789abcdef"
+    assert "continued" not in said(out)
+
+
+def test_another_processor_is_no_hindrance_and_is_recorded(out, other_code, capsys):
+    broken_off(out)
+    other_code("processor", said(out)["processor"] | {"instructions": "x86-64 SSE2"})
+    train(settings(SHORT), out, own_task=task())
+    assert "goes on with other code or another processor: run.json says from which steps" in capsys.readouterr().err
+    (entry,) = said(out)["continued"]
+    assert entry["from"]["grpo"] == {"0": 2}
+    assert "x86-64 SSE2 then)" in comparison_table([read_run(out)])
+
+
+def test_the_checkpoint_of_another_arm_or_seed_or_run_is_refused(out, tmp_path):
+    both, other = settings(SHORT, {"seeds": 2}), settings(SHORT, {"rl": {"learning_rate": 0.02}})
+    train(both, out, own_task=task())
+    train(other, tmp_path / "other", own_task=task())
+    states = {
+        "arm: maxrl there, grpo here": out / "arms" / "maxrl" / "seed-0",
+        "seed: 1 there, 0 here": out / "arms" / "grpo" / "seed-1",
+        "settings: ": tmp_path / "other" / "arms" / "grpo" / "seed-0",
+    }
+    path = out / "arms" / "grpo" / "seed-0" / "state.safetensors"
+    for reason, folder in states.items():
+        path.write_bytes((folder / "state.safetensors").read_bytes())
+        assert f"checkpoint {path} is another's ({reason}" in refusal(train, both, out, own_task=task())
+
+
+# Code of the user's own
+
+
+def test_another_reward_function_of_the_same_name_is_noticed(out):
+    broken_off(out)
+
+    def other(prompt, completion):
+        return 1 - reward(prompt, completion)
+
+    message = refusal(train, settings(SHORT), out, own_task=task(other))
+    assert re.match(rf"{out} was made by other code \(task: \w+ there, \w+ here\)", message)
+    train(settings(SHORT), out, own_task=task())
+    assert "continued" not in said(out)
+
+
+def test_so_is_another_estimator_under_the_name_of_an_arm(out, monkeypatch):
+    def own(sign):
+        build = lambda: chain(lambda advantages, rollouts: sign * advantages)  # noqa: E731
+        monkeypatch.setitem(registry._REGISTRY, "own", Registered("own", "own:sign", build))
+        return settings(SHORT, {"arms": ["own"], "rl": {"steps": 1}})
+
+    train(own(1.0), out, own_task=task())
+    train(own(1.0), out, own_task=task())
+    assert "(arm own: " in refusal(train, own(-1.0), out, own_task=task())
+
+
+def test_a_task_that_cannot_be_seen_through_trains_but_does_not_go_on_by_itself(out):
+    def own():
+        lock = threading.Lock()
+
+        def judged(prompt, completion):
+            with lock:
+                return reward(prompt, completion)
+
+        return task(judged)
+
+    broken_off(out, own())
+    message = refusal(train, settings(SHORT), out, own_task=own())
+    assert "(task: cannot be compared: the content of a lock cannot be seen" in message
+    train(settings(SHORT), out, own_task=own(), other_code=True)
+    assert said(out)["continued"][0]["from"] == {"grpo": {"0": 2}, "maxrl": {"0": 0}}
+
+
+def test_the_command_has_the_option(tmp_path, monkeypatch):
+    given = {}
+
+    def trained(asked, out, **named):
+        given.update(named)
+        raise InputError("not now")
+
+    monkeypatch.setattr(run, "train", trained)
+    assert cli.main(["train", "--out", str(tmp_path / "run"), "--other-code"]) == 2
+    assert (given["other_code"], given["overwrite"]) == (True, False)

@@ -1,0 +1,193 @@
+"""A number that is not finite ends a run on every engine, in one line that says whose, when, and of what group."""
+
+import re
+
+import numpy as np
+import pytest
+from sweep_cases import command
+
+import simlab
+from simlab import chain
+from simlab.errors import Diverged
+from simlab.estimators import center, stateless
+from simlab.methods import Method
+from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
+from simlab.rollouts import group_std
+from simlab.simulate import Numbers, Program, run_lanes, simulate
+from simlab.simulate.counted import counts_suffice
+from simlab.simulate.windows import are_sparse
+from simlab.surrogates import Surrogate
+
+
+def divide_by_span(advantages, rollouts):
+    """0 / 0 where all rewards of a group are equal."""
+    rewards = rollouts.rewards
+    return advantages / (rewards.max(-1, keepdims=True) - rewards.min(-1, keepdims=True))
+
+
+SPAN = chain(center("mean"), divide_by_span)
+
+
+def divide_by_variance(advantages, rollouts):
+    """The same of the rollouts that exist."""
+    return advantages / group_std(rollouts.rewards, rollouts, 0)
+
+
+DECLARED = chain(center("mean"), stateless(divide_by_variance, exchangeable=True))
+
+
+def complaint(problem, program, numbers=None, steps=60, seeds=2):
+    with pytest.raises(Diverged) as refusal:
+        simulate(problem, program, numbers=numbers, seeds=seeds, steps=steps, record_every=steps)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+ENGINES = {
+    "dense": (anchored(100, 10), Program(4, SPAN, engine="dense")),
+    "lumped": (anchored(100, 10), Program(4, SPAN, engine="lumped")),
+    "lumped, padded": (anchored(100, 10), Program(4, DECLARED, engine="lumped")),
+    "sgd": (anchored(100, 10), Program(4, DECLARED, engine="lumped", optimizer="sgd")),
+    "sharded": (anchored(100, 10), Program(4, SPAN, engine="sharded")),
+    "counted": (custom([0.0, 8.0, 20.0], [1, 2]), Program(4096, DECLARED)),
+    "tree": (tree(), Program(4, SPAN)),
+}
+
+
+def by_hand(names, by_default):
+    """Compiling takes seconds a case: the others run with ``-m slow``."""
+    return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", by_hand(ENGINES, {"dense", "lumped", "counted", "tree"}))
+def test_an_advantage_that_is_not_finite_ends_a_run_on_every_engine(name):
+    problem, program = ENGINES[name]
+    found = complaint(problem, program)
+    size = program.group_size
+    where = (
+        r"chain\(subtract, divide_by_(span|variance)\), seed [01], step [1-9]\d*: an advantage is not finite in float32"
+    )
+    assert re.fullmatch(rf"{where}, where all {size} rewards are [01]; allowed: finite numbers", found)
+
+
+@pytest.mark.parametrize("kind", by_hand(["bank", "heads"], {"bank"}))
+def test_of_a_bank_the_prompt_is_named(kind):
+    problem = prompt_bank(prompts=4, actions=8) if kind == "bank" else linear_softmax(prompts=16)
+    found = complaint(problem, Program(4, SPAN), steps=20)
+    assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", found)
+
+
+def test_the_step_and_the_group_are_those_of_the_first_one():
+    """A group of one is uniform: the first step of the first seed; its reward is what the first draw got."""
+    problem = custom([0.0, 0.0], [0], reward_incorrect=-1.0)
+    seeds = [(seed, Numbers({}, {}, {})) for seed in range(4)]
+    for seed, numbers in seeds:
+        fine = run_lanes(Program(1, "reinforce"), problem, np.array([1]), [(seed, numbers)])
+        reward = "1" if fine["distinct_correct"][0, 1] else "-1"
+        with pytest.raises(Diverged, match=rf"seed {seed}, step 1: .* where all 1 rewards are {reward};"):
+            run_lanes(Program(1, SPAN), problem, np.array([9]), [(seed, numbers)])
+
+
+def test_rewards_of_both_kinds_are_counted():
+    def break_mixed(advantages, rollouts):
+        return advantages / (rollouts.rewards.sum(-1, keepdims=True) - 1)
+
+    program = Program(3, chain(center("mean"), break_mixed))
+    assert ", where 1 of 3 rewards are 1, the others 0; allowed" in complaint(custom([0.0, 0.0], [0]), program)
+
+
+@pytest.mark.parametrize("engine", by_hand(["dense", "lumped", "sharded"], {"dense"}))
+def test_coefficients_logits_and_moments_are_looked_at(engine):
+    """The moments of Adam square a gradient: beyond 1.8e19 nothing would move in float32, without a word."""
+    problem = anchored(100, 10)
+    broken = Surrogate(lambda ratio, advantages, rollouts: advantages / (0 * ratio))
+    found = complaint(problem, Program(4, "grpo", surrogate=broken, engine=engine))
+    assert "grpo(), seed 0, step 1: a coefficient is not finite" in found
+    steep = Numbers({}, {}, {"learning_rate": 3e38})
+    assert ": a logit is not finite" in complaint(problem, Program(4, "dr_grpo", engine=engine), steep)
+    rich = Numbers({}, {}, {}, reward_correct=1e25)
+    assert ": the optimiser's state is not finite" in complaint(problem, Program(4, "dr_grpo", engine=engine), rich)
+
+
+def test_the_lumped_engine_does_not_take_an_overflow_for_a_missing_action():
+    """Logits of -1e37 are numbers elsewhere; here they would be no actions any more."""
+    far = Numbers({}, {}, {"learning_rate": 1e38})
+    found = complaint(anchored(100, 10), Program(8, "nsr", engine="lumped", optimizer="sgd"), far)
+    assert "a logit is not finite in float32, or is below -5e+29, which the lumped engine takes for no action" in found
+
+
+@pytest.mark.parametrize("engine", by_hand(["dense", "lumped"], {"dense"}))
+def test_a_lane_that_diverges_leaves_its_neighbours_as_they_are(engine, monkeypatch):
+    """Eight lanes of one call, one of them broken: the records of the others are the same bits as without it."""
+    monkeypatch.setattr("simlab.simulate.dense.complain", lambda program, lanes, fault: None)
+    monkeypatch.setattr("simlab.simulate.windows.complain", lambda program, lanes, fault: None)
+    good, bad = (Numbers({}, {}, {"learning_rate": rate}) for rate in (0.01, 3e38))
+    lanes = [(seed, good) for seed in range(8)]
+    program, others = Program(4, "grpo", engine=engine), [0, 1, 2, 4, 5, 6, 7]
+    alone = run_lanes(program, anchored(100, 10), np.array([30]), lanes)
+    beside = run_lanes(program, anchored(100, 10), np.array([30]), [*lanes[:3], (3, bad), *lanes[4:]])
+    for metric, values in alone.items():
+        np.testing.assert_array_equal(values[others], beside[metric][others], err_msg=metric)
+
+
+def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_line(tmp_path):
+    """All cells share a call of eight lanes. Without the bad one, everything is there already."""
+    options = ["--estimator", "dr_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20", "--out"]
+    small = ["--param", "actions=50", "--param", "correct=5"]
+    rates = ["--param", "learning_rate=0.01,0.02,3e38"]
+    code, _, found = command("sweep", *options, tmp_path / "out.nc", *small, *rates)
+    assert code == 2
+    assert re.fullmatch(r"simlab: dr_grpo\(\), seed 0, step \d+: a logit is not finite.*\n", found)
+    assert len(list((tmp_path / "out.nc.parts").glob("*.npz"))) == 2
+
+
+# What legitimate runs do is no fault.
+
+
+def test_tiny_probabilities_and_impossible_actions_are_no_fault():
+    simulate(custom([0.0, -200.0, -1e6], [1]), Program(4, "psr", engine="dense"), steps=5)
+
+
+def test_the_lanes_meant_are_those_that_ran():
+    """The tables above test what their names say."""
+    assert counts_suffice(ENGINES["counted"][1], 2)
+    assert not are_sparse(ENGINES["sgd"][1], ENGINES["sgd"][0], [(0, Numbers({}, {}, {}, 1.0, 0.0))]).any()
+
+
+# Outside the simulator.
+
+
+def test_advantages_that_are_not_finite_are_refused_with_their_rewards():
+    rewards = np.array([[1.0, 0.0], [0.5, 0.5]])
+    told = r"advantages of group 1 are not finite, where all 2 rewards are 0.5; allowed"
+    with pytest.raises(Diverged, match=told), np.errstate(all="ignore"):
+        simlab.advantages(SPAN, rewards)
+
+
+# Rewards whose squares leave the dtype.
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e-3, 1.0, 1e15, 1e20, 1e37])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_standardised_rewards_do_not_depend_on_their_scale_in_float32(scale, ddof):
+    rewards = np.float32(scale) * np.array([[3, 1, 0, -2], [1, 1, 1, 1]], np.float32)
+    found = simlab.advantages("grpo", rewards, eps=0.0, ddof=ddof)
+    expected = simlab.advantages("grpo", np.array([[3.0, 1, 0, -2], [1, 1, 1, 1]]), eps=0.0, ddof=ddof)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_rewards_of_1e20_teach_grpo_as_rewards_of_1_do():
+    runs = [
+        simulate(anchored(100, 10), Program(4, "grpo"), numbers=Numbers({"eps": 0.0}, {}, {}, reward), steps=40)
+        for reward in (1.0, 1e20)
+    ]
+    np.testing.assert_allclose(runs[0].q_pos, runs[1].q_pos, rtol=1e-4)
+    assert (runs[1].q_pos.isel(step=-1) > runs[1].q_pos.isel(step=0)).all()
+
+
+def test_a_method_is_checked_step_by_step():
+    method = Method(SPAN, simlab.surrogates.reinforce())
+    rollouts = simlab.Rollouts(np.ones((1, 2)))
+    with np.errstate(all="ignore"):
+        assert np.isnan(method.coefficients(np.ones((1, 2, 1)), rollouts, SPAN.init())[0]).all()
