@@ -63,11 +63,12 @@ def check_range(
         raise InputError(f"{name} = {value} is outside its range {opening}{low}, {high}{closing}")
 
 
-def check_whole(name: str, value: Any, low: int) -> None:
-    """Raise ``InputError`` unless ``value`` is a whole number from ``low`` up."""
-    check_range(name, value, low)
+def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None:
+    """Raise ``InputError`` unless ``value`` is a whole number from ``low`` up to ``high``."""
+    check_range(name, value, low, high)
     if not isinstance(value, Integral):
-        raise InputError(f"{name} = {value!r} is no int; allowed: whole numbers from {low} up")
+        to = f"up to {high}" if math.isfinite(high) else "up"
+        raise InputError(f"{name} = {value!r} is no int; allowed: whole numbers from {low} {to}")
 
 
 def check_choice(name: str, value: Any, allowed: Any) -> None:

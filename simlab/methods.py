@@ -8,12 +8,20 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from simlab import surrogates
-from simlab.errors import InputError, build, check_range
+from simlab.errors import InputError, build, check_choice, check_range
 from simlab.estimators import Estimator, estimator, f_grpo
 from simlab.estimators.base import State
 from simlab.estimators.tokens import of_tokens
 from simlab.rollouts import TOKEN_FIELDS, Array, Rollouts, Scalar, check_shapes, token_weights
-from simlab.surrogates import Surrogate, aggregation_weights, clip_higher, ppo_clip, sequence_clip, unclipped
+from simlab.surrogates import (
+    AGGREGATIONS,
+    Surrogate,
+    aggregation_weights,
+    clip_higher,
+    ppo_clip,
+    sequence_clip,
+    unclipped,
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +33,23 @@ class Method:
         surrogate: from ratio and advantages to coefficients.
         aggregation: the weight of each token, see ``aggregation_weights``.
         normaliser: tokens that ``"constant"`` divides by; None for the length of the token axis.
+
+    Raises:
+        InputError: for parts of other types, an unknown aggregation, or a normaliser that is not above 0.
     """
 
     estimator: Estimator
     surrogate: Surrogate
     aggregation: str = "token_mean"
     normaliser: Scalar | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("estimator", Estimator), ("surrogate", Surrogate)):
+            if not isinstance(part := getattr(self, name), kind):
+                raise InputError(f"{name} is a {type(part).__name__}; allowed: {kind.__name__}, as {name}() builds it")
+        check_choice("aggregation", self.aggregation, AGGREGATIONS)
+        if self.normaliser is not None:
+            check_range("normaliser", self.normaliser, 0, open_low=True)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -1,4 +1,8 @@
-"""Functions called in a process that has several devices, all of one CPU: XLA counts them once, when it starts."""
+"""Functions called in a process that has several devices, all of one CPU: XLA counts them once, when it starts.
+
+Such a process compiles with XLA's generator of fused loops, which other tests do without: only then are the bits of a
+program for several devices those of the program for one.
+"""
 
 import os
 import pickle
@@ -20,13 +24,15 @@ pickle.dump(found, sys.stdout.buffer)
 
 def flags(devices=DEVICES):
     """XLA_FLAGS with which a process has so many devices."""
-    return f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    given = os.environ.get("XLA_FLAGS", "").split()
+    kept = [flag for flag in given if not flag.startswith("--xla_cpu_use_fusion_emitters")]
+    return " ".join([*kept, f"--xla_force_host_platform_device_count={devices}"])
 
 
-def called(module, *calls):
+def called(module, *calls, devices=DEVICES):
     """What functions of a module of the tests, each named before its arguments, return there."""
     process, given = [sys.executable, "-c", CALLS], pickle.dumps((module, calls))
-    environment = {"JAX_PLATFORMS": "cpu"} | os.environ | {"XLA_FLAGS": flags()}
+    environment = {"JAX_PLATFORMS": "cpu"} | os.environ | {"XLA_FLAGS": flags(devices)}
     here = Path(__file__).parent
     done = subprocess.run(process, input=given, stdout=subprocess.PIPE, cwd=here, env=environment, check=True)
     return pickle.loads(done.stdout)

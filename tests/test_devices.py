@@ -31,9 +31,13 @@ QUICK = {"one_cell": ONE_CELL, "sharded": SHARDED}
 def alone(tmp_path_factory):
     """Results on one device, by name."""
     folder = tmp_path_factory.mktemp("alone")
-    for name, options in QUICK.items():
-        run(asked(*options), folder / f"{name}.nc")
+    on_one_device(*((options, folder / f"{name}.nc") for name, options in QUICK.items()))
     return folder
+
+
+def on_one_device(*sweeps):
+    """Run sweeps, each with its path, in a process that has one device."""
+    called("sweeps_on_devices", *(("run_and_say_where", asked(*options), out) for options, out in sweeps), devices=1)
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +76,14 @@ def test_what_several_devices_began_one_goes_on_with(alone, spread, tmp_path):
     for path in sorted(parts_folder(out).glob("*.npz"))[::2]:
         path.unlink()
     assert 0 < len(parts_of(out)) < len(parts_of(alone / "one_cell.nc"))
-    run(asked(*ONE_CELL), out)
+    on_one_device((ONE_CELL, out))
     assert parts_of(out) == parts_of(alone / "one_cell.nc")
     assert read(out).identical(read(alone / "one_cell.nc"))
 
 
 @pytest.mark.slow
 def test_many_cells_on_several_devices_are_those_of_one(tmp_path):
-    run(asked(*SMALL), tmp_path / "alone.nc")
+    on_one_device((SMALL, tmp_path / "alone.nc"))
     (calls,) = called("sweeps_on_devices", ("run_and_say_where", asked(*SMALL), tmp_path / "spread.nc"))
     assert set(calls) == {(number,) for number in range(DEVICES)}
     assert parts_of(tmp_path / "spread.nc") == parts_of(tmp_path / "alone.nc")
@@ -89,7 +93,7 @@ def test_many_cells_on_several_devices_are_those_of_one(tmp_path):
 def test_a_run_on_several_devices_that_is_killed_goes_on_on_one(tmp_path, monkeypatch):
     options = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 96, "--steps", 3000, "--record-every", 1000)
     out, unbroken = tmp_path / "sweep.nc", tmp_path / "unbroken.nc"
-    run(asked(*options), unbroken)
+    on_one_device((options, unbroken))
     with monkeypatch.context() as several:
         several.setenv("XLA_FLAGS", flags())
         process = start("sweep", "--out", out, *options)
@@ -100,6 +104,7 @@ def test_a_run_on_several_devices_that_is_killed_goes_on_on_one(tmp_path, monkey
         process.communicate()
     finished = len(parts_of(out))
     assert 6 <= finished < 24
+    monkeypatch.setenv("XLA_FLAGS", flags(1))
     code, _, complaints = command("sweep", "--out", out, *options)
     assert (code, complaints) == (0, f"{finished} of 24 units are finished already\n")
     assert read(out).identical(read(unbroken))

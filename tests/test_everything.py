@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from everything.__main__ import TABLE, checkout, main
-from everything.environments import ENVIRONMENTS, Environment, Unusable, interpreter, oldest
+from everything.environments import ENVIRONMENTS, Environment, Unusable, _succeed, interpreter, oldest
 from everything.parts import Part, markers, slow_tests
 from everything.running import Outcome, outcome_of, run_all
 from everything.table import table
@@ -138,6 +138,14 @@ def test_an_interpreter_that_is_missing_is_a_row_and_a_failure(tmp_path):
 def test_an_interpreter_is_asked_for_its_version(path):
     with pytest.raises(Unusable, match=r"does not start|is Python 3\.1"):
         interpreter("3.99", {"3.99": path})
+
+
+def test_what_cannot_be_installed_is_said_in_the_words_of_what_installs(tmp_path):
+    program = "print('ERROR: no such package'); print('more'); raise SystemExit(1)"
+    with pytest.raises(Unusable, match=r"^bare cannot be made: no such package$"):
+        _succeed([[sys.executable, "-c", ""], [sys.executable, "-c", program]], "bare", tmp_path)
+    with pytest.raises(Unusable, match=r"^bare cannot be made: see its log$"):
+        _succeed([["a-program-that-is-not-there"]], "bare", tmp_path)
 
 
 def test_the_table_has_every_part_and_every_reason():

@@ -19,10 +19,10 @@ FOLDER = Path(figures.__file__).parent
 KEPT = [name for name in names() if (FOLDER / "data" / f"{name}.json").exists()]
 FORMATS = (".json", ".pdf", ".png", ".svg")
 QUICK = "fewshot"  # drawing all takes minutes: the others are drawn by hand
+ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in names()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", ALL)
 def test_two_runs_give_identical_bytes(name, tmp_path):
     """In a process of its own each time, as a user has it."""
     for run in ("first", "second"):
@@ -33,7 +33,7 @@ def test_two_runs_give_identical_bytes(name, tmp_path):
         assert first.read_bytes() == second.read_bytes(), suffix
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in names()])
+@pytest.mark.parametrize("name", ALL)
 def test_the_committed_image_is_what_the_script_draws(name, tmp_path):
     write(script(name), tmp_path)
     kept = (FOLDER / "images" / name).with_suffix(".json")

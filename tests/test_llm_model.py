@@ -237,7 +237,7 @@ def test_what_is_written_is_read_again_bit_for_bit(name, tmp_path):
     assert again.config == model.config
     for (_, before), (_, after) in zip(named(model.parameters), named(again.parameters), strict=True):
         np.testing.assert_array_equal(before, after)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["checksums.json", "config.json", "model.safetensors"]
 
 
 def test_the_names_and_tensors_written_are_those_of_transformers(tmp_path):
@@ -406,4 +406,4 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
     new = Model(model.config, jax.tree.map(lambda values: 2 * values, model.parameters))
     assert "cannot be written: No space left on device" in refusal(write_checkpoint, tmp_path, new)
     np.testing.assert_array_equal(read_checkpoint(tmp_path).parameters["norm"], model.parameters["norm"])
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["checksums.json", "config.json", "model.safetensors"]

@@ -56,7 +56,6 @@ def kill_after(out, lines, delay, warm_start=0):
     assert process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.slow
 def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
     """Also with lines cut off in the middle: metrics, evaluations, models and states are the same to the last bit."""
     out = tmp_path / "run"
@@ -74,7 +73,6 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
         assert content == unbroken[name], name
 
 
-@pytest.mark.slow
 def test_an_unbroken_run_has_every_line_once(unbroken):
     for name in (FIRST, SECOND):
         assert [line["step"] for line in unbroken[f"arms/{name}/seed-0/metrics.jsonl"]] == list(range(1, 25))
@@ -83,7 +81,6 @@ def test_an_unbroken_run_has_every_line_once(unbroken):
     assert unbroken["start/seed-0/evaluation.jsonl"].startswith(b'{"step": 0, ')
 
 
-@pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(unbroken, tmp_path):
     out = tmp_path / "run"
     for name, content in unbroken.items():

@@ -9,10 +9,12 @@ import pytest
 from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables, textbook_loss
 from training_cases import parameters_of, task, trainer_and_state
 
+from simlab.errors import Diverged
 from simlab.estimators import REGISTRY, chain, estimator
 from simlab.estimators.base import Link
 from simlab.llm.training.groups import Reader
 from simlab.rollouts import check_rollouts
+from simlab.surrogates import Surrogate
 
 KEY = jax.random.key(7)
 STATEFUL = sorted(name for name in REGISTRY if jax.tree.leaves(estimator(name).init()))
@@ -122,6 +124,28 @@ def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
     state, _ = stepped(trainer, state._replace(estimator=method.estimator.init()), 3)
     assert seen == [10, 11, 12]
     assert jax.tree.leaves(state.estimator) == [13]
+
+
+def test_advantages_and_coefficients_that_are_not_finite_end_the_step_with_the_rewards_of_their_group():
+    """Before the model is touched. An own surrogate says that it heeds the padding, or is given none."""
+
+    def broken(advantages, rollouts):
+        return advantages + np.float32(np.nan)
+
+    trainer, state = trainer_and_state("grpo")
+    for parts, told in (
+        ({"estimator": chain(broken)}, "chain(broken): advantages of group 0 are not finite, where "),
+        (
+            {"surrogate": Surrogate(lambda ratio, a, rollouts: a / (0 * ratio), exchangeable=True)},
+            "surrogate <lambda>: coefficients of group ",
+        ),
+    ):
+        changed = trainer._replace(method=dataclasses.replace(trainer.method, **parts))
+        with pytest.raises(Diverged) as refusal, np.errstate(all="ignore"):
+            changed.step(state._replace(estimator=changed.method.estimator.init()), KEY, False)
+        assert told in str(refusal.value)
+        assert "rewards " in str(refusal.value)
+        assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", STATEFUL)

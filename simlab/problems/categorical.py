@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from jaxtyping import Bool, Float, Shaped
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.classes import LARGEST_COUNT, Classes, check_policy, check_rewards, grouped, hashed
 from simlab.problems.reading import numbers
 from simlab.rollouts import Array
@@ -97,9 +97,11 @@ def anchored(
     Raises:
         InputError: unless 1 <= target <= correct <= actions, and for what ``Categorical`` refuses.
     """
-    check_range("actions", actions, 1, LARGEST_COUNT)
-    check_range("correct", correct, 1, actions)
-    check_range("target", target, 1, correct)
+    check_whole("actions", actions, 1, LARGEST_COUNT)
+    check_whole("correct", correct, 1, actions)
+    check_whole("target", target, 1, correct)
+    for name, logit in (("anchor", anchor_logit), ("correct", correct_logit), ("incorrect", incorrect_logit)):
+        check_range(f"{name}_logit", logit)
     logits = [anchor_logit, correct_logit, correct_logit, incorrect_logit]
     counts = [1, correct - 1 - target, target, actions - correct]
     if target == correct:

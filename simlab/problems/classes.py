@@ -45,6 +45,8 @@ class Classes:
         lengths = {name: len(getattr(self, name)) for name in names}
         if len(set(lengths.values())) > 1:
             raise InputError(f"arrays have different lengths {lengths}; allowed: one length, the number of classes")
+        if not np.issubdtype(np.asarray(self.counts).dtype, np.integer):
+            raise InputError(f"counts have dtype {np.asarray(self.counts).dtype}; allowed: whole numbers")
         for count in self.counts:
             check_range("count", int(count), 1, LARGEST_COUNT)
         check_range("actions", self.actions, 1, LARGEST_COUNT)
@@ -107,7 +109,9 @@ def check_policy(
 
 
 def check_logits(logits: Float[np.ndarray, " n"]) -> None:
-    """Raise ``InputError`` unless logits are finite."""
+    """Raise ``InputError`` unless logits are real and finite."""
+    if not np.issubdtype(logits.dtype, np.floating):
+        raise InputError(f"logits have dtype {logits.dtype}; allowed: floats")
     if not np.all(np.isfinite(logits)):
         place = int(np.flatnonzero(~np.isfinite(logits))[0])
         raise InputError(f"logit {place} is {logits[place]}; allowed: finite numbers")
@@ -115,6 +119,9 @@ def check_logits(logits: Float[np.ndarray, " n"]) -> None:
 
 def check_sets(correct: Bool[np.ndarray, " n"], target: Bool[np.ndarray, " n"]) -> None:
     """Raise ``InputError`` unless something is correct, and the target is part of that."""
+    for name, members in (("correct", correct), ("target", target)):
+        if members.dtype != bool:
+            raise InputError(f"{name} has dtype {members.dtype}; allowed: bool, true for the members")
     if not correct.any():
         raise InputError("the correct set is empty; at least one action must be correct")
     if not target.any() or np.any(target & ~correct):

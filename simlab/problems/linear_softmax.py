@@ -149,6 +149,7 @@ def linear_softmax(
     >>> problem.features.shape, problem.solve_rates.round(12)
     ((4, 4), array([0.8, 0.8, 0.2, 0.2]))
     """
+    check_whole("prompts", prompts, 1, LARGEST_BANK)
     check_whole("success_modes", success_modes, 1)
     check_whole("failure_modes", failure_modes, 1)
     check_whole("wrong_answers", wrong_answers, 1)
@@ -157,7 +158,7 @@ def linear_softmax(
     check_range("easy_share", easy_share, 0, 1)
     kinds = success_modes + failure_modes
     answered = kinds + wrong_answers * (1 if answers == "shared" else kinds)
-    check_range("actions", actions, answered, LARGEST_BANK)
+    check_whole("actions", actions, answered, LARGEST_BANK)
     check_range("prompts x actions", prompts * actions, 1, LARGEST_BANK)
     mode = np.array(_modes(prompts, round(easy_share * prompts), success_modes, failure_modes))
     rates = np.where(np.arange(kinds) < success_modes, easy_rate, hard_rate)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.classes import Classes, check_policy, check_rewards, hashed
 from simlab.problems.reading import numbers
 from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_inside
@@ -43,6 +43,8 @@ class PromptBank:
         if len(set(shapes.values())) > 1 or self.logits.ndim != 2 or 0 in self.logits.shape:
             raise InputError(f"arrays have shapes {shapes}; allowed: one shape (prompts, actions)")
         check_rewards(self.reward_correct, self.reward_incorrect)
+        if self.correct.dtype != bool or self.target.dtype != bool:
+            raise InputError(f"correct and target have dtypes {self.correct.dtype}, {self.target.dtype}; allowed: bool")
         sound = np.isfinite(self.logits).all(1) & self.correct.any(1) & self.target.any(1)
         sound &= ~(self.target & ~self.correct).any(1)
         if not sound.all():
@@ -137,10 +139,10 @@ def prompt_bank(
     >>> bank.solve_rates.round(12)
     array([0.1, 0.5, 0.9])
     """
-    check_range("prompts", prompts, 0, LARGEST_BANK)
-    check_range("modes", modes, 1)
-    check_range("actions", actions, modes + 1, LARGEST_BANK)
-    check_range("rare_modes", rare_modes, 1, modes)
+    check_whole("prompts", prompts, 0, LARGEST_BANK)
+    check_whole("modes", modes, 1)
+    check_whole("actions", actions, modes + 1, LARGEST_BANK)
+    check_whole("rare_modes", rare_modes, 1, modes)
     check_range("rare_ratio", rare_ratio, 0, 1, open_low=True)
     listed = numbers("solve_rates", solve_rates)
     if isinstance(solve_rates, str) and not listed.size:

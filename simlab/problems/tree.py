@@ -148,10 +148,9 @@ def tree(
     >>> toy.mode_words, toy.shape
     (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
     """
-    check_range("branching", branching, 2, LARGEST_TREE)
-    check_whole("branching", branching, 2)
-    check_range("depth", depth, 1, depth_of(LARGEST_TREE, 2))
-    check_whole("depth", depth, 1)
+    check_whole("branching", branching, 2, LARGEST_TREE)
+    check_whole("depth", depth, 1, depth_of(LARGEST_TREE, 2))
+    check_range("anchor_logit", anchor_logit)
     check_range("leaves", branching**depth, 1, LARGEST_TREE)
     rewarded_leaves = _leaves("rewarded", rewarded, depth, branching)
     if not rewarded_leaves:

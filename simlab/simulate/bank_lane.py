@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 from simlab.problems.categorical import correct_mass
 from simlab.rollouts import Rollouts
 from simlab.simulate.bank_metrics import batch_metrics, difficulty_metrics
-from simlab.simulate.faults import ADVANTAGE, COEFFICIENT, LOGIT, UNKNOWN, Fault
+from simlab.simulate.faults import COEFFICIENT, Fault
 from simlab.simulate.lane import Drawn, Group, Lane, State, number_correct
 from simlab.simulate.metrics import Row, policy_metrics, update_metrics
 from simlab.simulate.policy import Policy, softmax
@@ -134,15 +134,13 @@ class BankLane(Lane):
         each = self.gradients(coefficients, group, state, policy)
         return self.move(self.pulled_back(each / len(each), state), state)
 
-    def begun(self, state: State, policy: Policy, group: Group) -> Fault:
-        """As of one prompt, but whose logits it is that are not finite is known, and not its last group."""
-        finite = jnp.isfinite(policy.total)
-        fault = state.fault.noticed(LOGIT, finite, prompts=state.bank.prompts).begun(jnp.int32(UNKNOWN))
-        return self.noticed(fault, ADVANTAGE, group.advantages, group, state)
-
     def noticed(self, fault: Fault, what: int, values: Float[Array, "P G C"], group: Group, state: State) -> Fault:
         """What has been noticed, and of which prompt, when something of a batch was looked at."""
         return fault.noticed(what, jnp.isfinite(values).all((1, 2)), number_correct(group), state.bank.prompts)
+
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, "P G 1"]:
+        """The logits of the actions of each prompt's group."""
+        return state.logits[state.bank.prompts[:, None, None], group.actions[..., None]]
 
     def gradients(
         self, coefficients: Float[Array, "P G C"], group: Group, state: State, policy: Policy

@@ -54,6 +54,10 @@ class CountedLane(Lane):
         total = exact_sum(each if rule == "simulator" else sums)
         return gradient_from_sums(sums, total, policy, self.numbers.temperature)
 
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, " N"]:
+        """The logits of the actions that a group holds."""
+        return jnp.where(group.actions > 0, state.logits, 0)
+
     def times(self, state: State) -> Float[Array, " N"]:
         """How often the last group holds each action."""
         return state.actions.astype(state.logits.dtype)

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from simlab.errors import check_range, check_whole
 from simlab.problems import Problem, Tree
 from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BIN_CENTRES, BINNED
 from simlab.simulate.lanes import run_lanes
 from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR, SINGULAR_VALUES
 from simlab.simulate.metrics import DESCRIPTIONS
-from simlab.simulate.program import Numbers, Program
+from simlab.simulate.program import LARGEST_INT, Numbers, Program
 from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
 from simlab.theory.covariance import TOP_PERCENT
 
@@ -26,6 +27,7 @@ DIMENSIONS = dict.fromkeys(BINNED, "bin") | {
     "positive_covariance": "percent",
     "negative_covariance": "percent",
 }
+MOST_SEEDS = MOST_RECORDS = 10**6
 DIMENSION_LABELS = tuple(dict.fromkeys(DIMENSIONS.values()))
 # What the variables are called, by a dimension that only the problem's own kind of run has.
 DESCRIBED = {"singular": LINEAR_DESCRIPTIONS, "bin": BANK_DESCRIPTIONS, "mode": TREE_DESCRIPTIONS}
@@ -51,21 +53,35 @@ def simulate(
         tree ``tree_metrics.TREE_DESCRIPTIONS``.
 
     Raises:
-        InputError: if the program cannot run on the problem.
+        InputError: if the program cannot run on the problem, or with these numbers.
+        Diverged: if a number of a run is not finite.
 
     >>> from simlab.problems import anchored
     >>> result = simulate(anchored(100, 10), Program(group_size=8, estimator="grpo"), steps=100)
     >>> bool((result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all())
     True
     """
+    check_seeds(seeds)
     numbers = numbers or Numbers({}, {}, {})
     recorded = recorded_steps(steps, record_every)
     rows = run_lanes(program, problem, recorded, [(seed, numbers) for seed in range(seeds)])
     return labelled(rows, {"seed": np.arange(seeds)}, recorded, places_of(problem) | {"k": program.pass_at_k})
 
 
+def check_seeds(seeds: int) -> None:
+    """Raise ``InputError`` unless ``seeds`` is a whole number from 1 to 10^6."""
+    check_whole("seeds", seeds, 1, MOST_SEEDS)
+
+
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
-    """The steps after which is recorded: every ``record_every``-th and the last."""
+    """The steps after which is recorded: every ``record_every``-th and the last.
+
+    Raises:
+        InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.
+    """
+    check_whole("steps", steps, 1, LARGEST_INT)
+    check_whole("record_every", record_every, 1, LARGEST_INT)
+    check_range("steps / record_every", steps / record_every, 0, MOST_RECORDS)
     recorded = np.arange(record_every, steps + 1, record_every)
     return recorded if recorded.size and recorded[-1] == steps else np.append(recorded, steps)
 

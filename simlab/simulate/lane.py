@@ -174,17 +174,19 @@ class Lane:
         correct = self.at(self.place.correct, drawn.actions, state)
         group, memory = self.weigh(key, drawn, correct, state.estimator)
         on_policy = jnp.ones((*group.rollouts.rewards.shape, self.tokens), group.advantages.dtype)
-        fault = self.begun(state, drawn.policy, group)
-        moved = self.ascend(group, state._replace(fault=fault), drawn.policy, on_policy)
+        begun = self.noticed(state.fault.begun(), ADVANTAGE, group.advantages, group, state)
+        moved = self.ascend(group, state._replace(fault=begun), drawn.policy, on_policy)
         if self.program.gradient_steps > 1:
             moved = jax.lax.fori_loop(
                 1, self.program.gradient_steps, lambda _, state: self.ascend_again(group, state), moved
             )
+        fault = self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, group), group, state)
         target = self.at(self.place.target, drawn.actions, state)
         absent = jnp.zeros_like(correct) if self.present is None else ~self.present
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
         missed = active & ~jnp.any(target & ~absent, axis=-1)
         return moved._replace(
+            fault=fault,
             estimator=memory,
             actions=drawn.actions,
             active=state.active + jnp.mean(active, dtype=state.active.dtype),
@@ -193,15 +195,14 @@ class Lane:
             advantages=self.token_record(group),
         )
 
-    def begun(self, state: State, policy: Policy, group: Group) -> Fault:
-        """What has been noticed when a step's group has its advantages."""
-        finite = jnp.isfinite(policy.total).all()[None]
-        last = state.fault.noticed(LOGIT, finite).begun(number_correct(group)[0])
-        return self.noticed(last, ADVANTAGE, group.advantages, group, state)
-
     def noticed(self, fault: Fault, what: int, values: Float[Array, "..."], group: Group, state: State) -> Fault:
         """What has been noticed when something of a group was looked at."""
-        return fault.noticed(what, jnp.isfinite(values).all()[None])
+        return fault.noticed(what, jnp.isfinite(values).all()[None], number_correct(group))
+
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, "..."]:
+        """The logits of the places that a group drew: a step that breaks one logit breaks those, or the next does."""
+        logits = self.axis.at(state.logits, group.actions)
+        return logits if self.present is None else jnp.where(self.present, logits, 0)
 
     def looked_over(self, state: State) -> State:
         """The state with what shows in all its logits and moments, where something is recorded."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from simlab.errors import InputError, check_range
+from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators.registry import check_domain
 from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, problem_size
 from simlab.problems.classes import check_listed
@@ -20,7 +20,9 @@ from simlab.simulate import dense, sharded, windows
 from simlab.simulate.devices import Group, groups, own_memory
 from simlab.simulate.engine import resolved
 from simlab.simulate.policy import EMPTY
-from simlab.simulate.program import Numbers, Program
+from simlab.simulate.program import LARGEST_INT, Numbers, Program, check_numbers
+
+LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
 
 def check(program: Program, problem: Problem) -> None:
@@ -58,12 +60,28 @@ def with_rewards(program: Program, problem: Problem, numbers: Numbers) -> Number
     """The numbers, with the problem's rewards where they give none.
 
     Raises:
-        InputError: for rewards that the problem or the program's estimator does not allow.
+        InputError: for numbers that the program does not take, or rewards that the problem or the program's estimator
+            does not allow.
     """
     given = {"reward_correct": numbers.reward_correct, "reward_incorrect": numbers.reward_incorrect}
     rewards = {name: getattr(problem, name) if value is None else value for name, value in given.items()}
+    numbers = numbers._replace(**rewards)
+    check_numbers(program, numbers)
     check(program, dataclasses.replace(problem, **rewards))
-    return numbers._replace(**rewards)
+    return numbers
+
+
+def check_run(steps: np.ndarray, lanes: Sequence[tuple[int, Numbers]]) -> None:
+    """Raise ``InputError`` for recorded steps that do not increase from 1 up, no lane, or a seed outside its range."""
+    if np.ndim(steps) != 1 or not len(steps) or not np.issubdtype(np.asarray(steps).dtype, np.integer):
+        raise InputError(f"steps = {steps!r}; allowed: one or more whole numbers, increasing")
+    check_whole("steps", int(steps[-1]), 1, LARGEST_INT)
+    if int(steps[0]) < 1 or np.any(np.diff(steps) < 1):
+        raise InputError(f"steps = {list(map(int, steps))}; allowed: whole numbers from 1 up, increasing")
+    if not lanes:
+        raise InputError("there is no lane to run; allowed: one or more")
+    for seed, _ in lanes:
+        check_whole("seed", seed, 0, LARGEST_SEED)
 
 
 def lanes_together(program: Program, size: int, platform: str) -> int:
@@ -176,6 +194,7 @@ def run_lanes(
 
     Args:
         steps: the R steps after which to record, increasing, the last one being the length of the run.
+        lanes: seeds, from 0 to 2^32 - 1, and numbers.
         devices: where they run: one device, or those that the sharded engine spreads each lane over. By default JAX's
             own choice, and as few as hold a lane.
 
@@ -185,10 +204,13 @@ def run_lanes(
         ``tree_metrics.TREE_DESCRIPTIONS``; the first record is step 0.
 
     Raises:
-        InputError: if the program cannot run on the problem or the devices.
+        InputError: if the program cannot run on the problem or the devices, or with these numbers.
+        Diverged: if an advantage, a coefficient, a logit or a moment of a lane is not finite.
     """
+    check_run(steps, lanes)
     program = resolved(program, problem, int(steps[-1])).identified()
-    lanes = [(seed, with_rewards(program, problem, numbers)) for seed, numbers in lanes]
+    checked = {key: with_rewards(program, problem, numbers) for key, numbers in {id(n): n for _, n in lanes}.items()}
+    lanes = [(seed, checked[id(numbers)]) for seed, numbers in lanes]
     together = lanes_together(program, problem_size(problem), jax.default_backend())
     if devices and len(devices) > 1:
         check_shards(program, problem, len(devices))

@@ -61,6 +61,10 @@ class LinearLane(BankLane):
         """sum of dz_i h_i^T over the prompts of the batch."""
         return product(gradients.T, self.features[state.bank.prompts])
 
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, "P 1 1"]:
+        """The largest weight of the head, for each prompt of the batch: their logits all come from these."""
+        return jnp.broadcast_to(jnp.max(jnp.abs(state.logits)), (len(group.actions), 1, 1))
+
     def start(self) -> State:
         """The state before the first step."""
         state = super().start()

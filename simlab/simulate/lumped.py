@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from simlab.simulate.counts import Count, uniform_below
 from simlab.simulate.descent import descend
-from simlab.simulate.lane import Drawn, Landscape, Lane, State
+from simlab.simulate.lane import Drawn, Group, Landscape, Lane, State
 from simlab.simulate.policy import EMPTY, Policy, softmax
 from simlab.simulate.program import Numbers, Program
 from simlab.simulate.sampling import random_words
@@ -78,6 +78,11 @@ class LumpedLane(Lane):
     def moved(self, logits: Float[Array, " S"], change: Float[Array, " S"]) -> Float[Array, " S"]:
         """The logits after an update; a place without an action stays as it is, and NaN is no such place."""
         return jnp.where(logits <= EMPTY / 2, EMPTY, logits + change)
+
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, " G"]:
+        """The logits of the places that a group drew; NaN where one would count as no action."""
+        logits = super().drawn_logits(state, group)
+        return jnp.where(logits > EMPTY / 2, logits, jnp.nan)
 
     def is_finite(self, values: Float[Array, " S"], state: State) -> Bool[Array, ""]:
         """Whether logits or moments are finite at all places of actions, and not as low as where there is none."""

@@ -1,19 +1,22 @@
 """What is simulated: the choices that shape a compiled program, and the numbers that it takes."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from simlab.errors import InputError, check_choice, check_range
+import numpy as np
+
+from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.identity.source import Unseen, own_source
-from simlab.simulate.optimizers import OPTIMIZERS
+from simlab.simulate.optimizers import OPTIMIZERS, optimizer
 from simlab.simulate.update import UPDATE_RULES
 from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
-LARGEST_COUNT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
+LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 DTYPES = ("float32", "float64")
 ENGINES = ("auto", "dense", "lumped", "sharded")
 Choices = tuple[tuple[str, Any], ...]
@@ -71,16 +74,17 @@ class Program:
     own: str | None = None
 
     def __post_init__(self) -> None:
-        check_range("group_size", self.group_size, 1, 2**24)
-        check_range("gradient_steps", self.gradient_steps, 1, LARGEST_COUNT)
-        check_range("top_n", self.top_n, 0, LARGEST_COUNT)
-        check_range("prompts_per_step", self.prompts_per_step, 0, LARGEST_COUNT)
+        check_whole("group_size", self.group_size, 1, 2**24)
+        check_whole("gradient_steps", self.gradient_steps, 1, LARGEST_INT)
+        check_whole("top_n", self.top_n, 0, LARGEST_INT)
+        check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
+        check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
         check_choice("aggregation", self.aggregation, AGGREGATIONS)
         for k in self.pass_at_k:
-            check_range("pass_at_k", k, 1, LARGEST_COUNT)
+            check_whole("pass_at_k", k, 1, LARGEST_INT)
         moves = self.build_surrogate({})
         self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
         self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
@@ -153,3 +157,69 @@ class Numbers(NamedTuple):
     kl: Any = 0.0
     entropy_bonus: Any = 0.0
     update_norm: Any = 0.0
+
+
+def check_numbers(program: Program, numbers: Numbers) -> None:
+    """Raise ``InputError`` unless these are numbers that the program takes, each inside its range and its dtype.
+
+    What is traced by JAX cannot be checked: this is for those who have the numbers, before they run.
+    """
+    numbers = Numbers(*(_on_host(value) for value in numbers))
+    scalars = {name: value for name, value in numbers._asdict().items() if not isinstance(value, Mapping)}
+    given = {name: value for name, value in scalars.items() if value is not None}
+    makers = {
+        "estimator": REGISTRY[program.estimator].build if isinstance(program.estimator, str) else None,
+        "surrogate": SURROGATES[program.surrogate] if isinstance(program.surrogate, str) else None,
+        "optimizer": OPTIMIZERS[program.optimizer],
+    }
+    for section, make in makers.items():
+        parameters = getattr(numbers, section)
+        _check_names(section, make, parameters)
+        for name, value in parameters.items():
+            check_fits(name, value, program.dtype)
+    for name, value in given.items():
+        check_fits(name, value, program.dtype)
+    program.build_estimator(numbers.estimator)
+    program.build_surrogate(numbers.surrogate)
+    optimizer(program.optimizer, **numbers.optimizer)
+    check_range("temperature", numbers.temperature, 0, open_low=True)
+    check_range("kl", numbers.kl, 0)
+    check_range("update_norm", numbers.update_norm, 0, open_low=program.fixes_update_norm)
+    for name, flag in (
+        ("kl", "uses_kl"),
+        ("entropy_bonus", "uses_entropy_bonus"),
+        ("update_norm", "fixes_update_norm"),
+    ):
+        if given[name] != 0 and not getattr(program, flag):
+            raise InputError(f"{name} = {given[name]} would have no effect; allowed: with Program({flag}=True), or 0")
+
+
+def _on_host(value: Any) -> Any:
+    """A number of an array library as NumPy's, which can be compared; all else as it is."""
+    if isinstance(value, Mapping):
+        return {name: _on_host(inner) for name, inner in value.items()}
+    return np.asarray(value)[()] if hasattr(value, "dtype") else value
+
+
+def check_fits(name: str, value: Any, dtype: str) -> None:
+    """Raise ``InputError`` unless a value is one number that the dtype holds, neither as infinity nor as 0."""
+    if np.shape(value):
+        raise InputError(f"{name} has shape {np.shape(value)}; allowed: one number")
+    check_range(name, value)
+    limits, size = np.finfo(dtype), abs(float(value))
+    least, most = float(limits.smallest_normal), float(limits.max)
+    if size > most or 0 < size < least:
+        raise InputError(f"{name} = {value}; allowed: 0, and numbers of size {least:g} to {most:g}, those of {dtype}")
+
+
+def _check_names(section: str, make: Callable[..., Any] | None, parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters of what is built already, and those that shape the program."""
+    if make is None:
+        if parameters:
+            raise InputError(f"{section} parameters {sorted(parameters)} of one that is built; allowed: none")
+        return
+    known = inspect.signature(make).parameters
+    for name in parameters:
+        default = known[name].default if name in known else 0.0
+        if isinstance(default, str | int):
+            raise InputError(f"{name} is no float; allowed: in Program({section}_choices=...)")

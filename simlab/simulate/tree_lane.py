@@ -95,6 +95,11 @@ class TreeLane(Lane):
         """The advantage of each token."""
         return jnp.broadcast_to(group.advantages, (1, self.program.group_size, self.tokens))
 
+    def drawn_logits(self, state: State, group: Group) -> Float[Array, "G T"]:
+        """The logits of the actions on the way to the leaves of a group."""
+        nodes, taken = self.paths(group.actions)
+        return state.logits[nodes, taken]
+
     def gradient(self, coefficients: Float[Array, "G_T M"], group: Group, policy: Policy) -> Float[Array, "nodes B"]:
         """The gradient of the logits: at each node sum of c (e_a - p) over the tokens drawn there and their candidates.
 

@@ -23,7 +23,7 @@ from simlab.simulate.lane import Landscape, State
 from simlab.simulate.lumped import LumpedLane, Shared
 from simlab.simulate.metrics import Row
 from simlab.simulate.policy import EMPTY
-from simlab.simulate.program import Numbers, Program
+from simlab.simulate.program import LARGEST_INT, Numbers, Program
 from simlab.simulate.sparse import SparseLane, may_be_sparse
 
 FEWEST_PLACES = 2 * CHUNK
@@ -32,7 +32,6 @@ START_SHARE = 4  # of the places that a run may need, a quarter: fewer programs,
 SMALLEST_GROUP = 32
 FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
 FLOATS_A_ROLLOUT = 32 * 3
-LARGEST_INT = 2**31 - 1
 
 
 class Shape(NamedTuple):

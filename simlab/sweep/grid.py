@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from simlab.errors import InputError, check_choice, check_range
+from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY
 from simlab.problems import PROBLEMS, Problem, problem, problem_size
 from simlab.simulate.engine import resolved
-from simlab.simulate.labelled import DIMENSION_LABELS, places_of, recorded_steps
-from simlab.simulate.optimizers import OPTIMIZERS, optimizer
-from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program
-from simlab.surrogates import SURROGATES, surrogate
+from simlab.simulate.labelled import DIMENSION_LABELS, check_seeds, places_of, recorded_steps
+from simlab.simulate.optimizers import OPTIMIZERS
+from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program, check_numbers
+from simlab.surrogates import SURROGATES
 
 RUN_PARAMETERS = {
     "temperature": 1.0,
@@ -83,10 +83,8 @@ class Sweep:
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("engine", self.engine, ENGINES)
-        check_range("seeds", self.seeds, 1, 10**6)
-        check_range("steps", self.steps, 1, 2**31 - 1)
-        check_range("record_every", self.record_every, 1, 2**31 - 1)
-        check_range("steps / record_every", self.steps / self.record_every, 0, 10**6)
+        check_seeds(self.seeds)
+        self.recorded_steps()
         names = {"estimator": self.estimators, "surrogate": self.surrogates}
         lists = {**names, "group_size": self.group_sizes, **self.parameters}
         for name, values in lists.items():
@@ -197,13 +195,6 @@ class Sweep:
             InputError: for a parameter outside its range.
         """
         run, parameters = cell.parameters["run"], cell.parameters["estimator"]
-        check_range("temperature", run["temperature"], 0, open_low=True)
-        check_range("kl", run["kl"], 0)
-        check_range("entropy_bonus", run["entropy_bonus"])
-        check_range("update_norm", run["update_norm"], 0)
-        REGISTRY[cell.estimator].build(**parameters)
-        surrogate(cell.surrogate, **cell.parameters["surrogate"])
-        optimizer(self.optimizer, **cell.parameters["optimizer"])
         program = Program(
             group_size=cell.group_size,
             estimator=cell.estimator,
@@ -223,7 +214,9 @@ class Sweep:
             dtype=self.dtype,
             engine=self.engine,
         )
-        return resolved(program, self.build_problem(cell), self.steps)
+        place = self.build_problem(cell)
+        check_numbers(program, self.numbers(cell, place))
+        return resolved(program, place, self.steps)
 
     def size(self, cell: Cell) -> int:
         """How many numbers a lane of a cell's problem carries."""

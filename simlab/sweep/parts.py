@@ -94,26 +94,32 @@ class Parts:
             Damaged: for a part that is not what was written for the unit.
             InputError: if it cannot be read.
         """
-        path = self.path(unit)
-        with explained(f"cannot read {path}"):
-            data = path.read_bytes()
-        try:
-            with np.load(io.BytesIO(unsealed(data, unit.name)), allow_pickle=False) as part:
-                rows = {name: part[name] for name in part.files}
-            if any(len(values) != len(unit.seeds) for values in rows.values()):
-                raise Damaged(f"it should hold {len(unit.seeds)} seeds")
-        except Damaged as reason:
-            raise Damaged(f"part {path} is damaged ({reason}); its sweep, run again, computes it anew") from None
+        with np.load(io.BytesIO(self._content(unit)), allow_pickle=False) as part:
+            rows = {name: part[name] for name in part.files}
+        if any(len(values) != len(unit.seeds) for values in rows.values()):
+            raise self._damaged(unit, f"it should hold {len(unit.seeds)} seeds")
         return rows
 
     def set_aside_if_damaged(self, unit: Unit) -> Damaged | None:
         """Rename a finished unit's part unless it is what was written for it; returns what is wrong with it."""
         try:
-            self.load(unit)
+            self._content(unit)
         except Damaged as error:
-            set_aside(self.path(unit))
+            with explained(f"cannot rename {self.path(unit)}"):
+                set_aside(self.path(unit))
             return error
         return None
+
+    def _content(self, unit: Unit) -> bytes:
+        with explained(f"cannot read {self.path(unit)}"):
+            data = self.path(unit).read_bytes()
+        try:
+            return unsealed(data, unit.name)
+        except Damaged as reason:
+            raise self._damaged(unit, str(reason)) from None
+
+    def _damaged(self, unit: Unit, reason: str) -> Damaged:
+        return Damaged(f"part {self.path(unit)} is damaged ({reason}); its sweep, run again, computes it anew")
 
     def save_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write what the folder's latest sweep is, for ``simlab merge``."""

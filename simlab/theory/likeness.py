@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from jaxtyping import Float
 
-from simlab.errors import check_range
+from simlab.errors import check_whole
 from simlab.estimators import Estimator
 from simlab.rollouts import Rollouts
 
@@ -23,7 +23,7 @@ def trace(chosen: Estimator, group_size: int) -> Float[np.ndarray, " n"]:
     Raises:
         InputError: for a ``group_size`` outside [1, 12].
     """
-    check_range("group_size", group_size, 1, LARGEST_GROUP)
+    check_whole("group_size", group_size, 1, LARGEST_GROUP)
     groups = np.array(list(itertools.product((0.0, 1.0), repeat=group_size)))
     share, state, found = groups.mean(axis=1), chosen.init(), []
     for rewards in (groups, groups[share <= 1 / 3], groups[share >= 2 / 3]):

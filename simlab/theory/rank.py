@@ -8,6 +8,7 @@ import math
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
+from simlab.errors import check_range
 from simlab.rollouts import Array
 
 KUMAR_DELTA = 0.01  # Kumar et al. 2020; FADE leaves delta open
@@ -44,11 +45,15 @@ def singular_gap(singular_values: Values) -> Float[Array, "*batch"]:
 def effective_rank(singular_values: Values, delta: float = KUMAR_DELTA) -> Float[Array, "*batch"]:
     """srank = min{k: s_1 + ... + s_k >= (1 - delta) (s_1 + ... + s_R)}, FADE's Figure 5 after Kumar et al. 2020.
 
+    Raises:
+        InputError: for ``delta`` outside [0, 1].
+
     >>> import numpy as np
     >>> float(effective_rank(np.array([3.0, 2.0, 0.001])))
     2.0
     """
     xp = array_namespace(singular_values)
+    check_range("delta", delta, 0, 1)
     sums = xp.cumulative_sum(singular_values, axis=-1)
     short = xp.astype(sums < (1 - delta) * sums[..., -1:], singular_values.dtype)
     rank = 1 + xp.sum(short, axis=-1)

@@ -185,6 +185,8 @@ def _check_policy(policy: Vector, logit_change: Vector | None = None, **subsets:
         raise InputError(f"policy has least entry {least} and sum {total}; allowed: none below 0, sum 1 to 1e-9")
     if logit_change is not None and logit_change.shape != policy.shape:
         raise InputError(f"logit_change has shape {logit_change.shape}; allowed: {policy.shape}, that of policy")
+    if logit_change is not None and not np.isfinite(logit_change).all():
+        raise InputError("logit_change holds NaN or infinity; allowed: finite numbers")
     for name, subset in subsets.items():
         if subset.shape != policy.shape or subset.dtype != np.bool_:
             raise InputError(f"{name} is {subset.dtype} of shape {subset.shape}; allowed: bool of shape {policy.shape}")

@@ -21,6 +21,7 @@ from simlab.llm.instruments.tracked import Tracked
 from simlab.llm.training.run import train
 from simlab.sweep.result import read
 from simlab.sweep.run import merge, parts_folder, run
+from simlab.sweep.work import PROCESSOR
 
 KINDS = ["lost", "kept", "mixed"]
 SWEEP = asked(*TINY, "--group-size", "2,4", "--gamma", 1, "--seeds", 8)
@@ -86,7 +87,8 @@ def test_what_is_written_whole_is_never_half_and_stays(tmp_path):
 def pretended(work, budget, stop, devices=None):
     """Numbers that are quick to make: of each lane, a function of its seed."""
     seeds = np.array([seed for seed, _ in work.lanes], "float32")
-    return {"q_pos": np.sin(seeds)[:, None] * np.arange(1, 2 + len(work.steps), dtype="float32")}
+    values = np.sin(seeds)[:, None] * np.arange(1, 2 + len(work.steps), dtype="float32")
+    return {"q_pos": values, PROCESSOR: np.full(len(seeds), '{"kind": "pretended"}')}
 
 
 @pytest.fixture(scope="module")

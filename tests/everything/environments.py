@@ -88,41 +88,47 @@ def interpreter(version: str, given: dict[str, str]) -> tuple[str, str]:
 def made(environment: Environment, given: dict[str, str], folder: Path) -> tuple[Path, dict[str, str]]:
     """The environment's own interpreter, and the versions of what is in it; it is made unless it is there.
 
-    It is made anew when its definition, its interpreter's version or ``pyproject.toml`` has changed.
+    It is made anew when its definition, its interpreter's version or ``pyproject.toml`` has changed. For another
+    checkout simlab alone is installed again.
 
     Raises: Unusable: there is no such interpreter, or packages cannot be installed.
     """
     path, version = interpreter(environment.python, given)
-    wanted = json.dumps([asdict(environment), version, hashlib.sha256(PROJECT.read_bytes()).hexdigest(), str(ROOT)])
+    wanted = json.dumps([asdict(environment), version, hashlib.sha256(PROJECT.read_bytes()).hexdigest()])
     home, record = folder / environment.name, folder / f"{environment.name}.json"
     own = home / "bin" / "python"
-    if record.is_file():
-        found = json.loads(record.read_text())
-        if found["wanted"] == wanted and own.exists():
-            return own, found["versions"]
+    install = [str(own), "-m", "pip", "install", "-e"]
+    found = json.loads(record.read_text()) if record.is_file() and own.exists() else {}
+    if found.get("wanted") != wanted:
+        print(f"making {environment.name} ({version}, {', '.join(environment.extras)})", file=sys.stderr, flush=True)
+        shutil.rmtree(home, ignore_errors=True)
+        packages = f"{ROOT}[{','.join(environment.extras)}]"
+        commands = [[path, "-m", "venv", str(home)], [*install, packages, *environment.pins]]
+    elif found["root"] != str(ROOT):
+        commands = [[*install, str(ROOT), "--no-deps"]]
+    else:
+        return own, found["versions"]
     record.unlink(missing_ok=True)
-    shutil.rmtree(home, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"making {environment.name} ({version}, {', '.join(environment.extras)})", file=sys.stderr, flush=True)
-    with (folder / f"{environment.name}.log").open("w") as log:
-        for command in (
-            [path, "-m", "venv", str(home)],
-            [str(own), "-m", "pip", "install", "-e", f"{ROOT}[{','.join(environment.extras)}]", *environment.pins],
-        ):
-            _run(command, log.name, environment.name, stdout=log, stderr=subprocess.STDOUT)
+    _succeed(commands, environment.name, folder)
     versions = _versions(own)
-    record.write_text(json.dumps({"wanted": wanted, "versions": versions}))
+    record.write_text(json.dumps({"wanted": wanted, "root": str(ROOT), "versions": versions}))
     return own, versions
 
 
-def _run(command: list[str], log: str, name: str, **output: object) -> None:
-    """A command that has to succeed; its own last words say why it did not."""
-    try:
-        subprocess.run(command, stdin=subprocess.DEVNULL, timeout=MAKING, check=True, **output)  # type: ignore[call-overload]
-    except (OSError, subprocess.SubprocessError):
-        lines = [line.strip() for line in Path(log).read_text().splitlines() if line.startswith("ERROR")]
-        why = lines[-1].removeprefix("ERROR: ") if lines else "see its log"
-        raise Unusable(f"{name} cannot be made: {why}") from None
+def _succeed(commands: list[list[str]], name: str, folder: Path) -> None:
+    """Run commands that have to succeed; where one does not, its own last words say why."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.log"
+    with path.open("w") as log:
+        for command in commands:
+            try:
+                subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=MAKING, check=True
+                )
+            except (OSError, subprocess.SubprocessError):
+                lines = [line for line in path.read_text().splitlines() if line.startswith("ERROR: ")]
+                why = lines[-1].removeprefix("ERROR: ") if lines else "see its log"
+                raise Unusable(f"{name} cannot be made: {why}") from None
 
 
 def _versions(python: Path) -> dict[str, str]:

@@ -64,7 +64,8 @@ def _files(python: Path, expression: str) -> list[str]:
         check=False,
     )
     if collected.returncode not in {0, 5}:  # 5: there are none
-        raise Unusable(f"pytest cannot collect {expression}: {collected.stdout.strip().splitlines()[-1:]}")
+        said = [*collected.stdout.splitlines(), *collected.stderr.splitlines()][-1:]
+        raise Unusable(f"pytest cannot collect {expression}: exit code {collected.returncode} {said}")
     # pytest's shortest list: a file and its number of tests on each line
     return sorted(
         line.rpartition(": ")[0] for line in collected.stdout.splitlines() if line.rpartition(": ")[2].isdigit()

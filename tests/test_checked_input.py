@@ -1,0 +1,263 @@
+"""What Python hands to the simulator is checked as the command line checks it: one line, before anything runs."""
+
+import math
+from collections.abc import Iterator
+
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from array_api_compat import array_namespace
+
+import simlab
+from simlab import chain
+from simlab.errors import InputError
+from simlab.estimators import center
+from simlab.methods import Method, method
+from simlab.problems import Categorical, Classes, anchored, custom, linear_softmax, prompt_bank, tree
+from simlab.simulate import Numbers, Program, run_lanes, simulate
+from simlab.simulate.optimizers import adam, adamw, sgd
+from simlab.surrogates import Surrogate, ppo_clip
+from simlab.sweep import Sweep
+from simlab.theory import closed_form, masses
+from simlab.theory.likeness import trace
+from simlab.theory.rank import effective_rank
+from simlab.theory.redistribution import first_order_change
+
+SMALL = anchored(60, 6)
+
+
+@pytest.fixture(autouse=True)
+def annotations_are_not_checked() -> Iterator[None]:
+    """As in a user's process: in the tests they would refuse a wrong type first, in many lines."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def refused(call, message):
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+NUMBERS = [
+    ({"temperature": -1.0}, "temperature = -1.0 is outside its range (0, inf)"),
+    ({"temperature": 0.0}, "temperature = 0.0 is outside its range (0, inf)"),
+    ({"temperature": math.nan}, "temperature = nan is outside its range"),
+    ({"temperature": "warm"}, "temperature = 'warm' is not a number"),
+    ({"temperature": np.ones(3)}, "temperature has shape (3,); allowed: one number"),
+    ({"temperature": jnp.float32(-1.0)}, "temperature = -1.0 is outside its range (0, inf)"),
+    ({"temperature": 1e-42}, "temperature = 1e-42; allowed: 0, and numbers of size 1.17549e-38 to 3.40282e+38"),
+    ({"kl": -0.1}, "kl = -0.1 is outside its range [0, inf)"),
+    ({"kl": 0.1}, "kl = 0.1 would have no effect; allowed: with Program(uses_kl=True), or 0"),
+    ({"entropy_bonus": 0.1}, "entropy_bonus = 0.1 would have no effect"),
+    ({"update_norm": -1.0}, "update_norm = -1.0 is outside its range [0, inf)"),
+    ({"update_norm": 1.0}, "update_norm = 1.0 would have no effect"),
+    ({"reward_correct": 1e39}, "reward_correct = 1e+39; allowed: 0, and numbers of size"),
+    ({"reward_correct": -1.0}, "reward_correct = -1.0 is outside its range (0, inf)"),
+    ({"reward_incorrect": math.inf}, "reward_incorrect = inf is outside its range"),
+    ({"optimizer": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
+    ({"optimizer": {"learning_rate": math.nan}}, "learning_rate = nan is outside its range"),
+    ({"optimizer": {"learnin_rate": 1.0}}, "adam has no parameter 'learnin_rate'; it takes: learning_rate"),
+    ({"optimizer": {"eps": -1e-8}}, "eps = -1e-08 is outside its range (0, inf)"),
+    ({"optimizer": {"eps": 0.0}}, "eps = 0.0 is outside its range (0, inf)"),
+    ({"optimizer": {"b1": 1.0}}, "b1 = 1.0 is outside its range [0, 0.99"),
+    ({"estimator": {"eps": -1.0}}, "eps = -1.0 is outside its range [0, inf)"),
+    ({"estimator": {"gamma": 1.0}}, "grpo has no parameter 'gamma'; it takes: ddof, eps"),
+    ({"estimator": {"ddof": 1}}, "ddof is no float; allowed: in Program(estimator_choices=...)"),
+    ({"surrogate": {"eps_low": 2.0}}, "eps_low = 2.0 is outside its range [0, 1]"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), NUMBERS)
+def test_numbers_that_no_run_takes(given, message):
+    """Also where a lane is run without ``simulate``."""
+    numbers = Numbers(**({"estimator": {}, "surrogate": {}, "optimizer": {}} | given))
+    refused(lambda: simulate(SMALL, Program(4), numbers=numbers, steps=2), message)
+    refused(lambda: run_lanes(Program(4), SMALL, np.array([2]), [(0, Numbers({}, {}, {})), (1, numbers)]), message)
+
+
+def test_parameters_of_what_is_built_already_are_refused():
+    own = chain(center())
+    refused(
+        lambda: simulate(SMALL, Program(4, own), numbers=Numbers({"gamma": 1.0}, {}, {})), "parameters ['gamma'] of one"
+    )
+    built = Program(4, surrogate=ppo_clip())
+    refused(lambda: simulate(SMALL, built, numbers=Numbers({}, {"eps_low": 0.1}, {})), "parameters ['eps_low'] of one")
+
+
+def test_a_norm_of_0_would_stop_every_update():
+    refused(lambda: simulate(SMALL, Program(4, fixes_update_norm=True)), "update_norm = 0.0 is outside its range (0,")
+
+
+@pytest.mark.parametrize("name", ["seeds", "steps", "record_every"])
+@pytest.mark.parametrize("value", [0, -1, 2.5, 4.0, "4", True, None, math.inf, 10**12])
+def test_lengths_of_a_run_that_are_no_lengths(name, value):
+    refused(lambda: simulate(SMALL, Program(4), **{"steps": 4, name: value}), f"{name} = {value!r}")
+    refused(lambda: Sweep(**{name: value}), f"{name} = {value!r}")
+
+
+@pytest.mark.parametrize(
+    ("steps", "lanes", "message"),
+    [
+        ([], 0, "allowed: one or more whole numbers, increasing"),
+        ([2.0], 0, "allowed: one or more whole numbers, increasing"),
+        ([0, 2], 0, "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
+        ([3, 2], 0, "steps = [3, 2]; allowed"),
+        ([2, 2], 0, "steps = [2, 2]; allowed"),
+        ([2], None, "there is no lane to run"),
+        ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
+        ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
+        ([2], 1.5, "seed = 1.5 is no int"),
+    ],
+)
+def test_steps_and_seeds_that_no_lane_has(steps, lanes, message):
+    listed = [] if lanes is None else [(lanes, Numbers({}, {}, {}))]
+    refused(lambda: run_lanes(Program(4), SMALL, np.array(steps), listed), message)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"group_size": 2.5}, "group_size = 2.5 is no int; allowed: whole numbers from 1 up to 16777216"),
+        ({"group_size": True}, "group_size = True is not a number"),
+        ({"gradient_steps": 1.5}, "gradient_steps = 1.5 is no int"),
+        ({"top_n": 2.0}, "top_n = 2.0 is no int"),
+        ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),
+        ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is no int"),
+        ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown; allowed: adam, adamw, sgd"),
+    ],
+)
+def test_programs_that_no_engine_runs(given, message):
+    refused(lambda: Program(**({"group_size": 4} | given)), message)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: anchored(100.5, 10.5), "actions = 100.5 is no int; allowed: whole numbers from 1 up to 10"),
+        (lambda: anchored(100, 10.5), "correct = 10.5 is no int"),
+        (lambda: anchored(100, 10, target=1.5), "target = 1.5 is no int"),
+        (lambda: anchored(100, 10, anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
+        (lambda: anchored(100, 10, anchor_logit="high"), "anchor_logit = 'high' is not a number"),
+        (lambda: custom([0.0, math.inf], [0]), "logit 1 is inf; allowed: finite numbers"),
+        (lambda: custom([0.0, 1.0], [0.5]), "correct action 0.5 is outside the action set"),
+        (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is no int"),
+        (lambda: prompt_bank(actions=8.5), "actions = 8.5 is no int"),
+        (lambda: prompt_bank(modes=2.5), "modes = 2.5 is no int"),
+        (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is no int"),
+        (lambda: linear_softmax(actions=64.5), "actions = 64.5 is no int"),
+        (lambda: tree(depth=2.5), "depth = 2.5 is no int"),
+        (lambda: tree(anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
+    ],
+)
+def test_problems_that_are_none(call, message):
+    refused(call, message)
+
+
+def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
+    """Of 0 and 1 in place of bool, ~1 would be -2, which is true."""
+    numbers, marks = np.zeros(2), np.array([1, 0])
+    for call, message in (
+        (lambda: Categorical(numbers, marks, marks), "correct has dtype int"),
+        (lambda: Categorical(np.zeros(2, complex), marks > 0, marks > 0), "logits have dtype complex128"),
+        (lambda: Classes(numbers, np.array([1.5, 1.0]), marks > 0, marks > 0), "counts have dtype float64"),
+    ):
+        refused(call, message)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: sgd(-1.0), lambda: adam(-1.0), lambda: adamw(-1.0)],
+)
+def test_an_optimiser_checks_its_own_numbers(call):
+    refused(call, "learning_rate = -1.0 is outside its range [0, inf)")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "mean"), "aggregation = 'mean' is unknown"),
+        (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "constant", -1.0), "normaliser = -1.0 is outside"),
+        (lambda: method("dr_grpo", max_tokens=0), "max_tokens = 0 is outside its range (0, inf)"),
+        (lambda: method("f_grpo", gamma=-1.0), "gamma = -1.0 is outside its range"),
+        (lambda: Surrogate(ppo_clip().coefficient, candidates=1.5), "candidates = 1.5 is no int"),
+    ],
+)
+def test_methods_that_are_none(call, message):
+    refused(call, message)
+
+
+# What a link or a surrogate of one's own gives.
+
+SHAPES = {
+    "one a group": lambda a: a[:, 0],
+    "one a group, kept": lambda a: a[:, :1],
+    "a number": lambda a: a.sum(),
+    "one a rollout of all groups": lambda a: a[0],
+    "another group's size": lambda a: array_namespace(a).concat([a, a], axis=1),
+    "int": lambda a: array_namespace(a).astype(a, array_namespace(a).int32),
+    "bool": lambda a: a > 0,
+    "float16": lambda a: array_namespace(a).astype(a, array_namespace(a).float16),
+    "complex": lambda a: array_namespace(a).astype(a, array_namespace(a).complex64),
+    "a Python number": lambda a: 1.0,
+}
+
+
+def wrong(kind):
+    def link(advantages, rollouts):
+        return SHAPES[kind](advantages)
+
+    return chain(center("mean"), link)
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_advantages_of_another_shape_or_type_are_refused_everywhere(kind):
+    rewards = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+    refused(lambda: simlab.advantages(wrong(kind), rewards), "link gave a")
+    batch = simlab.Rollouts(rewards)
+    chosen = Method(wrong(kind), ppo_clip())
+    refused(lambda: chosen.coefficients(np.ones((2, 3, 1)), batch, chosen.estimator.init()), "link gave a")
+    if kind not in {"one a rollout of all groups", "one a group, kept"}:
+        refused(lambda: simulate(SMALL, Program(4, wrong(kind)), steps=2), "link gave a")
+
+
+@pytest.mark.parametrize("kind", ["one a group", "a number", "int", "bool", "a Python number"])
+def test_coefficients_of_another_shape_or_type_are_refused(kind):
+    mine = Surrogate(lambda ratio, advantages, rollouts: SHAPES[kind](ratio))
+    refused(lambda: simulate(SMALL, Program(4, surrogate=mine), steps=2), "surrogate <lambda> gave")
+    batch = simlab.Rollouts(np.ones((2, 3)))
+    refused(
+        lambda: Method(simlab.estimator("grpo"), mine).from_advantages(np.ones((2, 3, 1)), np.ones((2, 3)), batch),
+        "surrogate <lambda> gave",
+    )
+
+
+def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
+    def spread(advantages, rollouts):
+        return array_namespace(advantages).stack([advantages] * 5, axis=-1)
+
+    refused(lambda: simulate(SMALL, Program(4, chain(spread)), steps=2), "coefficients of shape (1, 4, 5)")
+
+
+def test_a_shape_that_would_do_is_told():
+    refused(
+        lambda: simlab.advantages(wrong("one a group"), np.zeros((2, 3))),
+        "link gave advantages of shape (2,) and dtype float64; allowed: (2, 3), or (2, 3, tokens), in float64 or more",
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: effective_rank(np.ones(3), delta=2.0), "delta = 2.0 is outside its range [0, 1]"),
+        (lambda: trace(chain(center()), 2.5), "group_size = 2.5 is no int"),
+        (lambda: first_order_change(np.ones(2) / 2, np.array([0.0, math.nan])), "logit_change holds NaN or infinity"),
+        (lambda: masses("grpo", 4.0), "group_size = 4.0 is no int"),
+        (lambda: closed_form("grpo", math.nan), "p = nan is outside its range [0, 1]"),
+    ],
+)
+def test_theory_checks_what_it_is_given(call, message):
+    refused(call, message)
