@@ -17,7 +17,7 @@ from distributed.comm.core import CommClosedError
 
 from simlab.errors import InputError
 from simlab.sweep.cluster.members import GLANCE, Members, say
-from simlab.sweep.work import Work
+from simlab.sweep.work import PROCESSOR, Work
 
 # Where nothing is left to hand out, work that takes so much longer than all before it is begun once more elsewhere.
 PATIENCE, LATE = 10.0, 3.0  # seconds at least, and times
@@ -185,9 +185,13 @@ def _wrong(answer: Any, work: Work) -> str:
     if not isinstance(answer, Mapping) or not answer:
         return f"it answered {type(answer).__name__}, not records"
     shape = (len(work.lanes), len(work.steps) + 1)
-    for name, values in answer.items():
+    for name in answer.keys() - {PROCESSOR}:
+        values = answer[name]
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
             return f"its {name} is no array of numbers"
         if values.shape[:2] != shape:
             return f"its {name} has the shape {values.shape}, and not {shape[0]} lanes of {shape[1]} records"
+    kinds = answer.get(PROCESSOR)
+    if not isinstance(kinds, np.ndarray) or kinds.dtype.kind != "U" or kinds.shape != shape[:1]:
+        return f"it does not say the {PROCESSOR} of each lane"
     return ""
