@@ -1,5 +1,6 @@
 """Check the library's shapes and types while the tests run; the hook must precede the first import of simlab."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -44,6 +45,12 @@ def pytest_collection(session):
         from simlab.simulate.compile_cache import verify_entries  # noqa: PLC0415  # JAX reads what is set above
 
         verify_entries()
+
+
+def pytest_collection_finish():
+    """What is there now stays: looking for garbage among it takes a tenth of the tests' time."""
+    gc.collect()
+    gc.freeze()
 
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -407,10 +407,12 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
     while not parts_of(out):
         assert process.poll() is None
         time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGSTOP)  # else it may be through before the second has begun
     second = start("sweep", "--out", out, *options)
     complaint = f"{parts_folder(out)} is being written by another process; allowed: "
     assert second.communicate()[1].startswith(f"simlab: {complaint}")
     assert second.returncode == 2
+    os.killpg(process.pid, signal.SIGCONT)
     children = psutil.Process(process.pid).children(recursive=True)
     assert all(one.laddr.ip == "127.0.0.1" for child in children for one in child.net_connections())
     (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)  # a terminal tells all of them of a Ctrl-C
