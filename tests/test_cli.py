@@ -281,11 +281,7 @@ LARGE_LIST = "1,2,...,1e9"
         (["--group-size", "16777217"], "group_size = 16777217", "[1, 16777216]"),
         (["--seeds", "0"], "seeds = 0", "[1, 1000000]"),
         (["--top-n", "61"], "top_n = 61", "[0, 60]"),
-<<<<<<< HEAD
         (["--top-n", "-1"], "top_n = -1", "[0, 2147483647]"),
-=======
-        (["--top-n", "-1"], "top_n = -1", "[0, inf)"),
->>>>>>> s19-numbers
         (["--pass-at-k", "0"], "pass_at_k = 0", "[1, 2147483647]"),
         (["--dtype", "float16"], "'float16'", "float32, float64"),
         (["--param", "temperature=0"], "temperature = 0", "(0, inf)"),
