@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 # An int may stand for a float, as PEP 484 has it.
 check_types = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError))
 jaxtyped = jaxtyping.jaxtyped
-checks: dict[tuple[object, ...], tuple[Function, Function]] = {}
+made: dict[tuple[object, ...], tuple[Function, Function]] = {}
 
 
 def install() -> None:
@@ -39,16 +39,17 @@ def checked(decorated: Any = None, *, typechecker: Function | None = None) -> An
         return functools.partial(checked, typechecker=typechecker)
     if not isinstance(decorated, FunctionType):  # a class, or a property: there are few
         return jaxtyped(decorated, typechecker=typechecker)
-    key = (decorated.__code__, *decorated.__annotations__.items())
-    if key not in checks:
-        checks[key] = checks_of(decorated)
-    arguments_fit, result_fits = checks[key]
+    checks: tuple[Function, Function] | None = None
 
     @functools.wraps(decorated)
     def function(*arguments: Any, **named: Any) -> Any:
         __tracebackhide__ = True
+        nonlocal checks
         if jaxtyping.config.jaxtyping_disable:
             return decorated(*arguments, **named)
+        if checks is None:  # at the first call, when all that its module defines is there
+            checks = checks_of(decorated)
+        arguments_fit, result_fits = checks
         with jaxtyped("context"):
             arguments_fit(*arguments, **named)
             return result_fits(decorated(*arguments, **named))
@@ -57,16 +58,33 @@ def checked(decorated: Any = None, *, typechecker: Function | None = None) -> An
 
 
 def checks_of(function: FunctionType) -> tuple[Function, Function]:
-    """Two empty functions: one that takes what this one takes, and one that returns its argument as this one would."""
-    parameters = [
-        one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
-        for one in inspect.signature(function).parameters.values()
-    ]
-    made: dict[str, Any] = {}
-    exec(f"def {function.__name__}{inspect.Signature(parameters)}: ...\ndef returned(value): return value", made)
-    hints = dict(function.__annotations__)
-    result = {"return": hints.pop("return")} if "return" in hints else {}
-    return _as_if_of(made[function.__name__], function, hints), _as_if_of(made["returned"], function, result)
+    """Two empty functions: one that takes what this one takes, and one that returns its argument as this one would.
+
+    They are made once for all functions of the same code and annotations.
+    """
+    key = (function.__code__, *function.__annotations__.items())
+    if key not in made:
+        parameters = [
+            one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
+            for one in inspect.signature(function).parameters.values()
+        ]
+        scope: dict[str, Any] = {}
+        exec(f"def {function.__name__}{inspect.Signature(parameters)}: ...\ndef returned(value): return value", scope)
+        hints = {name: _known(hint, function.__globals__) for name, hint in function.__annotations__.items()}
+        result = {"return": hints.pop("return")} if "return" in hints else {}
+        made[key] = (
+            _as_if_of(scope[function.__name__], function, hints),
+            _as_if_of(scope["returned"], function, result),
+        )
+    return made[key]
+
+
+def _known(hint: Any, names: dict[str, Any]) -> Any:
+    """A hint that is written in quotes as what it names, or as anything where it names what only a function knows."""
+    try:
+        return eval(hint, names) if isinstance(hint, str) else hint
+    except NameError:
+        return Any
 
 
 def _as_if_of(check: FunctionType, function: FunctionType, hints: dict[str, Any]) -> Function:

@@ -107,10 +107,13 @@ def test_both_engines_give_the_same_advantages_and_first_gradient(method, tmp_pa
 
 @pytest.mark.parametrize("method", ["f_grpo", "cw_grpo", "grpo+casp(quantile=0)"])
 def test_micro_batches_add_up_to_the_gradient_of_the_batch(method, tmp_path):
-    whole = moved(trainer(tmp_path, method=method))
+    one = trainer(tmp_path, method=method)
+    whole = moved(one)
     cut = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
     for name, value in moved(trainer(tmp_path, method=method, settings=cut)).items():
-        np.testing.assert_allclose(value, whole[name], atol=1e-5, err_msg=name)
+        largest = one.model.get_parameter(name).detach().abs().max().numpy()
+        rounding = 2 * np.spacing(largest) / RATE  # of both float32 weights that the gradient is read off
+        np.testing.assert_allclose(value, whole[name], atol=max(1e-5, rounding), err_msg=name)
 
 
 def test_an_estimator_alone_leaves_the_loss_to_trl(tmp_path):

@@ -164,7 +164,7 @@ def test_a_checkpoint_that_was_cut_short_is_not_the_last_one(tmp_path, batch, sa
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pathlib.Path.write_text", killed)
+    monkeypatch.setattr("simlab.adapters.verl.trainer.write_whole", killed)
     with pytest.raises(KeyboardInterrupt):
         one._save_checkpoint()
     assert not (tmp_path / "latest_checkpointed_iteration.txt").exists()
