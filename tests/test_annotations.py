@@ -25,7 +25,7 @@ def test_an_array_of_the_wrong_shape_or_dtype_is_caught(xp: object) -> None:
 
 def test_axes_of_one_name_have_one_size_in_arguments_and_result() -> None:
     @checked
-    def first(a: Float[np.ndarray, "n"], b: Float[np.ndarray, "n"], scale: float = 1.0) -> Float[np.ndarray, "n"]:
+    def first(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"], scale: float = 1.0) -> Float[np.ndarray, " n"]:
         return a[: int(scale)] if scale > 1 else a
 
     assert first(np.ones(3), np.ones(3), scale=1).shape == (3,)  # an int stands for a float
