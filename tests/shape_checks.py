@@ -39,6 +39,7 @@ def checked(decorated: Any = None, *, typechecker: Function | None = None) -> An
         return functools.partial(checked, typechecker=typechecker)
     if not isinstance(decorated, FunctionType):  # a class, or a property: there are few
         return jaxtyped(decorated, typechecker=typechecker)
+    hints = {name: _known(hint, decorated.__globals__) for name, hint in decorated.__annotations__.items()}
     checks: tuple[Function, Function] | None = None
 
     @functools.wraps(decorated)
@@ -47,8 +48,8 @@ def checked(decorated: Any = None, *, typechecker: Function | None = None) -> An
         nonlocal checks
         if jaxtyping.config.jaxtyping_disable:
             return decorated(*arguments, **named)
-        if checks is None:  # at the first call, when all that its module defines is there
-            checks = checks_of(decorated)
+        if checks is None:
+            checks = checks_of(decorated, hints)
         arguments_fit, result_fits = checks
         with jaxtyped("context"):
             arguments_fit(*arguments, **named)
@@ -57,12 +58,12 @@ def checked(decorated: Any = None, *, typechecker: Function | None = None) -> An
     return function
 
 
-def checks_of(function: FunctionType) -> tuple[Function, Function]:
+def checks_of(function: FunctionType, hints: dict[str, Any]) -> tuple[Function, Function]:
     """Two empty functions: one that takes what this one takes, and one that returns its argument as this one would.
 
-    They are made once for all functions of the same code and annotations.
+    They are made once for all functions of the same code and hints.
     """
-    key = (function.__code__, *function.__annotations__.items())
+    key = (function.__code__, *hints.items())
     if key not in made:
         parameters = [
             one.replace(annotation=one.empty, default=one.empty if one.default is one.empty else None)
@@ -70,17 +71,16 @@ def checks_of(function: FunctionType) -> tuple[Function, Function]:
         ]
         scope: dict[str, Any] = {}
         exec(f"def {function.__name__}{inspect.Signature(parameters)}: ...\ndef returned(value): return value", scope)
-        hints = {name: _known(hint, function.__globals__) for name, hint in function.__annotations__.items()}
-        result = {"return": hints.pop("return")} if "return" in hints else {}
+        result = {name: hint for name, hint in hints.items() if name == "return"}
         made[key] = (
-            _as_if_of(scope[function.__name__], function, hints),
+            _as_if_of(scope[function.__name__], function, {name: hints[name] for name in hints.keys() - result}),
             _as_if_of(scope["returned"], function, result),
         )
     return made[key]
 
 
 def _known(hint: Any, names: dict[str, Any]) -> Any:
-    """A hint that is written in quotes as what it names, or as anything where it names what only a function knows."""
+    """A hint that is written in quotes as what it names, or as anything where it names what is not there yet."""
     try:
         return eval(hint, names) if isinstance(hint, str) else hint
     except NameError:
