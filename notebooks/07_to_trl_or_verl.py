@@ -20,7 +20,7 @@ with app.setup:
 
     import simlab
     from simlab.adapters.grouping import Grouping
-    from simlab.estimators import center, chain
+    from simlab.estimators import center, chain, stateless
 
     if importlib.util.find_spec("torch"):
         import torch as xp
@@ -68,7 +68,8 @@ def signed_power(power=0.5):
         library = array_namespace(advantages)
         return library.sign(advantages) * library.abs(advantages) ** power
 
-    return chain(center("mean"), raised)
+    # It looks at each advantage alone, so that neither the order nor absent rollouts matter to it.
+    return chain(center("mean"), stateless(raised, exchangeable=True))
 
 
 @app.cell
