@@ -88,6 +88,17 @@ class Explorer:
 
 
 @contextlib.contextmanager
+def browsing():
+    """A Chromium that is started for the tests of a module."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield found
+        found.close()
+
+
+@contextlib.contextmanager
 def explorer(*arguments: str) -> Iterator[Explorer]:
     """A server at a free port."""
     command = [sys.executable, "-m", "simlab.cli", "explore", "--no-browser", *arguments]

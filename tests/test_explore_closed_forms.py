@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from explorer_cases import FLAGS, chromium, explorer, watched
+from explorer_cases import browsing, explorer, watched
 
 from simlab.explore.description import description
 from simlab.problems.categorical import pass_at_k
@@ -31,26 +31,21 @@ RATES = np.concatenate([[0, 1, 0.5, 1e-9, 1 - 1e-9, 1e-4], np.random.default_rng
 @pytest.fixture(scope="module")
 def called():
     """Calls an exported function of a module of the page with each of many lists of arguments, after shared ones."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
+    with browsing() as browser, explorer() as server, watched(browser, server.address) as found:
+        found.open(server.address)
+        handles = {}
 
-    with sync_playwright() as playwright, explorer() as server:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        with watched(browser, server.address) as found:
-            found.open(server.address)
-            handles = {}
+        def call(module, name, arguments, *shared):
+            if module not in handles:
+                address = f"{server.address}page/{module}.js"
+                handles[module] = found.page.evaluate_handle(f"() => import('{address}')")
+            # Numbers that JSON has no word for travel as themselves in Playwright's own encoding.
+            return handles[module].evaluate(
+                "(module, [name, shared, all]) => all.map((own) => module[name](...shared, ...own))",
+                [name, list(shared), arguments],
+            )
 
-            def call(module, name, arguments, *shared):
-                if module not in handles:
-                    address = f"{server.address}page/{module}.js"
-                    handles[module] = found.page.evaluate_handle(f"() => import('{address}')")
-                # Numbers that JSON has no word for travel as themselves in Playwright's own encoding.
-                return handles[module].evaluate(
-                    "(module, [name, shared, all]) => all.map((own) => module[name](...shared, ...own))",
-                    [name, list(shared), arguments],
-                )
-
-            yield call
-        browser.close()
+        yield call
 
 
 def close(found, expected, rtol=1e-12, atol=1e-300):

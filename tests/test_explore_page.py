@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from explorer_cases import FLAGS, chromium, downloaded, explorer, watched
+from explorer_cases import browsing, downloaded, explorer, watched
 
 from simlab.cli import main
 from simlab.explore.presets import PRESETS
@@ -27,12 +27,8 @@ def server():
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+    with browsing() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture

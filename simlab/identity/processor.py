@@ -25,7 +25,7 @@ def processor(device: str, flags: str | None = None, features: frozenset[str] | 
         features: of the processor; by default those that Linux says of this one.
     """
     flags = os.environ.get("XLA_FLAGS", "") if flags is None else flags
-    found = {"device": device, "instructions": instructions(flags, _features() if features is None else features)}
+    found = {"device": device, "instructions": instructions(flags, features_here() if features is None else features)}
     others = " ".join(DEVICES.sub("", flags).split())
     return found | ({"XLA_FLAGS": others} if others else {})
 
@@ -44,7 +44,7 @@ def instructions(flags: str, features: frozenset[str], machine: str = platform.m
     return f"x86-64 {LEVELS[[name for name in widest if name in allowed][-1]]}"
 
 
-def _features() -> frozenset[str]:
+def features_here() -> frozenset[str]:
     """What Linux lists of the processor; nothing on another system."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

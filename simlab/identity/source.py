@@ -4,8 +4,8 @@ A function is its compiled code, which is what runs even where its file has been
 closed over and what it reads of its module; a class its attributes and bases; an object its class and what a pickle of
 it would hold; numbers, texts and arrays are their values. All of that is followed to where the user's own code ends: at
 Python, at installed packages, which go by their versions, and at this library, which goes by the import closure of what
-is used of it. Names of variables and constants count,
-comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
+is used of it. Names of variables and constants count; comments, line numbers and addresses do not, so that the same
+source has the same fingerprint in any process.
 """
 
 import copyreg

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from simlab.identity.processor import features_here
 from simlab.simulate.compile_cache import verify_entries
 
 # Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
@@ -75,9 +76,5 @@ def keep_on_disk() -> None:
 
 def _processor() -> str:
     """A name for this kind of processor: code compiled for another one might not run here."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        features = next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        features = platform.processor()
+    features = " ".join(sorted(features_here())) or platform.processor()
     return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

@@ -5,7 +5,7 @@ import random
 from urllib.parse import quote
 
 import pytest
-from explorer_cases import FLAGS, chromium, explorer, watched
+from explorer_cases import browsing, explorer, watched
 
 from simlab.cli import main
 from simlab.estimators import REGISTRY
@@ -57,12 +57,8 @@ GO = """async (view) => {
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+    with browsing() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

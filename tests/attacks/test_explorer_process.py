@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from explorer_cases import FLAGS, chromium, explorer, watched
+from explorer_cases import browsing, explorer, watched
 
 pytestmark = pytest.mark.browser
 process = pytest.importorskip("simlab.explore.process")
@@ -22,12 +22,8 @@ SECONDS = 120
 
 @pytest.fixture(scope="module")
 def browser():
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra that the default tests do without
-
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+    with browsing() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +67,16 @@ def change(found):
     found.page.keyboard.press("ArrowRight")
 
 
+def begin(server, found):
+    """Have the simulating process at a job of the page, which says so before the server has heard of it."""
+    change(found)
+    wait_for(found, "#status", "simulating")
+    end = time.monotonic() + SECONDS
+    while not server.ask("status")["running"]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def check_goes_on(found):
     """The next change is simulated, and the page complains no more."""
     change(found)
@@ -82,8 +88,7 @@ def check_goes_on(found):
 def test_a_process_that_is_stopped_is_replaced_and_holds_nobody_up_for_long(server, seen):
     os.kill(worker_of(server), signal.SIGSTOP)
     began, others = time.monotonic(), []
-    change(seen)
-    wait_for(seen, "#status", "simulating")
+    begin(server, seen)
     body = {"panel": "run", "settings": {"actions": 32, "steps": 50, "learning_rate": 0.5}}
     other = threading.Thread(target=lambda: others.append(server.ask("simulate", body)))
     other.start()
@@ -99,8 +104,7 @@ def test_a_process_that_is_stopped_is_replaced_and_holds_nobody_up_for_long(serv
 def test_a_process_that_is_killed_amid_a_job_is_said_and_the_next_change_works(server, seen):
     worker = worker_of(server)
     os.kill(worker, signal.SIGSTOP)  # so that it is amid the job
-    change(seen)
-    wait_for(seen, "#status", "simulating")
+    begin(server, seen)
     os.kill(worker, signal.SIGKILL)
     wait_for(seen, "#error", "the simulating process ended; the next change starts it anew")
     check_goes_on(seen)
@@ -111,8 +115,7 @@ def test_a_server_that_is_stopped_amid_a_job_says_so_and_leaves_nothing(browser)
     with explorer() as own, page_of(browser, own) as seen:
         worker = worker_of(own)
         os.kill(worker, signal.SIGSTOP)
-        change(seen)
-        wait_for(seen, "#status", "simulating")
+        begin(own, seen)
         assert own.stop(signal.SIGTERM) == (0, "stopped\n", "")
         wait_for(seen, "#error", "the server was stopped")
         with pytest.raises(ProcessLookupError):
