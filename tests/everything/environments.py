@@ -26,8 +26,8 @@ class Unusable(Exception):
 class Environment:
     """A Python with simlab and some of its extras, and the tests that can run there.
 
-    Markers name the tests that need more than the extra ``test``; ``unmarked`` are those that do not. Pins are
-    requirements that narrow what ``pyproject.toml`` allows.
+    Markers name the tests that need more than the extra ``test``; ``unmarked`` are those that do not. Of both, ``slow``
+    says whether those marked so run here too. Pins are requirements that narrow what ``pyproject.toml`` allows.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Environment:
     extras: tuple[str, ...]
     markers: tuple[str, ...] = ()
     unmarked: bool = True
+    slow: bool = True
     pins: tuple[str, ...] = ()
 
 
@@ -51,6 +52,8 @@ def oldest(package: str) -> str:
 
 
 WITHOUT_TORCH = ("test", "dask", "browser", "jupyter", "math-verify", "reasoning-gym", "tensorboard")
+# Slow tests take hours, and differ from the others in how long they simulate, not in what they need of Python or JAX:
+# each runs in one environment.
 ENVIRONMENTS = (
     Environment(
         "python3.11",
@@ -59,9 +62,9 @@ ENVIRONMENTS = (
         ("dask", "browser", "notebooks", "torch", "transformers", "trl"),
     ),
     Environment("python3.11-verl", "3.11", ("test", "torch", "verl"), ("verl",), unmarked=False),
-    Environment("python3.12", "3.12", WITHOUT_TORCH, ("dask", "browser", "notebooks")),
-    Environment("python3.12-oldest-jax", "3.12", ("test",), pins=(oldest("jax"),)),
-    Environment("python3.13", "3.13", WITHOUT_TORCH, ("dask", "browser", "notebooks")),
+    Environment("python3.12", "3.12", WITHOUT_TORCH, ("dask", "browser", "notebooks"), slow=False),
+    Environment("python3.12-oldest-jax", "3.12", ("test",), slow=False, pins=(oldest("jax"),)),
+    Environment("python3.13", "3.13", WITHOUT_TORCH, ("dask", "browser", "notebooks"), slow=False),
 )
 
 

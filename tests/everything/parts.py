@@ -47,7 +47,7 @@ def parts(environment: Environment, python: Path) -> Iterator[Part]:
     for marker in environment.markers:
         command = (*pytest, "-m", f"{marker} and not slow", "--dist", "load")
         yield Part(f"{environment.name}/{marker}", environment.name, command, processes=2)
-    for name in _files(python, slow_tests(environment)):
+    for name in _files(python, slow_tests(environment)) if environment.slow else ():
         command = (*pytest, "-n", "0", "-m", slow_tests(environment), name)
         yield Part(f"{environment.name}/slow/{name}", environment.name, command)
 
