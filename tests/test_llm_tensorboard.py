@@ -2,6 +2,7 @@
 
 import errno
 import math
+import subprocess
 import sys
 
 import pytest
@@ -58,10 +59,16 @@ def test_what_is_written_twice_in_a_session_at_one_step_stays(tmp_path, shown):
     assert shown(tmp_path) == {"reward": [(3, 1.0)], "pass@1": [(3, 0.5)]}
 
 
-def test_neither_torch_nor_tensorflow_is_imported(tmp_path, shown):
-    with Scalars(tmp_path) as scalars:
-        scalars.write(1, {"reward": 1.0})
-    assert not {"torch", "tensorflow"} & set(sys.modules)
+def test_neither_torch_nor_tensorflow_is_imported(tmp_path):
+    pytest.importorskip("tensorboard")
+    program = (
+        "import sys; from pathlib import Path; from simlab.llm.tensorboard import Scalars\n"
+        "with Scalars(Path(sys.argv[1])) as scalars:\n"
+        "    scalars.write(1, {'reward': 1.0})\n"
+        "print(sorted({'torch', 'tensorflow'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, shown):
