@@ -116,17 +116,6 @@ def test_a_folder_that_is_not_there_is_made(tmp_path):
     assert read(out).sizes["group_size"] == 1
 
 
-@pytest.mark.slow
-def test_a_diverged_run_is_shown_as_such(tmp_path, capsys):
-    diverging = ("--optimizer", "sgd", "--learning-rate", "10", "--param", "entropy_bonus=1e38", "--group-size", "2")
-    out = tmp_path / "sweep.nc"
-    assert main(["sweep", "--out", str(out), *TINY, *diverging]) == 0
-    header, row, *_ = capsys.readouterr().out.splitlines()
-    shown = dict(zip(header.split(), row.split(), strict=True))
-    assert [shown[name] for name in ("q_pos", "retained_mass", "entropy")] == ["nan", "nan", "nan"]
-    assert read(out)["pass_at_k"].isel(step=-1).isnull().all()
-
-
 def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
     out = tmp_path / "sweep.nc"
     for shard in ("1/2", "2/2"):

@@ -46,6 +46,8 @@ def wait_for_seeds(found, seeds, seconds=240):
     while f"{seeds} of {seeds} seeds" not in found.text("#status"):
         assert time.monotonic() < end, (found.text("#status"), found.text("#error"))
         found.page.wait_for_timeout(100)
+    # A result is drawn in the next frame.
+    found.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 def address_of(found):
@@ -187,7 +189,8 @@ def test_the_latest_values_win(seen, server):
     for _ in range(20):
         seen.page.keyboard.press("ArrowRight")
     size = seen.page.input_value("#run-group_size-box")
-    seen.page.wait_for_timeout(300)
+    while f"run.group_size={size}&" not in f"{address_of(seen)}&":  # by then they are asked for
+        seen.page.wait_for_timeout(20)
     wait_for_seeds(seen, 8)
     lines = seen.lines()
     seen.open(f"{server.address}#panel=run&run.actions=32&run.steps=50&run.seeds=8&run.group_size={size}")

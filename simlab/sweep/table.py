@@ -32,6 +32,4 @@ def _mean_and_error(values: np.ndarray) -> str:
     if len(values) < 2:
         return f"{values.mean():.5f}"
     error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
-    if not np.isfinite(error):  # a run that diverged
-        return f"{values.mean():.5f}"
     return f"{values.mean():.5f}({round(error * 1e5)})"
