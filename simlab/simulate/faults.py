@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Int
 
 from simlab.errors import Diverged
 from simlab.finite import rewards_in_words
-from simlab.simulate.policy import EMPTY
-from simlab.simulate.program import Numbers, Program
+from simlab.problems.base import Problem
+from simlab.simulate.settings import StaticSettings, TracedSettings
 
 LOGIT, ADVANTAGE, COEFFICIENT, MOMENT = 1, 2, 3, 4
 NAMES = {LOGIT: "a logit", ADVANTAGE: "an advantage", COEFFICIENT: "a coefficient", MOMENT: "the optimiser's state"}
@@ -65,18 +65,18 @@ def no_fault() -> Fault:
     return Fault(zero, zero, unknown, unknown)
 
 
-def complain(program: Program, lanes: Sequence[tuple[int, Numbers]], fault: Fault) -> None:
-    """Raise ``Diverged`` for the first of some lanes, of these seeds and numbers, that has a fault."""
+def complain(
+    settings: StaticSettings, runs: Sequence[tuple[int, TracedSettings]], fault: Fault, problem: Problem
+) -> None:
+    """Raise ``Diverged`` for the first of some runs, of these seeds and numbers, that has a fault."""
     found = [np.atleast_1d(np.asarray(values)) for values in fault]
-    for (seed, numbers), *values in zip(lanes, *found, strict=True):
+    for (seed, numbers), *values in zip(runs, *found, strict=True):
         what, steps, correct, prompt = (int(value) for value in values)
         if what:
             where = f"seed {seed}, step {steps}" + (f", prompt {prompt}" if prompt != UNKNOWN else "")
-            right, wrong = float(numbers.reward_correct), float(numbers.reward_incorrect)
-            told = rewards_in_words({right: correct, wrong: program.group_size - correct})
+            right, wrong = float(problem.reward_correct), float(problem.reward_incorrect)
+            told = rewards_in_words({right: correct, wrong: settings.group_size - correct})
             group = f", where {told if correct != UNKNOWN else f'rewards are {right:g} and {wrong:g}'}"
-            fault_of = f"{NAMES[what]} is not finite in {program.dtype}"
-            if what == LOGIT and program.engine == "lumped":
-                fault_of += f", or is below {EMPTY / 2:g}, which the lumped engine takes for no action"
-            estimator = program.estimator_text(numbers)
+            fault_of = f"{NAMES[what]} is not finite in {settings.dtype}"
+            estimator = settings.estimator_text(numbers)
             raise Diverged(f"{estimator}, {where}: {fault_of}{group}; allowed: finite numbers")

@@ -1,185 +1,279 @@
-"""The lumped engine: only actions that were ever sampled are carried one by one.
+"""Keep only actions that were ever sampled one by one: lumped storage, for up to 10^18 actions.
 
 Actions that start alike and were never sampled stay alike, for every coordinate-wise optimiser. A class of them takes
 one place, with one logit, one optimiser state and a count; the first C places are those of the classes. An action that
-is drawn leaves its class for a place of its own, the next free one.
+is drawn leaves its class for a place of its own, the next free one. Two classes, of 1000 and of 5 actions, after a group
+drew the first class twice (two different actions of it) and the second once::
+
+    place        0      1     2       3       4       5 ...
+    holds        998    4     one of  one of  one of  nothing yet
+                 alike  alike class 0 class 0 class 1
+    logit        z0     z1    z0+d    z0+d    z1-e    EMPTY
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from simlab.simulate.counts import Count, uniform_below
-from simlab.simulate.descent import descend
-from simlab.simulate.lane import Drawn, Group, Landscape, Lane, State
-from simlab.simulate.policy import EMPTY, Policy, softmax
-from simlab.simulate.program import Numbers, Program
+from simlab.simulate.barrier import barrier
 from simlab.simulate.sampling import random_words
+from simlab.simulate.storage import EMPTY, Dense, on_device
+from simlab.simulate.sum_tree import ROW, descend, row_sums, total
+from simlab.simulate.wide_integers import Count, uniform_below
+
+if TYPE_CHECKING:
+    from simlab.problems.base import Problem
+    from simlab.simulate.learner import Drawn, Learner, State
+    from simlab.simulate.policy import Policy
 
 
-class Lumps(NamedTuple):
+class Places(NamedTuple):
     """What is known of S places, of which the first C are those of the classes.
 
     Attributes:
+        counts: (C,) how many actions each class had at the start.
         class_of: (S,) the class that the action of a place came from.
         touched: how many places hold an action of their own.
         taken: (C,) how many actions have left each class.
     """
 
+    counts: Count
     class_of: Int[Array, " S"]
     touched: Int[Array, ""]
     taken: UInt32[Array, " C"]
 
+    @property
+    def classes(self) -> int:
+        """C."""
+        return int(self.taken.shape[-1])
 
-class Shared(NamedTuple):
-    """What all lanes of a run share: the arrays of the classes, how many actions each has, and the group size."""
-
-    place: Landscape
-    counts: Count
-    group_size: Int[Array, ""]
-
-
-class LumpedLane(Lane):
-    """A lane of the lumped engine, with ``places`` places; its program may be for larger groups than its own, if it is
-    exchangeable.
-    """
-
-    def __init__(self, program: Program, shared: Shared, places: int, key: PRNGKeyArray, numbers: Numbers):
-        self.counts, self.places = shared.counts, places
-        self.rollout_exists = jnp.arange(program.group_size) < shared.group_size
-        present = self.rollout_exists if program.exchangeable else None
-        super().__init__(program, shared.place, key, numbers, present)
-
-    def initial_policy(self) -> Policy:
-        """The policy before the first step, summed as the later ones are."""
-        none_taken = jnp.zeros_like(self.counts.low)
-        return softmax(self._spread(self.place.logits, EMPTY), self.numbers.temperature, self._left(none_taken))
-
-    def _spread(self, values: Shaped[Array, " C"], free: float) -> Shaped[Array, " S"]:
-        """Values of the classes at their places, and ``free`` at the others."""
-        return jnp.pad(values, (0, self.places - len(values)), constant_values=free)
-
-    def _left(self, taken: UInt32[Array, " C"]) -> Float[Array, " C"]:
-        return self.counts.less(taken).floats(jnp.dtype(self.program.dtype))
-
-    def start(self) -> State:
-        """The state before the first step: all actions in their classes."""
-        state, classes = super().start(), jnp.arange(len(self.place.logits), dtype=jnp.int32)
-        logits = self._spread(self.place.logits, EMPTY)
-        lumps = Lumps(self._spread(classes, 0), jnp.zeros((), jnp.int32), jnp.zeros(len(classes), jnp.uint32))
-        return state._replace(logits=logits, optimizer=self.optimizer.init(logits), lumps=lumps)
-
-    def remaining(self, state: State) -> Float[Array, " C"]:
+    def left(self, dtype: Any) -> Float[Array, " C"]:
         """How many actions are left in each class."""
-        return self._left(state.lumps.taken)
+        return self.counts.less(self.taken).floats(jnp.dtype(dtype))
 
-    def moved(self, logits: Float[Array, " S"], change: Float[Array, " S"]) -> Float[Array, " S"]:
-        """The logits after an update; a place without an action stays as it is, and NaN is no such place."""
-        return jnp.where(logits <= EMPTY / 2, EMPTY, logits + change)
+    @property
+    def held(self) -> Bool[Array, " S"]:
+        """Which places hold an action."""
+        place, classes = jnp.arange(self.class_of.shape[-1]), self.classes
+        left = self.counts.less(self.taken)
+        whole = jnp.pad((left.high > 0) | (left.low > 0), (0, len(place) - classes))
+        return whole | (place >= classes) & (place < classes + self.touched)
 
-    def drawn_logits(self, state: State, group: Group) -> Float[Array, " G"]:
-        """The logits of the places that a group drew; NaN where one would count as no action."""
-        logits = super().drawn_logits(state, group)
-        return jnp.where(logits > EMPTY / 2, logits, jnp.nan)
 
-    def is_finite(self, values: Float[Array, " S"], state: State) -> Bool[Array, ""]:
-        """Whether logits or moments are finite at all places of actions, and not as low as where there is none."""
-        classes, place = len(self.place.logits), jnp.arange(self.places)
-        left = jnp.pad(self.remaining(state) > 0, (0, self.places - classes))
-        taken = (place >= classes) & (place < classes + state.lumps.touched)
-        return jnp.all(jnp.isfinite(values) & (values > EMPTY / 2) | ~(left | taken))
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Lumped(Dense):
+    """Classes of actions, and a place for each action that was ever drawn, up to ``size`` places."""
 
-    def at_places(self, values: Shaped[Array, " C"], state: State) -> Shaped[Array, " S"]:
-        """What the problem says of the actions of each place."""
-        return values[state.lumps.class_of]
+    size: int
+    name = "lumped"
 
-    def at(self, values: Shaped[Array, " C"], places: Int[Array, " G"], state: State) -> Shaped[Array, " G"]:
-        """What the problem says of the actions of some places."""
-        return values[state.lumps.class_of[places]]
+    def laid_out(self, problem: "Problem", dtype: str) -> "Problem":
+        """The problem on the device, by classes."""
+        return on_device(dataclasses.replace(problem.by_classes(), counts=None), dtype)
 
-    def sample(self, key: PRNGKeyArray, state: State) -> tuple[State, Drawn]:
-        """Draw a group; the likeliest actions, if the surrogate moves them, and those drawn get places of their own."""
-        policy = self.policy(state)
-        top_logp, candidates = policy.top(self.surrogate.candidates)
-        if self.surrogate.candidates:
-            lumped = candidates < len(self.place.logits)
-            state, _, candidates = self.single_out(state, policy, candidates, rank(candidates, lumped), lumped)
-            policy = self.policy(state)
-        assert policy.counts is not None
-        assert policy.rows is not None
-        assert policy.chunks is not None
-        words = random_words(key, 5, self.program.group_size)
-        drawn = descend(words[:3], policy.weights, policy.counts, policy.rows, policy.chunks)
-        lumped = (drawn < len(self.place.logits)) & self.rollout_exists
-        ordinals = self.which_member(words[3:], state, drawn, lumped)
-        state, policy, actions = self.single_out(state, policy, drawn, ordinals, lumped)
-        return state, Drawn(policy, actions, top_logp, candidates)
+    def first_places(self, problem: "Problem") -> Places:
+        """All actions in their classes."""
+        counts = problem.by_classes().counts
+        assert counts is not None
+        classes = len(counts)
+        class_of = jnp.pad(jnp.arange(classes, dtype=jnp.int32), (0, self.size - classes))
+        return Places(Count.of(counts), class_of, jnp.zeros((), jnp.int32), jnp.zeros(classes, jnp.uint32))
 
-    def which_member(
-        self, words: UInt32[Array, "2 G"], state: State, drawn: Int[Array, " G"], lumped: Bool[Array, " G"]
-    ) -> Int[Array, " G"]:
-        """For each draw of a class, which of the members that this group drew it is, counted from 0 in order of draws.
+    def spread(self, values: Shaped[Array, "C ..."]) -> Shaped[Array, "S ..."]:
+        """Values of the classes at their places, and 0 at the others."""
+        return jnp.pad(values, [(0, self.size - len(values))] + [(0, 0)] * (values.ndim - 1))
 
-        With d members of n drawn, the next draw is one of them with probability d / n, each being as likely: the i-th
-        where a uniform whole number below n is i < d, and a new one otherwise. Without repeats d is the number of draws
-        before it; the repeats, few, are settled one after the other.
-        """
-        of_class = jnp.where(lumped, drawn, 0)
-        member = uniform_below(self.counts.less(state.lumps.taken).take(of_class), Count(words[0], words[1]))
-        small = lumped & (member.high == 0) & (member.low < len(drawn))
-        member_low = jnp.where(small, member.low, len(drawn)).astype(jnp.int32)
-        index = jnp.arange(len(drawn), dtype=jnp.int32)
+    def everywhere(self, values: Shaped[Array, "C ..."], places: Places) -> Shaped[Array, "S ..."]:
+        """What a problem says of the action of each place."""
+        return values[places.class_of]
 
-        def repeats(after: Int[Array, ""], ordinals: Int[Array, " G"]) -> Bool[Array, " G"]:
-            return (member_low < ordinals) & (index > after)
+    def of(self, values: Shaped[Array, " C"], drawn: Int[Array, " G"], places: Places) -> Shaped[Array, " G"]:
+        """What a problem says of the actions of some places."""
+        return values[places.class_of[drawn]]
 
-        def settle(carry: tuple[Int[Array, ""], Int[Array, " G"]]) -> tuple[Int[Array, ""], Int[Array, " G"]]:
-            after, ordinals = carry
-            this = jnp.argmax(repeats(after, ordinals)).astype(jnp.int32)
-            later = lumped & (drawn == drawn[this]) & (index > this)
-            return this, jnp.where(index == this, member_low, ordinals - later)
+    def filled(self, values: Shaped[Array, " S"], free: float, places: Places = None) -> Shaped[Array, " S"]:
+        """The values, but ``free`` at places that hold no action."""
+        return jnp.where(places.held, values, free)
 
-        first = jnp.full((), -1, jnp.int32), rank(drawn, lumped)
-        _, ordinals = jax.lax.while_loop(lambda carry: jnp.any(repeats(*carry)), settle, first)
-        return ordinals
+    def is_finite(self, values: Float[Array, "S ..."], places: Places) -> Bool[Array, ""]:
+        """Whether values are finite at all places of actions."""
+        held = places.held.reshape(-1, *[1] * (values.ndim - 1))
+        return jnp.all(jnp.isfinite(values) | ~held)
 
-    def single_out(
+    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places = None) -> "Policy":
+        """The policy of some logits."""
+        from simlab.simulate.policy import Policy  # noqa: PLC0415  # a policy holds its storage
+
+        filled, counts = self.filled(logits, EMPTY, places), places.left(logits.dtype)
+        scores = relative_scores(filled, temperature, jnp.max(filled))
+        weights = barrier(jnp.exp(scores))  # or XLA computes them again for each of their uses
+        # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
+        more = weights[: len(counts)] * (counts - 1)
+        more = row_sums(jnp.pad(more, (0, -len(more) % ROW)))
+        rows = row_sums(weights)
+        rows += jnp.pad(more, (0, len(rows) - len(more)))
+        return Policy(scores, weights, total(rows), counts, rows, row_sums(rows), self)
+
+    def members(self, places: Places, dtype: Any) -> Float[Array, " S"]:
+        """How many actions each place stands for."""
+        left = places.left(dtype)
+        return places.held.astype(dtype).at[: len(left)].set(left)
+
+    def sum(self, values: Shaped[Array, " S"]) -> Shaped[Array, ""]:
+        """The sum over all places, whatever the number of free ones at the end."""
+        return total(row_sums(values))
+
+    def sample(
+        self, learner: "Learner", keys: PRNGKeyArray, prompts: Int[Array, " P"], state: "State"
+    ) -> tuple["State", "Drawn"]:
+        """Draw a group for each prompt; the likeliest actions, if the surrogate moves them, and those drawn get places."""
+        from simlab.simulate.groups import Listed  # noqa: PLC0415
+        from simlab.simulate.learner import Drawn  # noqa: PLC0415
+
+        policies, count = learner.policies(state, prompts), learner.surrogate.candidates
+        top = learner.each(lambda _, own: own.top(count))(None, policies)
+        if count:
+            # No candidate comes twice, so that the n-th of a class is its n-th member.
+            state, _, candidates = self.given_places(learner, prompts, state, policies, top[1], None)
+            top, policies = (top[0], candidates), learner.policies(state, prompts)
+        words = learner.each(lambda _, key: random_words(key, 5, learner.group_size))(None, keys)
+        drawn = learner.each(_descended)(None, policies, words)
+        state, policies, places = self.given_places(learner, prompts, state, policies, drawn, words[:, 3:])
+        present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
+        return state, Drawn(policies, Listed(places, present), *top)
+
+    def given_places(
         self,
-        state: State,
-        policy: Policy,
-        drawn: Int[Array, " G"],
-        ordinals: Int[Array, " G"],
-        lumped: Bool[Array, " G"],
-    ) -> tuple[State, Policy, Int[Array, " G"]]:
-        """Give drawn members of classes places of their own; equal ordinals of a class are one action."""
-        lumps, classes = state.lumps, len(self.place.logits)
+        learner: "Learner",
+        prompts: Int[Array, " P"],
+        state: "State",
+        policies: "Policy",
+        drawn: Int[Array, "P n"],
+        words: UInt32[Array, "P 2 n"] | None,
+    ) -> tuple["State", "Policy", Int[Array, "P n"]]:
+        """Give the members of classes that were drawn places of their own; ``words`` say which member each draw is.
+
+        Where prompts share parameters, what they drew goes into one set of places, and each where they do not.
+        """
+
+        classes, size = state.places.classes, drawn.shape[-1]
+        lumped = drawn < classes
+        if words is not None and learner.present is not None:
+            lumped &= learner.present
+
+        def given(
+            places: Places, kept: Any, drawn: Array, lumped: Array, member: Array
+        ) -> tuple[Places, Any, Array, Moved]:
+            ordinals = member if words is None else which_member(member, places, drawn, lumped)
+            places, moved, own = self.settled(places, drawn, ordinals, lumped)
+            return places, jax.tree.map(moved, kept), own, moved
+
+        # Alike for all prompts, as dense storage has it: candidates of a class are its first members.
+        member = jax.vmap(rank)(drawn, lumped) if words is None else words
+
+        kept = learner.kept_by_place(state)
+        if learner.problem.has_own_parameters:
+            rows = learner.rows((state.places, kept), prompts)
+            places, moved_rows, own, moved = jax.vmap(given)(*rows, drawn, lumped, member)
+            places, kept = learner.put((state.places, kept), prompts, (places, moved_rows))
+            scores, weights = (jax.vmap(lambda move, own: move(own))(moved, v) for v in (policies.scores, policies.weights))
+            counts = jax.vmap(lambda own: own.left(scores.dtype))(learner.rows(places, prompts))
+        else:
+            # (P, G) as (P G,), and (P, 2, G) as (2, P G).
+            flat = jnp.moveaxis(member, 0, -2).reshape(*member.shape[1:-1], -1)
+            places, kept, own, moved = given(state.places, kept, drawn.reshape(-1), lumped.reshape(-1), flat)
+            own = own.reshape(-1, size)
+            scores, weights = (learner.each(lambda _, v: moved(v))(None, v) for v in (policies.scores, policies.weights))
+            left = places.left(scores.dtype)
+            counts = jnp.broadcast_to(left, (len(scores), *left.shape))
+        policies = policies._replace(scores=scores, weights=weights, counts=counts, rows=None, chunks=None)
+        return learner.with_kept(state, places, kept), policies, own
+
+    def settled(
+        self, places: Places, drawn: Int[Array, " n"], ordinals: Int[Array, " n"], lumped: Bool[Array, " n"]
+    ) -> tuple[Places, "Moved", Int[Array, " n"]]:
+        """The places after members of classes got some of their own; equal ordinals of a class are one action."""
+        classes = places.classes
         of_class = jnp.where(lumped, drawn, classes)
         new = jnp.zeros(classes, jnp.int32).at[of_class].max(ordinals + 1, mode="drop")
-        first = classes + lumps.touched + jnp.cumsum(new, dtype=jnp.int32) - new
-        places = jnp.where(lumped, first[jnp.minimum(of_class, classes - 1)] + ordinals, drawn)
-        fresh = jnp.where(lumped, places, self.places)  # one past the last: not written
+        first = classes + places.touched + jnp.cumsum(new, dtype=jnp.int32) - new
+        own = jnp.where(lumped, first[jnp.minimum(of_class, classes - 1)] + ordinals, drawn)
+        moved = Moved(jnp.where(lumped, own, self.size), drawn)  # one past the last: not written
+        touched, taken = places.touched + jnp.sum(new, dtype=jnp.int32), places.taken + new.astype(jnp.uint32)
+        return Places(places.counts, moved(places.class_of), touched, taken), moved, own
 
-        def copied(values: Any) -> Any:
-            return values.at[fresh].set(values[drawn], mode="drop") if values.ndim else values
+    def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""]:
+        """Whether there is a place for every action that the next step may draw."""
+        batches = 1 if learner.problem.has_own_parameters else learner.prompts_per_step
+        new = batches * (learner.rollouts_present + learner.surrogate.candidates)
+        classes, everything = state.places.classes, state.places.counts.less(state.places.taken)
+        few = jnp.sum(jnp.where(everything.high > 0, 2**30 // classes, jnp.minimum(everything.low, 2**30 // classes)), -1)
+        fits = state.places.touched + jnp.minimum(new, few) <= self.size - classes
+        return jnp.all(fits)
 
-        taken = lumps.taken + new.astype(jnp.uint32)
-        left = self._left(taken)
-        logits = copied(state.logits)
-        state = state._replace(
-            logits=logits.at[:classes].set(jnp.where(left > 0, logits[:classes], EMPTY)),
-            optimizer=jax.tree.map(copied, state.optimizer),
-            lumps=Lumps(copied(lumps.class_of), lumps.touched + jnp.sum(new, dtype=jnp.int32), taken),
-        )
-        return state, Policy(copied(policy.scores), copied(policy.weights), policy.total, left), places
+    def at_last_step(self, parameters: Any, before: Places, after: Places) -> Any:
+        """Parameters before a step, with a place for every action that the step drew."""
+        place = jnp.arange(self.size)
+        fresh = (place >= after.classes + before.touched) & (place < after.classes + after.touched)
+        return jnp.where(fresh.reshape(-1, *[1] * (parameters.ndim - 1)), parameters[after.class_of], parameters)
 
-    def before_last_step(self, before: State, state: State) -> Float[Array, " S"]:
-        """The logits of ``before``, where every action that the one step to ``state`` drew has a place of its own."""
-        places, classes = jnp.arange(self.places), len(self.place.logits)
-        fresh = (places >= classes + before.lumps.touched) & (places < classes + state.lumps.touched)
-        logits = jnp.where(fresh, before.logits[state.lumps.class_of], before.logits)
-        return logits.at[:classes].set(jnp.where(self.remaining(state) > 0, logits[:classes], EMPTY))
+
+class Moved(NamedTuple):
+    """Which places are new, and from which one each is copied."""
+
+    fresh: Int[Array, " n"]
+    source: Int[Array, " n"]
+
+    def __call__(self, values: Shaped[Array, "S ..."]) -> Shaped[Array, "S ..."]:
+        """Values by place, those of new places copied."""
+        return values.at[self.fresh].set(values[self.source], mode="drop")
+
+
+def relative_scores(
+    logits: Float[Array, " n"], temperature: Float[Array, ""], reference: Float[Array, ""]
+) -> Float[Array, " n"]:
+    """(logits - reference) / temperature, exactly 0 at the reference; finite where there is no action."""
+    return jnp.maximum((logits - reference) / temperature, EMPTY)
+
+
+def _descended(_: None, policy: "Policy", words: UInt32[Array, "5 G"]) -> Int[Array, " G"]:
+    assert policy.counts is not None
+    assert policy.rows is not None
+    assert policy.chunks is not None
+    return descend(words[:3], policy.weights, policy.counts, policy.rows, policy.chunks)
+
+
+def which_member(
+    words: UInt32[Array, "2 n"], places: Places, drawn: Int[Array, " n"], lumped: Bool[Array, " n"]
+) -> Int[Array, " n"]:
+    """For each draw of a class, which of the members that this group drew it is, counted from 0 in order of draws.
+
+    With d members of n drawn, the next draw is one of them with probability d / n, each being as likely: the i-th
+    where a uniform whole number below n is i < d, and a new one otherwise. Without repeats d is the number of draws
+    before it; the repeats, few, are settled one after the other.
+    """
+    of_class = jnp.where(lumped, drawn, 0)
+    member = uniform_below(places.counts.less(places.taken).take(of_class), Count(words[0], words[1]))
+    small = lumped & (member.high == 0) & (member.low < len(drawn))
+    member_low = jnp.where(small, member.low, len(drawn)).astype(jnp.int32)
+    index = jnp.arange(len(drawn), dtype=jnp.int32)
+
+    def repeats(after: Int[Array, ""], ordinals: Int[Array, " G"]) -> Bool[Array, " G"]:
+        return (member_low < ordinals) & (index > after)
+
+    def settle(carry: tuple[Int[Array, ""], Int[Array, " G"]]) -> tuple[Int[Array, ""], Int[Array, " G"]]:
+        after, ordinals = carry
+        this = jnp.argmax(repeats(after, ordinals)).astype(jnp.int32)
+        later = lumped & (drawn == drawn[this]) & (index > this)
+        return this, jnp.where(index == this, member_low, ordinals - later)
+
+    first = jnp.full((), -1, jnp.int32), rank(drawn, lumped)
+    _, ordinals = jax.lax.while_loop(lambda carry: jnp.any(repeats(*carry)), settle, first)
+    return ordinals
 
 
 def rank(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> Int[Array, " G"]:

@@ -11,20 +11,22 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.identity.source import Unseen, own_source
 from simlab.simulate.optimizers import OPTIMIZERS, optimizer
-from simlab.simulate.update import UPDATE_RULES
+from simlab.methods import Method
+from simlab.simulate.gradients import UPDATE_RULES
+
 from simlab.surrogates import AGGREGATIONS, SURROGATES, Surrogate, surrogate
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 DTYPES = ("float32", "float64")
-ENGINES = ("auto", "dense", "lumped", "sharded")
+STORAGES = ("auto", "dense", "lumped", "sharded")
 Choices = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class Program:
-    """What shapes the compiled program. Two runs that differ only in numbers (``Numbers``) share one compilation.
+class StaticSettings:
+    """What shapes the compiled program. Two runs that differ only in numbers (``TracedSettings``) share one compilation.
 
     Attributes:
         group_size: G.
@@ -68,7 +70,7 @@ class Program:
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
-    engine: str = "auto"
+    storage: str = "auto"
     prompts_per_step: int = 0
     aggregation: str = "token_mean"
     own: str | None = None
@@ -81,15 +83,13 @@ class Program:
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("dtype", self.dtype, DTYPES)
-        check_choice("engine", self.engine, ENGINES)
+        check_choice("storage", self.storage, STORAGES)
         check_choice("aggregation", self.aggregation, AGGREGATIONS)
         for k in self.pass_at_k:
             check_whole("pass_at_k", k, 1, LARGEST_INT)
         moves = self.build_surrogate({})
         self._check_supply("estimator", self.build_estimator({}).needs, SUPPLIED)
         self._check_supply("surrogate", moves.needs, SUPPLIED_TO_SURROGATES)
-        if self.fixes_update_norm and self.engine == "lumped":
-            raise InputError("engine = 'lumped' cannot fix the update's norm; allowed: auto, dense, or update_norm=0")
         if moves.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
@@ -103,13 +103,17 @@ class Program:
         """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
         return self.build_estimator({}).exchangeable and self.build_surrogate({}).exchangeable
 
+    def method(self, numbers: "TracedSettings") -> Method:
+        """The method with its float parameters, which may be traced."""
+        return Method(self.build_estimator(numbers.estimator), self.build_surrogate(numbers.surrogate), self.aggregation)
+
     def build_estimator(self, floats: Mapping[str, Any]) -> Estimator:
         """The estimator with its float parameters, which may be traced."""
         if isinstance(self.estimator, Estimator):
             return self.estimator
         return estimator(self.estimator, **dict(self.estimator_choices), **floats)
 
-    def estimator_text(self, numbers: "Numbers") -> str:
+    def estimator_text(self, numbers: "TracedSettings") -> str:
         """What a message calls the estimator: its name and parameters, or its links."""
         if isinstance(self.estimator, Estimator):
             return self.estimator.name
@@ -132,7 +136,7 @@ class Program:
         constructors = [known[name] for known, name in named if isinstance(name, str)]
         return own_source((constructors, self.build_estimator({}), self.build_surrogate({})))
 
-    def identified(self) -> "Program":
+    def identified(self) -> "StaticSettings":
         """The program with ``own`` as it is now; with None where that cannot be seen, so that only objects differ."""
         try:
             return replace(self, own=self.own_code())
@@ -140,7 +144,7 @@ class Program:
             return replace(self, own=None)
 
 
-class Numbers(NamedTuple):
+class TracedSettings(NamedTuple):
     """The float parameters of a run, which may differ between the lanes of one compiled program.
 
     ``estimator``, ``surrogate`` and ``optimizer`` map parameter names to values; the others are scalars. ``run_lanes``
@@ -151,20 +155,18 @@ class Numbers(NamedTuple):
     estimator: dict[str, Any]
     surrogate: dict[str, Any]
     optimizer: dict[str, Any]
-    reward_correct: Any = None
-    reward_incorrect: Any = None
     temperature: Any = 1.0
     kl: Any = 0.0
     entropy_bonus: Any = 0.0
     update_norm: Any = 0.0
 
 
-def check_numbers(program: Program, numbers: Numbers) -> None:
+def check_numbers(program: StaticSettings, numbers: TracedSettings) -> None:
     """Raise ``InputError`` unless these are numbers that the program takes, each inside its range and its dtype.
 
     What is traced by JAX cannot be checked: this is for those who have the numbers, before they run.
     """
-    numbers = Numbers(*(_on_host(value) for value in numbers))
+    numbers = TracedSettings(*(_on_host(value) for value in numbers))
     scalars = {name: value for name, value in numbers._asdict().items() if not isinstance(value, Mapping)}
     given = {name: value for name, value in scalars.items() if value is not None}
     makers = {
@@ -191,7 +193,7 @@ def check_numbers(program: Program, numbers: Numbers) -> None:
         ("update_norm", "fixes_update_norm"),
     ):
         if given[name] != 0 and not getattr(program, flag):
-            raise InputError(f"{name} = {given[name]} would have no effect; allowed: with Program({flag}=True), or 0")
+            raise InputError(f"{name} = {given[name]} would have no effect; allowed: with StaticSettings({flag}=True), or 0")
 
 
 def _on_host(value: Any) -> Any:
@@ -222,4 +224,4 @@ def _check_names(section: str, make: Callable[..., Any] | None, parameters: Mapp
     for name in parameters:
         default = known[name].default if name in known else 0.0
         if isinstance(default, str | int):
-            raise InputError(f"{name} is no float; allowed: in Program({section}_choices=...)")
+            raise InputError(f"{name} is no float; allowed: in StaticSettings({section}_choices=...)")

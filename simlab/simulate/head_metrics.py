@@ -4,7 +4,7 @@ u_1 is the top right singular vector of the last batch's gradient, as in FADE's 
 the correlation of successes where there is none, is NaN.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,36 +13,11 @@ import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Bool, Float, Int
 
-from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS
-from simlab.simulate.metrics import Row
+from simlab.simulate.difficulty import OF_PROMPTS
+from simlab.simulate.metrics import UPDATE, Metric, OneUpdate, Row, Whole
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
 SINGULAR_VALUES = 8  # how many are recorded
-SINGULAR = "singular_values"
-
-LINEAR_DESCRIPTIONS = BANK_DESCRIPTIONS | {
-    SINGULAR: "leading singular values of W_t - W_0",
-    "leading_share": "r1 = s_1^2 / |W_t - W_0|_F^2 (FADE Section 15.1)",
-    "singular_gap": "s_1 / s_2 of W_t - W_0 (FADE Figure 5)",
-    "effective_rank": "srank of W_t - W_0 (FADE Figure 5), delta = 0.01",
-    "direction_alignment": "|cos| of the leading left singular vectors of W_t - W_0 now and at the record before",
-    "update_leading_share": "r1 of the last update",
-    "update_singular_gap": "s_1 / s_2 of the last update",
-    "update_effective_rank": "srank of the last update, delta = 0.01",
-    "update_alignment": "|cos| of the last two updates",
-    "update_direction_alignment": "|cos| of the leading right singular vectors of the last two updates",
-    "gradient_alignment": "|cos| of the last two batches' gradients",
-    "gradient_direction_alignment": "|cos| of the leading right singular vectors of the last two batches' gradients",
-    "residual_correlation_correct": "mean pairwise cosine of h_perp of the correct rollouts of the last batch",
-    "residual_correlation_failed": "mean pairwise cosine of h_perp of the failed rollouts of the last batch",
-    "residual_norm_correct": "|R_S|_F of the last batch (FADE Section 15.2)",
-    "residual_norm_failed": "|R_F|_F of the last batch (FADE Section 15.2)",
-    "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
-    "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
-    "own_effect": "first-order change of the mean Q_pos of all prompts, over the learning rate of a plain gradient "
-    "step, by what each prompt of the last batch does to itself",
-    "cross_effect": "the same, by what each prompt of the last batch does to the others",
-}
 
 
 class Split(NamedTuple):
@@ -72,9 +47,8 @@ def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> Split:
 
 def rank_metrics(split: Split) -> Row:
     """How near to rank 1 the change since the start is, place 0, and the last update, place 2."""
-    row = {SINGULAR: jnp.full(SINGULAR_VALUES, jnp.nan, split.values.dtype)}
     kept = split.values[0, :SINGULAR_VALUES]
-    row[SINGULAR] = row[SINGULAR].at[: len(kept)].set(kept)
+    row = {"singular_values": jnp.full(SINGULAR_VALUES, jnp.nan, kept.dtype).at[: len(kept)].set(kept)}
     for prefix, place in (("", 0), ("update_", 2)):
         for name, measure in (
             ("leading_share", leading_share),
@@ -154,3 +128,110 @@ def interference(
     beside = jnp.sum(change.at[prompts].set(0)) / outside if outside else jnp.full((), jnp.nan, change.dtype)
     own_effect = jnp.sum(own) / len(change)
     return {"d_q_pos_outside": beside, "own_effect": own_effect, "cross_effect": jnp.mean(predicted) - own_effect}
+
+
+def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
+    """What ranks and alignments are of: changes of W since the start, updates, and gradients, each now and before."""
+    history, weights, start = whole.state.history, whole.state.parameters, whole.learner.first
+    return [
+        weights - start,
+        history.weights_recorded - start,
+        weights - whole.before,
+        whole.before - history.weights_earlier,
+        history.gradient,
+        history.gradient_before,
+    ]
+
+
+def ranks_and_alignments(whole: Whole) -> Row:
+    """How near to rank 1 changes are, and how far directions are kept."""
+    matrices = _matrices(whole)
+    split = svd_each(matrices)
+    return rank_metrics(split) | alignments(matrices, split) | residuals(whole, split.right[4])
+
+
+def residuals(whole: Whole, direction: Float[Array, " d"]) -> Row:
+    """How alike the features of the last batch's successes are, and those of its failures."""
+    learner, prompts = whole.learner, whole.state.last.prompts
+    policies = learner.policies_of(whole.before, whole.state.places, prompts)
+
+    def of_one(places: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
+        times = group.times(jnp.zeros_like(policy.weights), learner.storage)
+        return times, policy.p, learner.storage.everywhere(correct, places)
+
+    of_all = learner.each(of_one)
+    times, shares, correct = of_all(
+        whole.state.places, policies, whole.state.last.groups, learner.of_batch(learner.correct, prompts)
+    )
+    return residual_metrics(direction, learner.problem.features[prompts], times, shares, correct)
+
+
+def effects(whole: Whole) -> Row:
+    """What the last batch did, and to first order does, to its own prompts and to the others."""
+    learner, state = whole.learner, whole.state
+    history, prompts, problem = state.history, state.last.prompts, learner.problem
+    old, new = (learner.policies_of(weights, state.places) for weights in (whole.before, state.parameters))
+    temperature = learner.numbers.temperature
+
+    def changes(places: Any, old: Any, new: Any, change: Array, correct: Array) -> tuple[Array, Array]:
+        right = learner.storage.everywhere(correct, places)
+        update = OneUpdate(old, new, change, jnp.zeros_like(old.weights), right, old, None, None, 0)
+        return update.changed(right), update.predicted(right)
+
+    measured = learner.each(changes)
+    moved = problem.logits_of(history.gradient) / temperature
+    change, predicted = measured(state.places, old, new, moved, learner.correct)
+    by_itself = jnp.sum(problem.features[prompts] ** 2, axis=1, keepdims=True) * history.gradients / len(prompts)
+    own = (jax.tree.map(lambda values: values[prompts], part) for part in (old, new))
+    _, of_itself = measured(state.places, *own, by_itself / temperature, learner.correct[prompts])
+    return interference(change, predicted, of_itself, prompts)
+
+
+def _part(function: Callable[[Whole], Row], name: str) -> Callable[[Whole], Array]:
+    """One of the quantities that are computed together; XLA computes what several need once."""
+    return lambda whole: function(whole)[name]
+
+
+def _update_metrics(function: Callable[[Whole], Row], descriptions: dict[str, str]) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(name, text, UPDATE, _part(function, name), ("singular",) * (name == "singular_values"), whole=True)
+        for name, text in descriptions.items()
+    )
+
+
+OF_A_HEAD = (
+    *OF_PROMPTS,
+    *_update_metrics(
+        ranks_and_alignments,
+        {
+            "singular_values": "leading singular values of W_t - W_0",
+            "leading_share": "r1 = s_1^2 / |W_t - W_0|_F^2 (FADE Section 15.1)",
+            "singular_gap": "s_1 / s_2 of W_t - W_0 (FADE Figure 5)",
+            "effective_rank": "srank of W_t - W_0 (FADE Figure 5), delta = 0.01",
+            "direction_alignment": "|cos| of the leading left singular vectors of W_t - W_0 now and at the record "
+            "before",
+            "update_leading_share": "r1 of the last update",
+            "update_singular_gap": "s_1 / s_2 of the last update",
+            "update_effective_rank": "srank of the last update, delta = 0.01",
+            "update_alignment": "|cos| of the last two updates",
+            "update_direction_alignment": "|cos| of the leading right singular vectors of the last two updates",
+            "gradient_alignment": "|cos| of the last two batches' gradients",
+            "gradient_direction_alignment": "|cos| of the leading right singular vectors of the last two batches' "
+            "gradients",
+            "residual_correlation_correct": "mean pairwise cosine of h_perp of the correct rollouts of the last batch",
+            "residual_correlation_failed": "mean pairwise cosine of h_perp of the failed rollouts of the last batch",
+            "residual_norm_correct": "|R_S|_F of the last batch (FADE Section 15.2)",
+            "residual_norm_failed": "|R_F|_F of the last batch (FADE Section 15.2)",
+            "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
+        },
+    ),
+    *_update_metrics(
+        effects,
+        {
+            "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
+            "own_effect": "first-order change of the mean Q_pos of all prompts, over the learning rate of a plain "
+            "gradient step, by what each prompt of the last batch does to itself",
+            "cross_effect": "the same, by what each prompt of the last batch does to the others",
+        },
+    ),
+)

@@ -1,18 +1,22 @@
-"""From the coefficients of a group to the gradient of the logits."""
+"""Closed forms of the gradients of a softmax policy, and sums that are exactly 0 where only rounding is left."""
+
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from simlab.simulate.axis import WHOLE, Axis
-from simlab.simulate.policy import Policy
+from simlab.simulate.storage import DENSE, Dense
+
+if TYPE_CHECKING:
+    from simlab.simulate.policy import Policy
 
 UPDATE_RULES = ("simulator", "simulator_literal", "theorem")
 
 
 def rule_factor(
-    rule: str, policy: Policy, actions: Int[Array, " G"], times: Float[Array, " G"] | float = 1.0
+    rule: str, policy: "Policy", drawn: Int[Array, " G"], times: Float[Array, " G"] | float = 1.0
 ) -> Float[Array, " G"]:
     """What an update rule multiplies the coefficient of each rollout with; a rollout stands for ``times`` equal ones.
 
@@ -20,10 +24,10 @@ def rule_factor(
     ``simulator_literal``: p_i, the objective as printed, (1/G) sum A_i p_i ``[f-grpo:app-j]``.
     ``theorem``: p_i over its multiplicity, so that each distinct action counts once ``[f-grpo:eq-5]``.
     """
-    axis = policy.axis
-    p = axis.at(policy.weights, actions) / policy.total
-    counts = axis.add(jnp.zeros_like(policy.weights), actions, times)
-    return rule_share(rule, p, axis.at(counts, actions))
+    storage = policy.storage
+    p = storage.at(policy.weights, drawn) / policy.total
+    counts = storage.add(jnp.zeros_like(policy.weights), drawn, times)
+    return rule_share(rule, p, storage.at(counts, drawn))
 
 
 def rule_share(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> Float[Array, " G"]:
@@ -31,25 +35,6 @@ def rule_share(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> 
     if rule == "simulator":
         return jnp.ones_like(p)
     return p / jnp.maximum(counts, 1) if rule == "theorem" else p
-
-
-def logit_gradient(
-    coefficients: Float[Array, " G"], actions: Int[Array, " G"], policy: Policy, temperature: Float[Array, ""]
-) -> Float[Array, " N"]:
-    """sum_i c_i grad log pi(a_i): for action j, (sum of c_i with a_i = j) - p_j (sum of all c_i), over temperature.
-
-    The p_j term is what moves actions that were not sampled. It vanishes exactly, in every dtype, for coefficients
-    that sum to zero: automatic differentiation would leave rounding noise there, which Adam enlarges.
-    """
-    sums = policy.axis.add(jnp.zeros_like(policy.weights), actions, coefficients)
-    return gradient_from_sums(sums, exact_sum(coefficients), policy, temperature)
-
-
-def gradient_from_sums(
-    sums: Float[Array, " N"], total: Float[Array, ""], policy: Policy, temperature: Float[Array, ""]
-) -> Float[Array, " N"]:
-    """``logit_gradient``, from the sum of the coefficients of each action and that of all."""
-    return (sums - policy.p * total) / temperature
 
 
 def exact_sum(values: Float[Array, " G"]) -> Float[Array, ""]:
@@ -100,22 +85,26 @@ def _fold(values: Float[Array, " n"]) -> Float[Array, " m"]:
     return even[:half] + even[half:]
 
 
-def entropy_gradient(policy: Policy, temperature: Float[Array, ""]) -> Float[Array, " N"]:
-    """Gradient of the entropy: -p_j (log p_j + H) / temperature."""
-    return -policy.p * (policy.logp + policy.entropy) / temperature
+def entropy_gradient(policy: "Policy") -> Float[Array, " S"]:
+    """Gradient of the entropy with respect to the scores: -p_j (log p_j + H)."""
+    return -policy.p * (policy.logp + policy.entropy)
 
 
-def kl_gradient(policy: Policy, initial_logp: Float[Array, " N"], temperature: Float[Array, ""]) -> Float[Array, " N"]:
-    """Gradient of KL(pi || pi_0): p_j (log p_j - log p0_j - KL) / temperature."""
+def kl_gradient(policy: "Policy", initial_logp: Float[Array, " S"]) -> Float[Array, " S"]:
+    """Gradient of KL(pi || pi_0) with respect to the scores: p_j (log p_j - log p0_j - KL)."""
     gap = policy.logp - initial_logp
-    return policy.p * (gap - policy.sum(policy.shares * gap)) / temperature
+    return policy.p * (gap - policy.sum(policy.shares * gap))
 
 
-def with_norm(change: Float[Array, "..."], norm: Float[Array, ""], axis: Axis = WHOLE) -> Float[Array, "..."]:
-    """The change scaled to a Euclidean norm; a change of 0 stays 0.
+def with_norm(
+    change: Float[Array, "..."], norm: Float[Array, ""], members: Float[Array, "..."] | float, storage: Dense
+) -> Float[Array, "..."]:
+    """The change of the parameters scaled to a Euclidean norm; a change of 0 stays 0.
 
-    The largest entry is divided out first, for the squares of small entries to keep their digits.
+    Each entry counts as often as it has ``members``. The largest entry is divided out first, for the squares of small
+    entries to keep their digits.
     """
-    largest = axis.largest(jnp.abs(change))
+    largest = storage.largest_size(change)
     direction = change / jnp.where(largest > 0, largest, 1)
-    return direction * jnp.where(largest > 0, norm / jnp.sqrt(jnp.maximum(axis.sum(direction**2), 1)), 0)
+    length = jnp.sqrt(jnp.maximum(storage.sum_of_all(members * direction**2), 1))
+    return direction * jnp.where(largest > 0, norm / length, 0)

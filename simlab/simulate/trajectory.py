@@ -1,0 +1,109 @@
+"""Repeat the steps of some learners and record them: the one loop of all storages.
+
+A run with records after steps 50 and 100 has four phases: 49 steps, the 50th, 49 more, the 100th. A record compares the
+policies around the last step of its window, so every second phase is one step. Where a storage has no room left for what
+the next step may draw, the loop ends early; the runner grows the storage and calls it again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, Key
+
+from simlab.simulate.learner import Learner, State
+from simlab.simulate.metrics import Row
+from simlab.simulate.settings import TracedSettings
+
+
+class Plan(NamedTuple):
+    """The steps after which is recorded: the first ``count`` of ``steps`` (R,), which may be longer."""
+
+    steps: Int[Array, " R"]
+    count: Int[Array, ""]
+
+
+class Progress(NamedTuple):
+    """Where runs are: their states, the step that comes next, and the records so far, (R + 1, learners, ...) each."""
+
+    state: State
+    index: Int[Array, ""]
+    rows: Row
+
+
+class Learners(NamedTuple):
+    """Learners in lockstep: what makes one, and the keys and numbers of each; a single one has no axis of learners."""
+
+    make: Callable[[Any, TracedSettings], Learner]
+    keys: Key[Array, "*learners"]
+    numbers: TracedSettings
+
+    def all(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of a learner and of what is its own, for all of them."""
+
+        def own(key: Any, numbers: TracedSettings, *arguments: Any) -> Any:
+            return function(self.make(key, numbers), *arguments)
+
+        each = jax.vmap(own) if self.keys.ndim else own
+        return lambda *arguments: each(self.keys, self.numbers, *arguments)
+
+
+def begin(learners: Learners, plan: Plan) -> Progress:
+    """The start of runs, with the record of step 0, where quantities of an update do not exist yet and read NaN."""
+    state = learners.all(Learner.start)()
+    zero = jnp.zeros((), jnp.int32)
+    shapes = jax.eval_shape(lambda: learners.all(lambda one, state: one.record(state.parameters, state, zero))(state))
+    size = len(plan.steps) + 1
+    rows = {name: jnp.full((size, *found.shape), jnp.nan, found.dtype) for name, found in shapes.items()}
+    first = learners.all(Learner.recorded_policy)(state)
+    return Progress(state, zero, rows | {name: rows[name].at[0].set(value) for name, value in first.items()})
+
+
+def go_on(learners: Learners, plan: Plan, progress: Progress) -> Progress:
+    """Take the steps that are left, as far as the storage has room, and record."""
+
+    def phase(number: Int[Array, ""], progress: Progress) -> Progress:
+        window, is_last = number // 2, number % 2 == 1
+        last = plan.steps[window]
+        first = jnp.where(window > 0, plan.steps[window - 1], 0)
+        begins = ~is_last & (progress.index == first)
+        state = _unless(begins, learners.all(Learner.begun), progress.state)
+        before = state.parameters, state.places
+        state, index = _steps(learners, state, progress.index, jnp.where(is_last, last, last - 1))
+        is_due = is_last & (progress.index < last) & (index == last)
+
+        def record(one: Learner, before: tuple[Any, Any], state: State) -> tuple[Row, State]:
+            return one.record(one.before_last_step(*before, state), state, last - first), one.looked_over(state)
+
+        def recorded(state: State, rows: Row) -> tuple[State, Row]:
+            row, state = learners.all(record)(before, state)
+            return state, {name: values.at[window + 1].set(row[name]) for name, values in rows.items()}
+
+        state, rows = jax.lax.cond(is_due, recorded, lambda state, rows: (state, rows), state, progress.rows)
+        return Progress(state, index, rows)
+
+    done: Progress = jax.lax.fori_loop(0, 2 * plan.count, phase, progress)
+    return done
+
+
+def _unless(changes: Bool[Array, ""], function: Callable[[State], State], state: State) -> State:
+    changed: State = jax.lax.cond(changes, function, lambda state: state, state)
+    return changed
+
+
+def _steps(
+    learners: Learners, state: State, index: Int[Array, ""], goal: Int[Array, ""]
+) -> tuple[State, Int[Array, ""]]:
+    """The steps up to ``goal``, as far as there is room."""
+
+    def goes_on(carry: tuple[State, Int[Array, ""]]) -> Bool[Array, ""]:
+        state, index = carry
+        return (index < goal) & jnp.all(learners.all(Learner.has_room)(state))
+
+    def step(carry: tuple[State, Int[Array, ""]]) -> tuple[State, Int[Array, ""]]:
+        state, index = carry
+        return learners.all(lambda one, state: one.step(index, state))(state), index + 1
+
+    taken: tuple[State, Int[Array, ""]] = jax.lax.while_loop(goes_on, step, (state, index))
+    return taken
