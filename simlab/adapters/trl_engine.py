@@ -218,7 +218,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
 
 
 def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.AdamW:
-    """AdamW with the settings of ``Descent``; its rate is multiplied by what ``_schedule`` says."""
+    """AdamW with the settings of ``OptimizerSettings``; its rate is multiplied by what ``_schedule`` says."""
     parameters = [value for value in model.parameters() if value.requires_grad]
     groups = [
         {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},

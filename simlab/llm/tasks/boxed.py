@@ -7,7 +7,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.extra import package
-from simlab.llm.tasks.own import CallableTask, from_callable, shown
+from simlab.llm.tasks.from_callable import CallableTask, from_callable, shown
 
 LONGEST_ANSWER = 200  # characters
 DEEPEST_BRACKETS = 8  # its parser takes exponential time on nested ones
