@@ -1,4 +1,4 @@
-"""The code that decided a claim: its check, and all that the check uses of its paper's package."""
+"""Find the code that decided a claim: its check, and all that the check uses of its paper's package."""
 
 import ast
 import functools

@@ -1,4 +1,4 @@
-"""The ``simlab`` command. Heavy libraries are imported by the subcommand that needs them."""
+"""Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
 import io

@@ -1,4 +1,4 @@
-"""The notebooks of the project: where they lie, and marimo started on them (``simlab notebooks``)."""
+"""List the project's notebooks, copy them, and open them in marimo (``simlab notebooks``)."""
 
 import ast
 import importlib.util

@@ -1,7 +1,7 @@
-"""``simlab train --engine trl``: the arms of a run trained by TRL, from the same start and on the same problems.
+"""``simlab train --engine trl``: train the arms of a run with TRL, from the same start and on the same problems.
 
 TRL samples, with transformers or what it is set up to use; rewards, estimator, surrogate, learning rates and
-evaluations are simlab's. One process; for several, give ``SimlabGRPOTrainer`` to a script of accelerate's.
+evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOTrainer`` in a script of accelerate's.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Weights of the pass@k objective: the chance that at least one of k rollouts is correct.
 
-A group of fewer than k rollouts is read with k = its size.
+In a group of fewer than k rollouts, k is its size.
 """
 
 from array_api_compat import array_namespace

@@ -1,7 +1,7 @@
-"""A fingerprint of the library's own code: the import closure of the modules that make a number.
+"""Fingerprint the library's own code: every module that the modules that make a number can import.
 
-Nothing is listed. The closure is read off the sources, so that a module counts from the moment when it takes part, and
-what a process happens to have imported makes no difference.
+No list of modules is kept by hand. The import closure is read from the sources, so that a new module counts as soon as
+one of these imports it, and what a process happens to have imported makes no difference.
 """
 
 import ast

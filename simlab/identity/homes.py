@@ -1,4 +1,4 @@
-"""Where a module is from: Python, an installed package, this library, or the user."""
+"""Tell whether a module is Python's, an installed package's, this library's or the user's."""
 
 import functools
 import importlib.metadata

@@ -1,11 +1,16 @@
-"""A fingerprint of what a user hands in: an estimator, a reward function, a task, with all code that it calls.
+"""Fingerprint what a user hands in, such as an estimator, a reward function or a task, with all code that it calls.
 
-A function is its compiled code, which is what runs even where its file has been edited since, its defaults, what it has
-closed over and what it reads of its module; a class its attributes and bases; an object its class and what a pickle of
-it would hold; numbers, texts and arrays are their values. All of that is followed to where the user's own code ends: at
-Python, at installed packages, which go by their versions, and at this library, which goes by the import closure of what
-is used of it. Names of variables and constants count; comments, line numbers and addresses do not, so that the same
-source has the same fingerprint in any process.
+What counts:
+
+- of a function, its compiled code (which is what runs, even if its file has been edited since), its defaults, what it
+  closes over and what it reads of its module;
+- of a class, its attributes and bases;
+- of an object, its class and what a pickle of it would hold;
+- of numbers, texts and arrays, their values.
+
+All of that is followed until the user's own code ends: at Python; at installed packages, of which the version counts;
+and at this library, of which the import closure of the modules used counts. Names of variables and constants count.
+Comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
 """
 
 import copyreg

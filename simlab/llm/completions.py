@@ -1,4 +1,4 @@
-"""The logits of completions that are there already: each prompt is computed once for its whole group.
+"""Compute the logits of given completions; each prompt is computed once for its whole group.
 
 Gradients pass through the prompt, so that a training step costs P S + P G T tokens, not P G (S + T). P prompts of at
 most S tokens, G rollouts of each, T tokens; the other letters are those of ``simlab.llm.model``.

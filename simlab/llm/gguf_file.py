@@ -1,7 +1,7 @@
-"""The layout of a GGUF file: its entries, and where the numbers of each tensor lie.
+"""Parse the layout of a GGUF file: its entries, and where the numbers of each tensor lie.
 
-Every length and place in the file is held to what is there before anything is read or taken: a file is read in time and
-memory that its size bounds.
+Every length and offset is checked against the size of the file before anything is read or allocated, so that the size
+bounds the time and memory that reading takes.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Surrogates that treat the tokens of large covariance between log pi and A apart ``[cw-grpo:clip-cov]``.
+"""Surrogates that treat tokens apart where the covariance of log pi and A is large ``[cw-grpo:clip-cov]``.
 
 Both choose among all tokens of the batch they are given, as the published code does of its micro-batch.
 """

@@ -1,4 +1,4 @@
-"""Where the covariance of log-probabilities and advantages lies among tokens. It serves NumPy and the engine."""
+"""How the covariance of log-probabilities and advantages is spread over tokens; for NumPy and for JAX."""
 
 from array_api_compat import array_namespace
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""What the groups of a batch are like: rewards, solve rates, solutions, and the gradient mass at each solve rate."""
+"""Describe the groups of a batch: rewards, solve rates, solutions, and the gradient mass at each solve rate."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

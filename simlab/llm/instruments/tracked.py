@@ -1,6 +1,6 @@
 """The tail-miss rate of tracked solutions: how often a group updates the policy without a rare solution in it.
 
-Solutions are canonical ones: for each problem a list of n, one for each sample, None for a wrong answer.
+Solutions are in canonical form: for each problem a list of n, one for each sample, with None for a wrong answer.
 """
 
 from collections import Counter

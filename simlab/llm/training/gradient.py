@@ -1,4 +1,4 @@
-"""From the coefficients of grad log pi to the gradient of the parameters, and log-probabilities of a batch."""
+"""Compute the gradient of the parameters from coefficients of grad log pi, and the log-probabilities of a batch."""
 
 import functools
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
-"""A run: for every seed a start, and from it every arm; all that happened is in one folder.
+"""Train a run: one start for every seed, and from it every arm; one folder records all that happened.
 
-``run.json`` is written first. A run that was killed goes on from its checkpoints, with the numbers that it would have
-had: everything is a function of the settings, the seed and the step.
+``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the numbers that it would
+have given: everything is a function of the settings, the seed and the step.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The supervised warm start: the mean log-probability of demonstrations, given their prompts, is raised."""
+"""The supervised warm start: raise the mean log-probability of demonstrations, given their prompts."""
 
 import numpy as np
 
