@@ -58,15 +58,15 @@ def at_level(values: np.ndarray, level: float) -> np.ndarray | None:
 
 
 def kin(names: list[str], group_size: int) -> list[list[str]]:
-    """The estimators in groups of those that are one up to a factor, in the order of the first of each."""
-    groups: list[list[str]] = []
+    """The estimators by family, in the order of its first: those of one family are equal up to a factor."""
+    families: list[list[str]] = []
     for name in names:
-        home = next((some for some in groups if alike(estimator(some[0]), estimator(name), group_size)), None)
+        home = next((some for some in families if alike(estimator(some[0]), estimator(name), group_size)), None)
         if home is None:
-            groups.append([name])
+            families.append([name])
         else:
             home.append(name)
-    return groups
+    return families
 
 
 def written_down(names: list[str]) -> dict[str, Estimator]:

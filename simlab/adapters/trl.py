@@ -172,7 +172,7 @@ class SimlabMixin(Trainer):
         return logp, entropy, (values, ids)
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """(B, T, vocabulary) log pi at the places of the completions, at the temperature of sampling."""
+        """(B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
         ids, attention, length = _whole(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits

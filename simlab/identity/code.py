@@ -70,8 +70,8 @@ def closure(entries: tuple[str, ...], package: Path = PACKAGE) -> dict[str, Sour
 def _path(name: str, package: Path) -> Path | None:
     """The file of a module of the package; None for any other name."""
     top, *rest = name.split(".")
-    place = package.joinpath(*rest)
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    path = package.joinpath(*rest)
+    files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
     return next((file for file in files if file.is_file()), None) if top == package.name else None
 
 

@@ -114,7 +114,7 @@ def target_logp(
     targets: Int[Any, "P G T N"],
     temperature: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, "P G T N"]:
-    """log softmax(logits / temperature) of N tokens at each place, without a second array of all tokens."""
+    """log softmax(logits / temperature) of N tokens at each position, without a second array of all tokens."""
     scores = completion_logits(parameters, config, batch) / temperature
     chosen = jnp.take_along_axis(scores, jnp.asarray(targets), axis=-1)
     return chosen - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)

@@ -39,7 +39,7 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 
 
 class Sampled(NamedTuple):
-    """Completions. P prompts, G completions of each, T places for tokens, N candidates.
+    """Completions. P prompts, G completions of each, room for T tokens, N candidates.
 
     All log-probabilities are of the distribution that was sampled: at the temperature, and with ``top_p`` below 1 of
     the tokens that it leaves, renormalised; a token that it removes has probability 0. At temperature 1 and ``top_p`` 1

@@ -22,7 +22,7 @@ class Tracked(NamedTuple):
     """The solutions to track, as lists that JSON holds: ``Tracked(**json.loads(...))`` reads them back.
 
     Attributes:
-        problems: K places of problems among all of them.
+        problems: K indices of problems among all of them.
         solutions: the tracked solution of each.
         correct_mass: mu at the start, the share of samples that were correct.
         solution_mass: tau at the start, the share of samples that were the tracked solution.

@@ -97,11 +97,11 @@ def boxed(completion: str) -> str | None:
     if start < 0:
         return None
     start, depth, brackets = start + len(OPENING), 0, 0
-    for place in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
-        character = completion[place]
+    for position in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
+        character = completion[position]
         brackets += (character in "([{") - (character in ")]}")
         if character == "}" and depth == 0:
-            return completion[start:place]
+            return completion[start:position]
         depth += (character == "{") - (character == "}")
         if brackets > DEEPEST_BRACKETS:
             return None
