@@ -1,4 +1,4 @@
-"""Seconds per seed-step of simlab's dense engine, of the peer scripts, and of the memory traffic that bounds them.
+"""Time a step of one seed: simlab's dense engine, scripts that do the same, and the memory traffic that bounds them.
 
     python -m benchmarks.dense_engine            # the whole grid, ten minutes on an otherwise idle machine
     python -m benchmarks.dense_engine --quick    # four group sizes, a minute; prints, writes nothing

@@ -94,7 +94,7 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def point(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """The numbers of a runner of either kind."""
+    """The numbers of a rival of either kind."""
     row: dict[str, Any] = data["named"].get(name) or data["links"][name]
     return row
 

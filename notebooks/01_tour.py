@@ -19,8 +19,7 @@ with app.setup:
     from matplotlib.figure import Figure
 
     import simlab
-    from paper_checks.claim import load
-    from paper_checks.verdict import judge, stands, weigh
+    from simlab.bundled import make_importable
     from simlab.llm.compare import comparison_table, read_run
     from simlab.llm.training.run import train
     from simlab.llm.training.settings import Settings
@@ -28,6 +27,10 @@ with app.setup:
     from simlab.problems import anchored
     from simlab.simulate import Numbers, Program, simulate
     from simlab.theory import masses
+
+    make_importable()
+    from paper_checks.claim import load
+    from paper_checks.verdict import judge, stands, weigh
 
     plt.style.use(STYLE)
     plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded

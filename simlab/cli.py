@@ -1,4 +1,4 @@
-"""The ``simlab`` command. Heavy libraries are imported by the subcommand that needs them."""
+"""Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
 import io
@@ -313,7 +313,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 
 def _where(options: argparse.Namespace) -> int:
-    from simlab.where import describe, find, roots
+    from simlab.find_tag import describe, find, roots
 
     print(describe(find(options.paper, options.tag, roots())))
     return 0
@@ -332,6 +332,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from simlab.bundled import make_importable
+
+    make_importable()
     try:
         from paper_checks import report
         from paper_checks.claim import load
@@ -381,6 +384,9 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
 
 
 def _figures(options: argparse.Namespace) -> int:
+    from simlab.bundled import make_importable
+
+    make_importable()
     from figures.shared.images import write
     from figures.shared.registry import in_words, names, script
     from simlab.files import make_folder
@@ -585,10 +591,12 @@ def _add_notebooks(parser: argparse.ArgumentParser) -> None:
 
 
 def _notebooks(options: argparse.Namespace) -> int:
-    from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, packaged, working_folder
+    from simlab.bundled import bundled_folder
+    from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, working_folder
 
     if options.list:
-        print(*(f"{name:26}{about}" for name, about in notebooks(packaged()).items()), sep="\n")
+        listed = notebooks(bundled_folder("notebooks"))
+        print(*(f"{name:26}{about}" for name, about in listed.items()), sep="\n")
         return 0
     if options.port is not None:
         check_port(options.port)

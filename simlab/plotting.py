@@ -1,4 +1,4 @@
-"""The figure that a sweep ends with, and the style that every figure of the project shares."""
+"""Draw the figure that a sweep ends with, in the style that every figure of the project shares."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""Checks of every call's shapes and types: jaxtyping's decorator in a form that costs the tests a fraction of the time.
+"""Check shapes and types of every call: jaxtyping's decorator in a form that costs the tests a fraction of the time.
 
 jaxtyping's own binds the arguments of each call to their names and checks them twice, and makes its checks anew for
 every function that another one defines, as the builders of estimators do at each call.

@@ -80,8 +80,9 @@ def test_every_module_of_the_closure_counts(copy):
 @pytest.mark.parametrize(
     "name",
     [
-        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.work", "sweep.parts", "order",
-        "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical", "surrogates.clip",
+        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.work", "sweep.parts",
+        "order_statistics", "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical",
+        "surrogates.clip",
     ],
 )  # fmt: skip
 def test_another_constant_is_other_code(copy, name):
@@ -90,13 +91,13 @@ def test_another_constant_is_other_code(copy, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["llm.training.descent", "llm.training.run", "llm.model", "llm.tasks.addition", "methods", "surrogates.clip"],
+    ["llm.training.optimizer", "llm.training.run", "llm.model", "llm.tasks.addition", "methods", "surrogates.clip"],
 )
 def test_so_it_is_in_training(copy, name):
     assert edited(copy, f"simlab.{name}", other_constant, TRAINING) != fingerprint(copy, TRAINING)
 
 
-@pytest.mark.parametrize("name", ["cli", "plotting", "sweep.table", "sweep.presets.fade", "explore.server", "where"])
+@pytest.mark.parametrize("name", ["cli", "plotting", "sweep.table", "sweep.presets.fade", "explore.server", "find_tag"])
 def test_what_cannot_change_a_number_does_not_count(copy, name):
     for entries in (SWEEP, TRAINING):
         assert edited(copy, f"simlab.{name}", other_constant, entries) == fingerprint(copy, entries)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
 
-from simlab.alone import alone
+from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
 from simlab.simulate import simulate
@@ -323,14 +323,14 @@ def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_pa
 
 
 def test_a_second_process_on_one_output_is_refused(resumed):
-    with alone(parts_folder(resumed)):
+    with file_lock(parts_folder(resumed)):
         message = refusal(run, SWEEP, resumed)
     assert message.startswith(f"{parts_folder(resumed)} is being written by another process; allowed: another --out, ")
     run(SWEEP, resumed)
 
 
 def test_shards_of_one_output_run_side_by_side_but_none_twice(resumed):
-    with alone(parts_folder(resumed), ".lock-1-of-2"):
+    with file_lock(parts_folder(resumed), ".lock-1-of-2"):
         assert run(SWEEP, resumed, shard=(2, 2)) is None
         assert "is being written by another process" in refusal(run, SWEEP, resumed, shard=(1, 2))
 

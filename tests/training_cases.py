@@ -12,7 +12,7 @@ import numpy as np
 from quick_compilation import quick_compilation
 
 from simlab.llm.model import shapes
-from simlab.llm.tasks.own import from_callable
+from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.training.arms import arm
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer

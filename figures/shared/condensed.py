@@ -1,4 +1,4 @@
-"""What figure scripts need to condense results: provenance, short numbers, and runs compared at equal Q_pos."""
+"""Condense results for figures: provenance, short numbers, and runs compared at equal Q_pos."""
 
 import itertools
 import json

@@ -1,15 +1,16 @@
-"""TRL's ``GRPOTrainer`` with any estimator and surrogate of the laboratory.
+"""Use any estimator and surrogate of simlab in TRL's ``GRPOTrainer``.
 
     from simlab.adapters.trl import SimlabGRPOTrainer
 
     SimlabGRPOTrainer(model, reward_funcs=..., args=..., train_dataset=..., method="f_grpo(gamma=0.5)+clip_higher")
 
-``method`` brings its surrogate and aggregation: the loss is simlab's. ``estimator`` only puts its advantages in place
-of TRL's, whose loss and settings stay. A trainer of one's own takes ``SimlabMixin`` before ``GRPOTrainer``.
+With ``method`` the loss is simlab's: its surrogate and aggregation are used too. With ``estimator`` only the
+advantages are simlab's, and TRL's loss and settings stay. Your own subclass of ``GRPOTrainer`` takes ``SimlabMixin``
+before it.
 
-What TRL 1.16 has no place for is reached by overriding. Advantages are computed within
-``_generate_and_score_completions``: they are replaced after it, from the rewards that ``_calculate_rewards`` has
-gathered from all processes; candidates need logits, which ``_compute_loss`` does not see.
+TRL 1.16 has no hooks for this, so methods are overridden. ``_generate_and_score_completions`` computes advantages; they
+are replaced after it, from the rewards that ``_calculate_rewards`` has gathered from all processes. Candidates need
+logits, which ``_compute_loss`` does not see.
 """
 
 import dataclasses
@@ -171,7 +172,7 @@ class SimlabMixin(Trainer):
         return logp, entropy, (values, ids)
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """(B, T, vocabulary) log pi at the places of the completions, at the temperature of sampling."""
+        """(B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
         ids, attention, length = _whole(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits

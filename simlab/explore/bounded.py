@@ -1,4 +1,4 @@
-"""Numbers and texts that a stranger wrote, read in bounded form, so that no value is too large for what comes after."""
+"""Read untrusted numbers and texts within bounds, so that no value is too large for the code that uses it."""
 
 import math
 import re

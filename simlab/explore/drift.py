@@ -1,7 +1,7 @@
-"""What plain gradient steps do to the correct mass on average: the expected step, taken again and again.
+"""Repeat the expected gradient step, to show how the correct mass moves on average.
 
-The first step is exact to first order in the learning rate. Later ones take each step from where the expectation is,
-and not from where a seed is, so that the line parts from the mean over seeds where seeds spread.
+The first step is exact to first order in the learning rate. Each later step starts from the expected policy, and not
+from the policy of any seed, so that the line leaves the mean over seeds once the seeds differ much.
 """
 
 import numpy as np

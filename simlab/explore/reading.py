@@ -1,4 +1,4 @@
-"""A request to simulate: what the bytes of its body may hold, and the job that they ask for."""
+"""Read and check the body of a request to simulate, and make the job that it asks for."""
 
 import json
 from typing import Any, NamedTuple

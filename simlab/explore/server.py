@@ -1,4 +1,4 @@
-"""The page and its simulations over HTTP, on the loopback interface only."""
+"""Serve the page and its simulations over HTTP, on the loopback interface only."""
 
 import contextlib
 import json

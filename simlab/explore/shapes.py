@@ -1,4 +1,4 @@
-"""The few sizes that programs are compiled for; what is asked for is filled up to the next one."""
+"""Round sizes up to the few for which programs are compiled."""
 
 LANES = 4  # seeds of one block
 GROUPS = (32, 128, 512)

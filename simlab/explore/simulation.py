@@ -1,8 +1,8 @@
-"""Blocks of seeds of the two simulated panels: compiled once for a few shapes, and then called with numbers.
+"""Simulate blocks of seeds for two panels, with programs that are compiled once for a few shapes.
 
-Group size, learning rate, steps, and an estimator's numbers are arguments of the compiled programs. The group and the
-actions are filled up to one of a few sizes, with rollouts that are absent and actions that are never drawn. What
-differs in anything else (the estimator itself, its choices, the optimiser) is another program.
+Group size, learning rate, steps and an estimator's numbers are arguments of the compiled programs. The group and the
+actions are filled up to one of a few sizes, with absent rollouts and with actions that are never drawn. Anything else
+(the estimator itself, its choices, the optimiser) needs another program.
 """
 
 import functools

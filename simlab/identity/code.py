@@ -1,7 +1,7 @@
-"""A fingerprint of the library's own code: the import closure of the modules that make a number.
+"""Fingerprint the library's own code: every module that the modules that make a number can import.
 
-Nothing is listed. The closure is read off the sources, so that a module counts from the moment when it takes part, and
-what a process happens to have imported makes no difference.
+No list of modules is kept by hand. The import closure is read from the sources, so that a new module counts as soon as
+one of these imports it, and what a process happens to have imported makes no difference.
 """
 
 import ast
@@ -70,8 +70,8 @@ def closure(entries: tuple[str, ...], package: Path = PACKAGE) -> dict[str, Sour
 def _path(name: str, package: Path) -> Path | None:
     """The file of a module of the package; None for any other name."""
     top, *rest = name.split(".")
-    place = package.joinpath(*rest)
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    path = package.joinpath(*rest)
+    files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
     return next((file for file in files if file.is_file()), None) if top == package.name else None
 
 

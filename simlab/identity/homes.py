@@ -1,4 +1,4 @@
-"""Where a module is from: Python, an installed package, this library, or the user."""
+"""Tell whether a module is Python's, an installed package's, this library's or the user's."""
 
 import functools
 import importlib.metadata
@@ -19,7 +19,10 @@ def home(module: str) -> str | None:
     if is_of_library(module):
         return top
     file = source_file(top)
-    return f"{top} {_version(top)}" if file is not None and INSTALLED & {*file.parts} else None
+    # What a wheel bundles (see simlab.bundled) counts by its content, as it does in a checkout.
+    if file is None or not INSTALLED & {*file.parts} or file.is_relative_to(PACKAGE):
+        return None
+    return f"{top} {_version(top)}"
 
 
 def is_of_library(module: str) -> bool:

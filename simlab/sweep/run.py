@@ -16,8 +16,8 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from simlab.alone import alone
 from simlab.errors import Diverged, InputError
+from simlab.file_lock import file_lock
 from simlab.files import check_replaceable, make_folder
 from simlab.simulate.devices import Group, stations
 from simlab.simulate.lanes import check, check_shards, host_bytes, lanes_together, shards_needed
@@ -90,7 +90,7 @@ def run(
         _check_not_another(out, sweep)
     parts = Parts(parts_folder(out))
     lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
-    with alone(parts.folder, lock, allowed="another --out, or the same command when that one has ended"):
+    with file_lock(parts.folder, lock, allowed="another --out, or the same command when that one has ended"):
         described = manifest(sweep, workers.maker() if workers else None)
         everything = sweep_units(sweep, described)
         parts.save_manifest(described)

@@ -1,4 +1,4 @@
-"""What arms have more than one of them: paired by seed, and by the test of F-GRPO's Appendix Q."""
+"""Differences of arms from a baseline arm: paired by seed, and tested as in F-GRPO's Appendix Q."""
 
 from collections.abc import Iterator, Sequence
 

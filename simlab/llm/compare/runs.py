@@ -1,8 +1,7 @@
-"""Reading the folder of a training run: ``run.json``, and lines of JSON of metrics and evaluations.
+"""Read the folder of a training run: ``run.json``, and lines of JSON with metrics and evaluations.
 
 A run may still be going, or have been killed: arms and seeds that have not begun are left out, and so is a last line
-that is cut off. A step that is written twice, as a run that goes on from a checkpoint may do, counts as it was written
-last.
+that is cut off. A run that resumes from a checkpoint may write a step twice; the later line counts.
 """
 
 import json

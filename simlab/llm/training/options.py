@@ -1,4 +1,4 @@
-"""From command-line options to settings: a preset, a file, and options over them."""
+"""Turn command-line options into settings: those of a preset or a file, changed by single options."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who makes a run: code, versions, platform and processor, as ``run.json`` and each checkpoint say it."""
+"""Record what makes a run, in ``run.json`` and in each checkpoint: code, versions, platform and processor."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise

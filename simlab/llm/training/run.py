@@ -1,7 +1,7 @@
-"""A run: for every seed a start, and from it every arm; all that happened is in one folder.
+"""Train a run: one start for every seed, and from it every arm; one folder records all that happened.
 
-``run.json`` is written first. A run that was killed goes on from its checkpoints, with the numbers that it would have
-had: everything is a function of the settings, the seed and the step.
+``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the numbers that it would
+have given: everything is a function of the settings, the seed and the step.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from simlab.alone import alone
 from simlab.errors import Diverged, InputError
+from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished, set_aside, write_whole
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.checksums import CHECKSUMS
@@ -104,7 +104,7 @@ def train(
         if say is not None:
             say(in_words(needed))
         check_memory(needed, free_memory())
-    with alone(out):
+    with file_lock(out):
         remove_unfinished(out, below=True)
         run.begin(maker(settings, own_task), overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):

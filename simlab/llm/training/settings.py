@@ -8,7 +8,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.llm.training.arms import arm
-from simlab.llm.training.descent import Descent
+from simlab.llm.training.optimizer import OptimizerSettings
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
@@ -42,7 +42,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class WarmStart(Descent):
+class WarmStart(OptimizerSettings):
     """Supervised training on demonstrations, before the policy gradient.
 
     Attributes:
@@ -62,7 +62,7 @@ class WarmStart(Descent):
 
 
 @dataclass(frozen=True)
-class PolicyGradient(Descent):
+class PolicyGradient(OptimizerSettings):
     """Training by group-sampled policy gradients.
 
     Attributes:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import simlab.where
+import simlab.bundled
 from paper_checks.claim import load
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
-from simlab.where import PAPERS, Place, describe, find, known_tags, places, roots
+from simlab.find_tag import PAPERS, TaggedLine, describe, find, known_tags, roots, tagged_lines
 
 MODULE = '''"""A module about ``[fade:eq-1]``."""
 
@@ -74,12 +74,12 @@ def line_of(text):
     ],
 )
 def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(folders, paper, label, written, name):
-    expected = Place(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
+    expected = TaggedLine(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
     assert find(paper, label, folders) == [expected]
 
 
 def test_places_come_once_a_line_by_root_path_and_line(folders):
-    assert [(place.kind, place.path, place.name) for place in find("fade", "eq-3", folders)] == [
+    assert [(tagged.kind, tagged.path, tagged.name) for tagged in find("fade", "eq-3", folders)] == [
         ("code", "simlab/deep/module.py", "Weight"),
         ("code", "simlab/deep/module.py", "Weight.update"),
         ("code", "simlab/deep/module.py", "Weight.other"),
@@ -87,7 +87,7 @@ def test_places_come_once_a_line_by_root_path_and_line(folders):
         ("check", "paper_checks/fade.py", ""),
     ]
     backwards = dict(reversed(folders.items()))
-    assert [place.kind for place in find("fade", "eq-3", backwards)] == ["check", "code", "code", "code", "code"]
+    assert [tagged.kind for tagged in find("fade", "eq-3", backwards)] == ["check", "code", "code", "code", "code"]
 
 
 def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
@@ -106,9 +106,9 @@ def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
 
 def test_description_is_one_aligned_line_a_place():
     found = [
-        Place("fade:eq-3", "code", "simlab/a.py", 7, "Weight.other"),
-        Place("fade:eq-3", "check", "paper_checks/fade.py", 120, "eq_3"),
-        Place("fade:eq-3", "test", "tests/test_a.py", 1, ""),
+        TaggedLine("fade:eq-3", "code", "simlab/a.py", 7, "Weight.other"),
+        TaggedLine("fade:eq-3", "check", "paper_checks/fade.py", 120, "eq_3"),
+        TaggedLine("fade:eq-3", "test", "tests/test_a.py", 1, ""),
     ]
     assert describe(found).split("\n") == [
         "code   simlab/a.py:7             Weight.other",
@@ -144,25 +144,34 @@ def test_a_file_that_is_not_python_is_named(folders, content):
         known_tags(folders)
 
 
-def test_roots_are_the_package_and_the_folders_of_its_checkout():
-    package = Path(simlab.__file__).resolve().parent
-    found = roots()
-    assert found["code"] == package
-    assert found["test"] == Path(__file__).resolve().parent
-    assert set(found) <= {"code", "check", "figure", "test", "notebook", "benchmark"}
-    assert all(folder.is_dir() and folder.parent == package.parent for folder in found.values())
+IN_WHEEL = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
+FOLDERS = IN_WHEEL | {"test": "tests", "benchmark": "benchmarks"}
 
 
-def test_an_installed_package_has_its_checks_and_no_checkout(tmp_path, monkeypatch):
-    for name in ("simlab", "tests", "figures"):
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(simlab.where, "__file__", str(tmp_path / "simlab" / "where.py"))
-    assert roots() == {"code": tmp_path / "simlab"}
-    (tmp_path / "paper_checks").mkdir()
-    installed = {"code": tmp_path / "simlab", "check": tmp_path / "paper_checks"}
-    assert roots() == installed
-    (tmp_path / "pyproject.toml").touch()
-    assert roots() == installed | {"figure": tmp_path / "figures", "test": tmp_path / "tests"}
+def test_roots_of_a_checkout_are_its_folders():
+    checkout = Path(__file__).resolve().parent.parent
+    assert roots() == {kind: checkout / name for kind, name in FOLDERS.items()} | {"code": checkout / "simlab"}
+
+
+def install(site_packages):
+    """What a wheel brings, each with a line that carries one tag, beside tests of somebody else's; its package."""
+    bundled = site_packages / "simlab" / "bundled_files"
+    for folder in (bundled / "figures", bundled / "paper_checks", bundled / "notebooks", site_packages / "tests"):
+        folder.mkdir(parents=True)
+        (folder / "module.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    return site_packages / "simlab"
+
+
+def test_roots_of_an_installed_package_lie_inside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
+    inside = tmp_path / "simlab" / "bundled_files"
+    assert roots() == {"code": tmp_path / "simlab"} | {kind: inside / name for kind, name in IN_WHEEL.items()}
+
+
+def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
+    found = [(tagged.kind, tagged.path) for tagged in find("fade", "eq-3", roots())]
+    assert found == [(kind, f"simlab/bundled_files/{name}/module.py") for kind, name in IN_WHEEL.items()]
 
 
 def test_every_tag_of_the_project_belongs_to_a_known_paper():
@@ -171,7 +180,7 @@ def test_every_tag_of_the_project_belongs_to_a_known_paper():
 
 
 def test_every_tag_written_in_the_package_leads_back_to_its_line():
-    """Each bracketed paper id in the package, however it is written, is a tag with a place."""
+    """Each bracketed paper id in the package, however it is written, is a tag with a tagged."""
     package = roots()["code"]
     written = re.compile(r"\[((?:" + "|".join(PAPERS) + r"):[^\]\n]*)\]?")
     occurrences = {
@@ -181,11 +190,11 @@ def test_every_tag_written_in_the_package_leads_back_to_its_line():
         for tag in written.findall(line)
     }
     assert len(occurrences) > 20
-    assert occurrences - {(place.tag, place.path, place.line) for place in places({"code": package})} == set()
+    assert occurrences - {(tagged.tag, tagged.path, tagged.line) for tagged in tagged_lines({"code": package})} == set()
 
 
 def test_every_registered_estimator_is_found_by_its_tag():
-    found = {(place.tag, place.name) for place in places({"code": roots()["code"]})}
+    found = {(tagged.tag, tagged.name) for tagged in tagged_lines({"code": roots()["code"]})}
     assert {(entry.tag, name) for name, entry in REGISTRY.items()} - found == set()
 
 

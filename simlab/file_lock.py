@@ -1,4 +1,4 @@
-"""A folder that one process at a time writes."""
+"""Lock a folder, so that one process at a time writes to it."""
 
 import contextlib
 import fcntl
@@ -10,17 +10,17 @@ from simlab.files import make_folders
 
 
 @contextlib.contextmanager
-def alone(folder: Path, lock: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
-    """Hold a folder against other processes; one that dies, however it does, lets go.
+def file_lock(folder: Path, lock: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
+    """Keep other processes out of a folder; the lock of a process that dies, however it does, is released.
 
     Args:
         folder: the folder, which is made if need be.
-        lock: the file in it that is locked, and stays there; those who lock different ones write side by side. Where
-            the file system knows no locks, nothing is held.
-        allowed: what the complaint says of what to do.
+        lock: the file in it that is locked, and stays there; processes that lock different files write side by side.
+            Where the file system has no locks, nothing is locked.
+        allowed: what the error says that a user can do instead.
 
     Raises:
-        InputError: if another process holds it.
+        InputError: if another process has locked it.
     """
     make_folders(folder)
     with (folder / lock).open("w") as file:

@@ -1,6 +1,7 @@
-"""A batch cut into pieces that one program computes: gradients are summed over them, so that memory is bounded.
+"""Cut a batch into microbatches, whose gradients are computed one by one and summed, so that memory is bounded.
 
-Sizes are rounded up to those of ``simlab.llm.sampling``, so that one program serves all pieces of about a size.
+Sizes are rounded up to those of ``simlab.llm.sampling``, so that one compiled program serves microbatches of about one
+size.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from simlab.llm.completions import Batch
 from simlab.llm.sampling import rounded_length, rounded_up
 
 
-class Piece(NamedTuple):
+class Microbatch(NamedTuple):
     """Some rollouts of some prompts of a batch.
 
     Attributes:
@@ -27,23 +28,23 @@ class Piece(NamedTuple):
     rollouts: np.ndarray
     tokens: int
 
-    def cut(self, values: np.ndarray) -> np.ndarray:
-        """The piece of an array (P, G, T, ...), filled up with zeros."""
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """The microbatch of an array (P, G, T, ...), filled up with zeros."""
         own = values[self.prompts, self.rollouts, : self.tokens]
         room = np.zeros((*self.batch.tokens.shape, *values.shape[3:]), values.dtype)
         room[: own.shape[0], : own.shape[1], : self.tokens] = own
         return room
 
-    def put(self, values: np.ndarray, whole: np.ndarray) -> None:
-        """Write values of the piece to where they belong in an array (P, G, T, ...)."""
+    def scatter(self, values: np.ndarray, whole: np.ndarray) -> None:
+        """Write values of the microbatch to where they belong in an array (P, G, T, ...)."""
         rows, members = len(self.prompts), self.rollouts.shape[1]
         whole[self.prompts, self.rollouts, : self.tokens] = values[:rows, :members, : self.tokens]
 
 
-def pieces(batch: Batch, rollouts: int) -> Iterator[Piece]:
-    """Cut a batch into pieces of at most ``rollouts`` rollouts, of prompts whose completions are about as long.
+def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
+    """Cut a batch into microbatches of at most ``rollouts`` rollouts, of prompts whose completions are about as long.
 
-    Rollouts without a token are left out where all of their piece are.
+    Rollouts without a token are left out where all of their microbatch are.
     """
     groups, members = batch.tokens.shape[:2]
     width = min(members, rollouts)
@@ -56,10 +57,10 @@ def pieces(batch: Batch, rollouts: int) -> Iterator[Piece]:
             own = np.arange(start, min(start + width, members))
             longest = int(lengths[np.ix_(chosen, own)].max())
             if longest:
-                yield _piece(batch, chosen, own, longest, (height, width))
+                yield _microbatch(batch, chosen, own, longest, (height, width))
 
 
-def _piece(batch: Batch, chosen: np.ndarray, own: np.ndarray, longest: int, shape: tuple[int, int]) -> Piece:
+def _microbatch(batch: Batch, chosen: np.ndarray, own: np.ndarray, longest: int, shape: tuple[int, int]) -> Microbatch:
     prompts = np.asarray(batch.prompts)[chosen]
     lengths = np.asarray(batch.lengths)[chosen]
     height, width = map(rounded_up, shape)
@@ -71,6 +72,6 @@ def _piece(batch: Batch, chosen: np.ndarray, own: np.ndarray, longest: int, shap
         np.zeros((height, width, rounded_up(longest)), np.int32),
         np.zeros((height, width, rounded_up(longest)), bool),
     )
-    piece = Piece(room, chosen[:, None], own[None], longest)
-    tokens, mask = (piece.cut(np.asarray(values)) for values in (batch.tokens, batch.mask))
-    return piece._replace(batch=room._replace(tokens=tokens.astype(np.int32), mask=mask))
+    microbatch = Microbatch(room, chosen[:, None], own[None], longest)
+    tokens, mask = (microbatch.gather(np.asarray(values)) for values in (batch.tokens, batch.mask))
+    return microbatch._replace(batch=room._replace(tokens=tokens.astype(np.int32), mask=mask))

@@ -1,4 +1,4 @@
-"""A task from prompts and any reward function."""
+"""Make a task from listed prompts and any reward function."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""AdamW with a clipped gradient and a learning rate that is given anew each step."""
+"""Update parameters by AdamW, with the gradient clipped and the learning rate given at each step."""
 
 import functools
 import math
@@ -17,12 +17,12 @@ DECAYS = ("constant", "cosine")
 
 
 @dataclass(frozen=True)
-class Descent:
-    """The optimiser of a phase of training.
+class OptimizerSettings:
+    """The settings of AdamW in a phase of training.
 
     Attributes:
-        learning_rate: after the warm-up.
-        warmup: steps over which it rises linearly to that.
+        learning_rate: from the end of the warm-up on.
+        warmup: steps over which the learning rate rises linearly.
         decay: ``"constant"``, or ``"cosine"``, which falls from the first step on and would be 0 after the last.
         weight_decay: decoupled, of matrices; norms and biases have none.
         b1, b2, eps: Adam's.
@@ -59,11 +59,11 @@ class Descent:
 
     def init(self, parameters: Parameters) -> Any:
         """The optimiser's state before the first step."""
-        return jax.jit(_rule(self).transformation().init)(parameters)
+        return jax.jit(_compiled_settings(self).transformation().init)(parameters)
 
 
 def ascend(
-    descent: Descent, parameters: Parameters, state: Any, gradient: Parameters, rate: float
+    settings: OptimizerSettings, parameters: Parameters, state: Any, gradient: Parameters, rate: float
 ) -> tuple[Parameters, Any, float]:
     """One step up a gradient: new parameters and state, and the gradient's norm before it was clipped.
 
@@ -73,7 +73,7 @@ def ascend(
         Diverged: for a gradient, or parameters after the step, that are not finite.
     """
     # One program serves all learning rates, and both phases of training.
-    parameters, state, norm, finite = _ascend(_rule(descent), parameters, state, gradient, rate)
+    parameters, state, norm, finite = _ascend(_compiled_settings(settings), parameters, state, gradient, rate)
     if not math.isfinite(norm):
         raise Diverged(f"the norm of the gradient is {float(norm)}; allowed: finite numbers")
     if not finite:
@@ -83,17 +83,21 @@ def ascend(
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
 def _ascend(
-    rule: "Rule", parameters: Parameters, state: Any, gradient: Parameters, rate: Float[Array, ""] | float
+    settings: "CompiledSettings",
+    parameters: Parameters,
+    state: Any,
+    gradient: Parameters,
+    rate: Float[Array, ""] | float,
 ) -> tuple[Parameters, Any, Float[Array, ""], Bool[Array, ""]]:
     downhill = jax.tree.map(lambda leaf: -leaf, gradient)
-    updates, state = rule.transformation().update(downhill, state, parameters)
+    updates, state = settings.transformation().update(downhill, state, parameters)
     moved = jax.tree.map(lambda old, update: (old - rate * update).astype(old.dtype), parameters, updates)
     finite = jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(moved)]).all()
     return moved, state, optax.global_norm(gradient), finite
 
 
-class Rule(NamedTuple):
-    """What of a ``Descent`` is compiled."""
+class CompiledSettings(NamedTuple):
+    """What of ``OptimizerSettings`` is compiled."""
 
     weight_decay: float
     b1: float
@@ -110,8 +114,8 @@ class Rule(NamedTuple):
         )
 
 
-def _rule(descent: Descent) -> Rule:
-    return Rule(*(getattr(descent, name) for name in Rule._fields))
+def _compiled_settings(settings: OptimizerSettings) -> CompiledSettings:
+    return CompiledSettings(*(getattr(settings, name) for name in CompiledSettings._fields))
 
 
 def _matrices(parameters: Parameters) -> Any:

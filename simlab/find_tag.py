@@ -1,4 +1,4 @@
-"""Where a numbered equation, lemma or claim of a paper is implemented, checked, shown and tested.
+"""Find the lines that carry the tag of a paper's equation, lemma or claim: in code, checks, figures and tests.
 
 A tag is a paper's id and a label joined by a colon, ``paper:label``. It counts where it stands in square brackets in
 a docstring or a comment, and bare as an argument of a decorator, such as ``register``, or of a call that stands alone
@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from simlab import bundled
 from simlab.errors import InputError, check_choice
 
 PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl", "simlab")  # the last: what the laboratory finds
-CHECKOUT_FOLDERS = {
-    "figure": "figures",
-    "test": "tests",
-    "notebook": "notebooks",
-    "benchmark": "benchmarks",
-}
+BUNDLED = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
+OF_CHECKOUT = {"test": "tests", "benchmark": "benchmarks"}
 
 _BARE = re.compile(r"[a-z][a-z0-9-]*:[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _BRACKETED = re.compile(rf"(?<![\w)\]])\[({_BARE.pattern})\]")  # after a name or a bracket it is a slice, x[low:high]
@@ -33,13 +30,13 @@ _COMMENTED = re.compile(rf"#.*{_BRACKETED.pattern}")
 
 
 @dataclass(frozen=True)
-class Place:
+class TaggedLine:
     """One line that carries a tag.
 
     Attributes:
         tag: ``"paper:label"``.
         kind: what the file is: code, check, figure, test, notebook or benchmark.
-        path: the file, from the folder that holds its root.
+        path: the file, from the folder that holds its root, or that root in which its root lies.
         line: its number, from 1.
         name: the enclosing function or class, ``"outer.inner"`` when nested, empty at the top of a module.
     """
@@ -52,35 +49,37 @@ class Place:
 
 
 def roots() -> dict[str, Path]:
-    """The folders to read, by kind: package and checks as installed, and the folders of its checkout, if any.
+    """The folders to read, by kind: the package, what comes with it, and in a checkout its tests and benchmarks.
+
+    Raises:
+        InputError: if what comes with the package is missing.
 
     >>> roots()["code"].name
     'simlab'
     """
-    package = Path(__file__).resolve().parent
-    folders = {"check": "paper_checks"}  # installed beside it
-    if (package.parent / "pyproject.toml").is_file():
-        folders |= CHECKOUT_FOLDERS
-    beside = {kind: package.parent / folder for kind, folder in folders.items()}
-    return {"code": package} | {kind: folder for kind, folder in beside.items() if folder.is_dir()}
+    package = bundled.PACKAGE
+    found = {"code": package} | {kind: bundled.bundled_folder(name) for kind, name in BUNDLED.items()}
+    if bundled.is_checkout():
+        found |= {kind: package.parent / name for kind, name in OF_CHECKOUT.items()}
+    return found
 
 
-def places(roots: Mapping[str, Path]) -> list[Place]:
-    """Every place that carries a tag, in the order of ``roots``, then by path and line.
+def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
+    """Every line that carries a tag, in the order of ``roots``, then by path and line.
 
     Raises:
         InputError: for a file that is not Python.
     """
     return [
-        place
+        tagged
         for kind, folder in roots.items()
-        for path in sorted(folder.rglob("*.py"))
-        for place in _places_in(path, kind, folder)
+        for path in _files(folder, roots.values())
+        for tagged in _tagged_lines_in(path, kind, _outermost(folder, roots.values()))
     ]
 
 
-def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[Place]:
-    """Every place that carries the tag, in the order of ``roots``, then by path and line.
+def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
+    """Every line that carries the tag, in the order of ``roots``, then by path and line.
 
     Args:
         paper: its id, such as ``"f-grpo"``.
@@ -90,15 +89,15 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[Place]:
     Raises:
         InputError: for an unknown paper, a tag that is written nowhere, or a file that is not Python.
 
-    >>> "focal" in {place.name for place in find("f-grpo", "eq-12", roots())}
+    >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True
     """
     check_choice("paper", paper, PAPERS)
-    everything = places(roots)
-    found = [place for place in everything if place.tag == f"{paper}:{tag}"]
+    everything = tagged_lines(roots)
+    found = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
     if not found:
         prefix = f"{paper}:"
-        known = sorted({place.tag.removeprefix(prefix) for place in everything if place.tag.startswith(prefix)})
+        known = sorted({tagged.tag.removeprefix(prefix) for tagged in everything if tagged.tag.startswith(prefix)})
         closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
         raise InputError(f"tag = {tag!r} of {paper} is written nowhere; closest known: {closest}")
     return found
@@ -110,29 +109,39 @@ def known_tags(roots: Mapping[str, Path]) -> list[str]:
     Raises:
         InputError: for a file that is not Python.
     """
-    return sorted({place.tag for place in places(roots)})
+    return sorted({tagged.tag for tagged in tagged_lines(roots)})
 
 
-def describe(found: list[Place]) -> str:
-    """One line a place, in columns: kind, path and line, name.
+def describe(found: list[TaggedLine]) -> str:
+    """One line of text for each, in columns: kind, path and number, name.
 
-    >>> print(describe([Place("f-grpo:eq-12", "code", "simlab/estimators/difficulty.py", 11, "focal")]))
+    >>> print(describe([TaggedLine("f-grpo:eq-12", "code", "simlab/estimators/difficulty.py", 11, "focal")]))
     code  simlab/estimators/difficulty.py:11  focal
     """
-    rows = [(place.kind, f"{place.path}:{place.line}", place.name) for place in found]
+    rows = [(tagged.kind, f"{tagged.path}:{tagged.line}", tagged.name) for tagged in found]
     kind_width = max((len(kind) for kind, _, _ in rows), default=0)
     spot_width = max((len(spot) for _, spot, _ in rows), default=0)
     return "\n".join(f"{kind:<{kind_width}}  {spot:<{spot_width}}  {name}".rstrip() for kind, spot, name in rows)
 
 
-def _places_in(path: Path, kind: str, folder: Path) -> Iterator[Place]:
+def _files(folder: Path, roots: Iterable[Path]) -> list[Path]:
+    """The modules of a root, without those of a root that lies in it, as the checks do in an installed package."""
+    inner = [root for root in roots if folder in root.parents]
+    return [path for path in sorted(folder.rglob("*.py")) if not any(root in path.parents for root in inner)]
+
+
+def _outermost(folder: Path, roots: Iterable[Path]) -> Path:
+    return next((root for root in roots if root in folder.parents), folder)
+
+
+def _tagged_lines_in(path: Path, kind: str, folder: Path) -> Iterator[TaggedLine]:
     try:
         written = _written_in(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
         raise InputError(f"{path} cannot be read as Python: {error}") from None
     shown = path.relative_to(folder.parent).as_posix()
     for line, tag, name in written:
-        yield Place(tag, kind, shown, line, name)
+        yield TaggedLine(tag, kind, shown, line, name)
 
 
 @functools.cache

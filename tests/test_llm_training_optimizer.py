@@ -9,7 +9,7 @@ from naive_training import NaiveAdamW, assert_trees_agree
 from sweep_cases import refusal
 from training_cases import parameters_of, trainer_and_state
 
-from simlab.llm.training.descent import Descent, ascend
+from simlab.llm.training.optimizer import OptimizerSettings, ascend
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -25,13 +25,13 @@ def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
     """Seven steps of changing rates, against NumPy in float64; some gradients are longer than ``max_norm``."""
     parameters = parameters_of(config())
     wanted, naive = parameters, NaiveAdamW(parameters, **RULE)
-    descent = Descent(learning_rate=0.02, warmup=2, decay="cosine", **RULE)
-    state, norms = descent.init(parameters), []
+    settings = OptimizerSettings(learning_rate=0.02, warmup=2, decay="cosine", **RULE)
+    state, norms = settings.init(parameters), []
     for step in range(1, 8):
         gradient = parameters_of(config(), scale=0.004 * step, seed=step)
         uphill = jax.tree.map(lambda leaf: -np.asarray(leaf, float), gradient)
-        wanted, norm = naive.descend(wanted, uphill, descent.rate(step, 7))
-        parameters, state, found = ascend(descent, parameters, state, gradient, descent.rate(step, 7))
+        wanted, norm = naive.descend(wanted, uphill, settings.rate(step, 7))
+        parameters, state, found = ascend(settings, parameters, state, gradient, settings.rate(step, 7))
         assert found == pytest.approx(norm, rel=1e-6), "the norm before it is clipped"
         norms.append(norm)
     assert min(norms) < RULE["max_norm"] < max(norms)
@@ -40,10 +40,10 @@ def test_adamw_clips_corrects_for_its_start_and_lets_matrices_alone_decay():
 
 def test_without_a_gradient_matrices_decay_and_norms_and_biases_stay():
     parameters = parameters_of(config())
-    descent = Descent(learning_rate=0.1, **RULE)
+    settings = OptimizerSettings(learning_rate=0.1, **RULE)
     nothing = jax.tree.map(np.zeros_like, parameters)
     after, _, norm = ascend(
-        descent, parameters, descent.init(parameters), jax.tree.map(jax.numpy.asarray, nothing), 0.1
+        settings, parameters, settings.init(parameters), jax.tree.map(jax.numpy.asarray, nothing), 0.1
     )
     assert norm == 0
     for name, matrix in (parameters["layers"] | {"embed_tokens": parameters["embed_tokens"]}).items():
@@ -54,14 +54,14 @@ def test_without_a_gradient_matrices_decay_and_norms_and_biases_stay():
 
 
 def test_the_rate_rises_over_the_warm_up_and_falls_as_half_a_cosine():
-    constant, cosine = Descent(0.3, warmup=4), Descent(0.3, warmup=4, decay="cosine")
+    constant, cosine = OptimizerSettings(0.3, warmup=4), OptimizerSettings(0.3, warmup=4, decay="cosine")
     assert [constant.rate(step, 20) for step in (1, 2, 3, 4, 5, 20)] == pytest.approx(
         [0.06, 0.12, 0.18, 0.24, 0.3, 0.3]
     )
     for step in range(1, 21):
         rising, falling = min(1, step / 5), (1 + math.cos(math.pi * (step - 1) / 20)) / 2
         assert cosine.rate(step, 20) == pytest.approx(0.3 * rising * falling)
-    assert Descent(0.3).rate(1, 1) == Descent(0.3, decay="cosine").rate(1, 1) == 0.3
+    assert OptimizerSettings(0.3).rate(1, 1) == OptimizerSettings(0.3, decay="cosine").rate(1, 1) == 0.3
     assert 0 < cosine.rate(20, 20) < 0.01 * 0.3, "the last step moves a little yet"
 
 
@@ -75,10 +75,10 @@ def test_the_rate_rises_over_the_warm_up_and_falls_as_half_a_cosine():
 )
 def test_an_update_that_is_not_finite_is_refused(value, rate, message):
     parameters = parameters_of(config())
-    descent, gradient = Descent(rate, **RULE), jax.tree.map(np.ones_like, parameters)
+    settings, gradient = OptimizerSettings(rate, **RULE), jax.tree.map(np.ones_like, parameters)
     gradient["norm"][3] = value
     gradient = jax.tree.map(jax.numpy.asarray, gradient)
-    assert message in refusal(ascend, descent, parameters, descent.init(parameters), gradient, rate)
+    assert message in refusal(ascend, settings, parameters, settings.init(parameters), gradient, rate)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_an_update_that_is_not_finite_is_refused(value, rate, message):
     ],
 )  # fmt: skip
 def test_numbers_outside_their_ranges_are_refused(name, value):
-    assert f"{name} = {value!r}" in refusal(Descent, **{name: value})
+    assert f"{name} = {value!r}" in refusal(OptimizerSettings, **{name: value})
