@@ -6,7 +6,7 @@
 
 ``compiling`` comes where a program is not there yet, ``simulating`` when it is; a job of several programs says both
 several times. Beside the jobs it compiles the programs of the presets, so that the first drag finds them there, and
-says each second that it is alive.
+says each second that it is alive. Its arguments are the estimators of the user's own files.
 """
 
 import json
@@ -33,6 +33,9 @@ def main() -> None:
     _beside(_live, events)
     _beside(_read, sys.stdin, jobs)
     from simlab.explore.jobs import compiled, done  # noqa: PLC0415  # JAX takes seconds: it comes after a sign of life
+    from simlab.explore.own import register_files  # noqa: PLC0415
+
+    register_files(sys.argv[1:])
 
     def warm() -> None:
         for left in compiled():
