@@ -5,7 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simlab import own_files
 from simlab.errors import InputError, check_choice, check_parameters
@@ -14,7 +14,6 @@ from simlab.methods import METHODS, Method, method
 from simlab.surrogates import SURROGATES, Surrogate, entropy_bonus, kl_penalty, ppo_clip
 
 PENALTIES = {"kl_penalty": kl_penalty, "entropy_bonus": entropy_bonus}  # added to a surrogate, not put in its place
-LINK, SURROGATE = 2, 3  # arguments of a plain function: (advantages, rollouts), (ratio, advantages, rollouts)
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,41 @@ class Constructor:
             raise own_files.failure(f"{self.name} cannot be built", own_files.file_of(self.name), error) from None
 
 
+class Wanted(NamedTuple):
+    """What an object of the user's may be at a place in an arm.
+
+    Attributes:
+        kinds: types; a function with defaults for all its parameters may make one of these too.
+        arguments: of a plain function, those without a default.
+        join: makes one of ``kinds`` of such a function.
+        finish: makes what is wanted of one of ``kinds``.
+    """
+
+    kinds: tuple[type, ...]
+    arguments: tuple[str, ...]
+    join: Callable[[Any], Any]
+    finish: Callable[[Any], Any]
+
+    def refusal(self, name: str, what: str) -> InputError:
+        """The line about an object that is something else."""
+        kinds = ", ".join(kind.__name__ for kind in self.kinds)
+        return InputError(
+            f"{name} {what}; allowed: {kinds}, a function with defaults for all parameters that makes one, "
+            f"or a plain function ({', '.join(self.arguments)})"
+        )
+
+
+def _as_method(found: Method | Estimator | Link) -> Method:
+    """The method that an object stands for: an estimator takes the PPO clip and the mean over each sequence."""
+    return found if isinstance(found, Method) else Method(chain(found), ppo_clip(), "sequence_mean")
+
+
+LINK_ARGUMENTS = ("advantages", "rollouts")
+METHOD = Wanted((Method, Estimator, Link), LINK_ARGUMENTS, chain, _as_method)
+ESTIMATOR = Wanted((Estimator, Link), LINK_ARGUMENTS, chain, chain)
+SURROGATE = Wanted((Surrogate,), ("ratio", *LINK_ARGUMENTS), Surrogate, lambda found: found)
+
+
 def is_file(name: str) -> bool:
     """Whether a name is ``FILE.py:NAME``."""
     return ":" in name
@@ -57,7 +91,7 @@ def base_constructor(name: str) -> Constructor:
         InputError: for an unknown name, and for a file without such an object.
     """
     if is_file(name):
-        return _of_file(name, LINK, (Method, Estimator, Link), _as_method)
+        return _of_file(name, METHOD)
     check_choice("arm", name, sorted({*METHODS, *REGISTRY}))
     if name not in METHODS:
         return Constructor(name, lambda **own: _as_method(estimator(name, **own)), REGISTRY[name].parameters)
@@ -74,7 +108,7 @@ def estimator_constructor(name: str) -> Constructor:
     Raises:
         InputError: as ``base_constructor``.
     """
-    return _of_file(name, LINK, (Estimator, Link), chain)
+    return _of_file(name, ESTIMATOR)
 
 
 def _joined(name: str, of_estimator: Mapping[str, Any], /, **parameters: Any) -> Method:
@@ -91,38 +125,39 @@ def added_constructor(name: str) -> Constructor:
         InputError: as ``base_constructor``.
     """
     if is_file(name):
-        return _of_file(name, SURROGATE, (Surrogate,), lambda found: found)
+        return _of_file(name, SURROGATE)
     known = {**SURROGATES, **PENALTIES}
     check_choice("surrogate", name, sorted(known))
     return Constructor(name, known[name], _defaults(known[name]))
 
 
-def _as_method(found: Method | Estimator | Link) -> Method:
-    """The method that an object stands for: an estimator takes the PPO clip and the mean over each sequence."""
-    return found if isinstance(found, Method) else Method(chain(found), ppo_clip(), "sequence_mean")
-
-
-def _of_file(name: str, arguments: int, kinds: tuple[type, ...], finish: Callable[[Any], Any]) -> Constructor:
+def _of_file(name: str, wanted: Wanted) -> Constructor:
     """The constructor that a user's own object is, or that makes it: see ``simlab.arms``."""
     found = own_files.load(name)
-    if isinstance(found, kinds):
-        return Constructor(name, lambda: finish(found), {})
+    if isinstance(found, wanted.kinds):
+        return Constructor(name, lambda: wanted.finish(found), {})
     required, defaults = _parameters(found)
-    if required == arguments and not isinstance(found, type):
-        join = chain if arguments == LINK else Surrogate
-        return Constructor(
-            name, lambda **own: finish(join(functools.partial(found, **own) if own else found)), defaults
-        )
+    if required == len(wanted.arguments) and not isinstance(found, type):
+        return Constructor(name, lambda **own: wanted.finish(wanted.join(_with(found, own))), defaults)
     if required != 0:
-        raise _wrong_kind(name, kinds, f"is a {type(found).__name__}")
+        raise wanted.refusal(name, f"is a {type(found).__name__}")
 
     def make(**parameters: Any) -> Any:
         made = found(**parameters)
-        if not isinstance(made, kinds):
-            raise _wrong_kind(name, kinds, f"makes a {type(made).__name__}")
-        return finish(made)
+        if not isinstance(made, wanted.kinds):
+            raise wanted.refusal(name, f"makes a {type(made).__name__}")
+        return wanted.finish(made)
 
     return Constructor(name, make, defaults)
+
+
+def _with(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function with some of its parameters set, under its name; itself for none."""
+    if not parameters:
+        return function
+    bound = functools.partial(function, **parameters)
+    bound.__name__ = getattr(function, "__name__", type(function).__name__)  # type: ignore[attr-defined]
+    return bound
 
 
 def _parameters(found: Any) -> tuple[int | None, dict[str, Any]]:
@@ -143,12 +178,3 @@ def _parameters(found: Any) -> tuple[int | None, dict[str, Any]]:
 
 def _defaults(constructor: Callable[..., Any]) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(constructor).parameters.items()}
-
-
-def _wrong_kind(name: str, kinds: tuple[type, ...], what: str) -> InputError:
-    names = ", ".join(kind.__name__ for kind in kinds)
-    plain = "(advantages, rollouts)" if Estimator in kinds else "(ratio, advantages, rollouts)"
-    return InputError(
-        f"{name} {what}; allowed: {names}, a function with defaults for all parameters that makes one, "
-        f"or a plain function {plain}"
-    )

@@ -11,6 +11,7 @@ from sweep_cases import refusal
 
 from simlab import own_files
 from simlab.arms import parse
+from simlab.cli import main
 from simlab.estimators import center, chain
 from simlab.identity.source import own_source
 from simlab.methods import Method
@@ -279,6 +280,24 @@ def test_editing_what_a_weight_calls_changes_its_fingerprint_in_another_process(
     assert (rebuilt(arm)[1] != first[1]) == changes
     assert own_source(arm.build()) == here_before, "this process has run the file as it was"
     assert own_files.source_of(arm.files[0]) == HEAD + BODY
+
+
+def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name_is_in_messages(here):
+    written(here, "def weight(advantages, rollouts, factor=2.0): return factor * advantages.mean(-1)")
+    found = [own_source(parse(f"mine.py:weight{given}").build()) for given in ("", "(factor=3)", "(factor=4)")]
+    assert len({*found}) == 3
+    assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
+
+
+@pytest.mark.parametrize(
+    "arms", ["gone.py:weight", "grpo,mine.py:gone", "mine.py:weight(gamma=1)", "grpo+mine.py:weight"]
+)
+def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(arms, here, capsys):
+    written(here, "weight = center('mean')")
+    before = sorted(here.iterdir())
+    assert main(["train", "--arms", arms, "--out", "run"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(here.iterdir()) == before
 
 
 def test_the_surrogate_of_an_estimator_of_a_file_is_the_ppo_clip(here):
