@@ -412,6 +412,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run=_explore)
     parser.add_argument("--preset", metavar="NAME", help="open a view named after a figure (a wrong name lists all)")
+    parser.add_argument("--estimator", metavar="LIST", help="estimators of your own to choose: mine.py:weight")
     parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
     parser.add_argument(
@@ -420,6 +421,8 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def _explore(options: argparse.Namespace) -> int:
+    from simlab.grammar import split
+
     check_range("port", options.port, 0, 65535)
     try:
         from simlab.explore.html import export
@@ -435,11 +438,14 @@ def _explore(options: argparse.Namespace) -> int:
     if options.export is not None:
         if options.preset is not None:
             raise InputError(f"--export takes no --preset; allowed: the file's address with ?preset={options.preset}")
+        if options.estimator is not None:
+            raise InputError("--export takes no --estimator: its page simulates nothing; allowed: without --export")
         export(options.export)
         print(f"page    {options.export}")
         return 0
     view = f"preset={options.preset}" if options.preset else ""
-    serve(options.port, browser=not options.no_browser, view=view)
+    own = split(options.estimator) if options.estimator is not None else ()
+    serve(options.port, browser=not options.no_browser, view=view, own=own)
     return 0
 
 
@@ -449,6 +455,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "Without arguments: addition from scratch, a supervised warm start and then GRPO against F-GRPO.\n\n"
         "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
         "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
+        "Your own is named by its file: mine.py:weight, or mine.py:weight(power=2) where it has that parameter.\n"
         "The same command, run again after a kill, goes on from the last checkpoints in OUT."
     )
     parser.set_defaults(run=_train)

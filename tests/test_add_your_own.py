@@ -12,6 +12,7 @@ import pytest
 from contract import CHECKS
 
 import simlab
+from simlab.arms import parse
 from simlab.estimators import Estimator, registry
 from simlab.methods import Method, focal
 from simlab.problems import anchored
@@ -44,6 +45,14 @@ def test_it_takes_ten_lines() -> None:
 
 def test_it_is_called_by_name() -> None:
     np.testing.assert_allclose(simlab.advantages(NAME, [1, 0, 0, 0]), [0.75**0.5] + [-0.5] * 3)
+
+
+def test_it_is_named_by_its_file_in_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILE.parent)
+    arm = parse(f"{FILE.name}:{NAME}(power=2)")
+    found = simlab.advantages(arm.build().estimator, [1, 0, 0, 0])
+    np.testing.assert_allclose(found, simlab.advantages(NAME, [1, 0, 0, 0], power=2))
+    assert arm.floats == {"estimator.power": 2.0}
 
 
 def test_it_is_listed() -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-MODULES = ["simlab", "simlab.estimators", "simlab.surrogates", "simlab.theory", "simlab.llm.tasks"]
+MODULES = ["simlab", "simlab.arms", "simlab.estimators", "simlab.surrogates", "simlab.theory", "simlab.llm.tasks"]
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -24,11 +24,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from simlab.adapters.grouping import Grouping
+from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole
 from simlab.finite import check_finite
-from simlab.llm.training.arms import arm
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import add, kl_penalty
@@ -68,11 +68,11 @@ class SimlabMixin(Trainer):
         estimator: Estimator | str | None = None,
         **options: Any,
     ):
-        self._method = arm(method).method if isinstance(method, str) else method
+        self._method = parse(method).build() if isinstance(method, str) else method
         if self._method is not None and estimator is None:
             self._estimator = self._method.estimator
         elif self._method is None and estimator is not None:
-            self._estimator = arm(estimator).method.estimator if isinstance(estimator, str) else estimator
+            self._estimator = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
         else:
             raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
         super().__init__(*arguments, **options)

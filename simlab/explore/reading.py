@@ -4,10 +4,11 @@ import json
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_whole
-from simlab.explore.bounded import check_plain, read_number
+from simlab.explore.bounded import check_plain
 from simlab.explore.refused import Refused
 from simlab.explore.settings import hold_panel
 from simlab.explore.shapes import ACTIONS, LANES, filled_to
+from simlab.values import read_number
 
 PANELS = ("run", "tree")
 ENTRIES = ("panel", "settings", "first", "page")

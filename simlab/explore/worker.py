@@ -6,7 +6,8 @@
 
 ``compiling`` comes if a program is not compiled yet, ``simulating`` once it is; a job of several programs says both
 several times. Between jobs the process compiles the programs of the presets, so that a first drag need not wait, and
-each second it says that it is alive.
+each second it says that it is alive. Its arguments are the estimators of
+the user's own files.
 """
 
 import json
@@ -33,6 +34,9 @@ def main() -> None:
     _beside(_live, events)
     _beside(_read, sys.stdin, jobs)
     from simlab.explore.jobs import compiled, done  # noqa: PLC0415  # JAX takes seconds: it comes after a sign of life
+    from simlab.explore.own import register_files  # noqa: PLC0415
+
+    register_files(sys.argv[1:])
 
     def warm() -> None:
         for left in compiled():

@@ -9,11 +9,14 @@ from pathlib import Path
 from simlab.identity.versions import PACKAGE
 
 INSTALLED = {"site-packages", "dist-packages"}
+OWN_FILE = "own_file_"  # begins the names of modules that ``simlab.own_files`` makes, the user's wherever they lie
 
 
 def home(module: str) -> str | None:
     """What a module that is not the user's own belongs to, with its version; None for one that is the user's."""
     top = module.partition(".")[0]
+    if top.startswith(OWN_FILE):
+        return None
     if top in sys.stdlib_module_names:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
     if is_of_library(module):

@@ -38,7 +38,7 @@ OPTIONS = {
     "compare run": ("figure", "at", "pass-at-k", "baseline"),
     "check": ("paper", "tag", "jobs", "json", "html"),
     "figures casp_fig1": ("out",),
-    "explore": ("preset", "export", "port"),
+    "explore": ("preset", "export", "estimator", "port"),
     "notebooks": ("port", "folder"),
 }  # fmt: skip
 PARAMETERS = {

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
+from simlab.arms import parse
 from simlab.errors import Diverged, InputError
 from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished, set_aside, write_whole
@@ -31,9 +32,8 @@ from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
-from simlab.llm.training.arms import arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, complain
+from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, arm_folder, complain
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.lines import name_of
@@ -235,7 +235,7 @@ class Run:
             folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
 
     def _path(self, name: str, seed: int) -> Path:
-        return self.out / (START if name == START else f"arms/{name}") / f"seed-{seed}"
+        return (self.out / START if name == START else arm_folder(self.out, name)) / f"seed-{seed}"
 
     def _folder(self, name: str, seed: int) -> ArmFolder:
         """The folder of an arm and seed, or of the start of a seed."""
@@ -245,7 +245,7 @@ class Run:
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
-        method = arm(name).method
+        method = parse(name).build()
         trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, _first_problem(seed), record.top_n)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         state = folder.begin(
@@ -279,7 +279,7 @@ class Run:
                 _show(bar, step, line)
 
             return trl_engine.train_arm(
-                arm(name).method,
+                parse(name).build(),
                 self.settings,
                 self.reader,
                 model.path / MODEL,
