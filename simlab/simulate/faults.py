@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int
 from simlab.errors import Diverged
 from simlab.finite import rewards_in_words
 from simlab.problems.base import Problem
-from simlab.simulate.settings import StaticSettings, TracedSettings
+from simlab.simulate.settings import Settings
 
 LOGIT, ADVANTAGE, COEFFICIENT, MOMENT = 1, 2, 3, 4
 NAMES = {LOGIT: "a logit", ADVANTAGE: "an advantage", COEFFICIENT: "a coefficient", MOMENT: "the optimiser's state"}
@@ -66,17 +66,16 @@ def no_fault() -> Fault:
 
 
 def complain(
-    settings: StaticSettings, runs: Sequence[tuple[int, TracedSettings]], fault: Fault, problem: Problem
+    settings: Sequence[Settings], seeds: Sequence[int], fault: Fault, problem: Problem
 ) -> None:
-    """Raise ``Diverged`` for the first of some runs, of these seeds and numbers, that has a fault."""
+    """Raise ``Diverged`` for the first of some runs, of these settings and seeds, that has a fault."""
     found = [np.atleast_1d(np.asarray(values)) for values in fault]
-    for (seed, numbers), *values in zip(runs, *found, strict=True):
+    for own, seed, *values in zip(settings, seeds, *found, strict=True):
         what, steps, correct, prompt = (int(value) for value in values)
         if what:
             where = f"seed {seed}, step {steps}" + (f", prompt {prompt}" if prompt != UNKNOWN else "")
             right, wrong = float(problem.reward_correct), float(problem.reward_incorrect)
-            told = rewards_in_words({right: correct, wrong: settings.group_size - correct})
+            told = rewards_in_words({right: correct, wrong: own.group_size - correct})
             group = f", where {told if correct != UNKNOWN else f'rewards are {right:g} and {wrong:g}'}"
-            fault_of = f"{NAMES[what]} is not finite in {settings.dtype}"
-            estimator = settings.estimator_text(numbers)
-            raise Diverged(f"{estimator}, {where}: {fault_of}{group}; allowed: finite numbers")
+            fault_of = f"{NAMES[what]} is not finite in {own.dtype}"
+            raise Diverged(f"{own.name}, {where}: {fault_of}{group}; allowed: finite numbers")

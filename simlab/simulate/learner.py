@@ -116,7 +116,7 @@ class Learner:
     ):
         self.settings, self.problem, self.storage, self.first_places = settings, problem, storage, first_places
         self.key, self.numbers, self.present = key, numbers, present
-        self.method = settings.method(numbers)
+        self.method = settings.method(numbers.method)
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
         self.metrics = problem.metrics(settings) if metrics is None else metrics
         self.correct, self.target = (jnp.atleast_2d(values) for values in (problem.correct, problem.target))
@@ -368,7 +368,7 @@ class Learner:
         """The weight of each token of a group in the loss; 1 / G where rollouts have one."""
         present = jnp.ones(self.group_size, bool) if self.present is None else self.present
         tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
-        weights: Array = aggregation_weights(tokens, self.settings.aggregation).astype(dtype)
+        weights: Array = aggregation_weights(tokens, self.method.aggregation).astype(dtype)
         return weights[0]
 
     def gradients(
