@@ -48,6 +48,10 @@ class Problem:
     # Whether the parameters have a first axis of prompts, of which a batch touches its own rows alone.
     has_own_parameters: ClassVar[bool] = False
 
+    # Whether lumped storage can hold it, and whether sharded storage can.
+    lumps: ClassVar[bool] = True
+    shards: ClassVar[bool] = True
+
     counts: Int[np.ndarray, " C"] | None = dataclasses.field(default=None, kw_only=True)
     reward_correct: float = dataclasses.field(default=1.0, kw_only=True)
     reward_incorrect: float = dataclasses.field(default=0.0, kw_only=True)
@@ -93,6 +97,24 @@ class Problem:
             digest.update(b"" if array is None else array.tobytes())
         return digest.hexdigest()
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers a run carries where every action is listed."""
+        return np.size(self.parameters) // self.entries * self.actions
+
+    def step_numbers(self, batch: int) -> tuple[int, int]:
+        """How many numbers a step on so many prompts passes over, and how many products of two it adds up."""
+        return self.numbers, 0
+
+    @property
+    def choices(self) -> int:
+        """What a token may be: the actions, or those of a node of a tree."""
+        return self.actions
+
+    def check_listed(self) -> None:
+        """Raise ``InputError`` for more actions than arrays can hold."""
+        check_listed(self.actions * self.prompts)
+
     # The same problem, its actions listed or by classes
 
     def listed(self) -> Self:
@@ -103,7 +125,7 @@ class Problem:
         """
         if self.counts is None:
             return self
-        check_listed(self.actions * self.prompts)
+        self.check_listed()
         repeated = {
             name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()
         }
@@ -119,6 +141,12 @@ class Problem:
         order = np.argsort(first)
         kept = {name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()}
         return dataclasses.replace(self, counts=counts[order], **kept)
+
+    def replaced(self, **arrays: Any) -> Self:
+        """The problem with other arrays, of which nothing is checked: traced ones, or laid out in another way."""
+        fields = _fields(self) | arrays
+        problem: Self = _put_together(type(self), tuple(fields), list(fields.values()))
+        return problem
 
     # How it is simulated
 
@@ -183,7 +211,7 @@ def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[str, ...]]:
     return list(fields.values()), tuple(fields)
 
 
-def _put_together(kind: type[Problem], names: tuple[str, ...], values: Sequence[Any]) -> Problem:
+def _put_together(kind: type[Any], names: tuple[str, ...], values: Sequence[Any]) -> Any:
     """The problem of these fields, which were checked when it was made, and may be traced now."""
     problem = object.__new__(kind)
     for name, value in zip(names, values, strict=True):

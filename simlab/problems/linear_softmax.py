@@ -119,6 +119,16 @@ class LinearSoftmax(Problem):
         """The largest weight of the head, for each prompt of the batch: their logits all come from these."""
         return jnp.broadcast_to(jnp.max(jnp.abs(parameters)), (learner.prompts_per_step,))
 
+    @property
+    def numbers(self) -> int:
+        """Those of the head, of the features, and of the logits of all prompts."""
+        return self.actions * (self.weights.shape[1] + self.prompts) + self.features.size
+
+    def step_numbers(self, batch: int) -> tuple[int, int]:
+        """The head and the logits of a batch, which come from products, as the gradient goes back by as many."""
+        head = self.actions * self.weights.shape[1]
+        return head + batch * self.actions, 2 * batch * head
+
     def first_history(self, learner: "Learner", state: "State") -> History:
         """No gradient yet, and no other weights."""
         weights = state.parameters

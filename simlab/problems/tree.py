@@ -49,6 +49,7 @@ class Tree(Problem):
     modes: Int[np.ndarray, " modes"] = field(init=False)
 
     over_actions = {"correct": 0, "target": 0}
+    lumps = shards = False
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("logits", "correct", "target")}
@@ -74,6 +75,16 @@ class Tree(Problem):
     def depth(self) -> int:
         """T, the actions of one rollout."""
         return depth_of(int(self.correct.shape[0]), self.branching)
+
+    @property
+    def numbers(self) -> int:
+        """The logits of all nodes."""
+        return self.logits.size
+
+    @property
+    def choices(self) -> int:
+        """B."""
+        return self.branching
 
     @property
     def tokens(self) -> int:

@@ -7,10 +7,10 @@ import jax
 
 from simlab.errors import InputError
 
-Group = tuple[jax.Device, ...]
+Devices = tuple[jax.Device, ...]
 
 
-def groups(shards: int) -> list[Group]:
+def devices_by(shards: int) -> list[Devices]:
     """The devices of this process by so many, over which one simulation is spread.
 
     Raises:
@@ -22,13 +22,13 @@ def groups(shards: int) -> list[Group]:
     return [tuple(devices[first : first + shards]) for first in range(0, len(devices) - shards + 1, shards)]
 
 
-def stations(shards: int) -> list[Group]:
+def stations(shards: int) -> list[Devices]:
     """Devices for each simulation that runs at a time.
 
     A GPU runs one. CPU cores run one each, on the devices in turn; but simulations that are spread over devices wait
     for all of these, and two at a time could wait for one another.
     """
-    found = groups(shards)
+    found = devices_by(shards)
     if shards > 1 or own_memory(found[0][0]) is not None:
         return found
     return list(itertools.islice(itertools.cycle(found), max(_cores(), len(found))))

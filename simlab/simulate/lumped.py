@@ -12,22 +12,31 @@ drew the first class twice (two different actions of it) and the second once::
 """
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from simlab.simulate.barrier import barrier
 from simlab.simulate.sampling import random_words
 from simlab.simulate.storage import EMPTY, Dense, on_device
-from simlab.simulate.sum_tree import ROW, descend, row_sums, total
+from simlab.simulate.sum_tree import CHUNK, ROW, descend, row_sums, total
 from simlab.simulate.wide_integers import Count, uniform_below
 
 if TYPE_CHECKING:
     from simlab.problems.base import Problem
     from simlab.simulate.learner import Drawn, Learner, State
     from simlab.simulate.policy import Policy
+    from simlab.simulate.settings import Settings, StaticSettings
+
+FEWEST_PLACES = 2 * CHUNK
+GROWTH = 2
+START_SHARE = 4  # of the places that a run may need, a quarter: fewer programs, for the price of some empty places
+FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
+FLOATS_A_ROLLOUT = 32 * 3
 
 
 class Places(NamedTuple):
@@ -215,6 +224,27 @@ class Lumped(Dense):
         fits = state.places.touched + jnp.minimum(new, few) <= self.size - classes
         return jnp.all(fits)
 
+    def grown(self, state: "State", problem: "Problem", *, batched: bool) -> tuple["State", "Lumped"]:
+        """The same state with twice as many places, the new ones free; ``batched`` states have a first axis of runs."""
+        larger = Lumped(GROWTH * self.size)
+        axis = int(batched) + int(problem.has_own_parameters)
+
+        def wider(values: Array) -> Array:
+            if values.ndim <= axis or values.shape[axis] != self.size:
+                return values
+            return jnp.pad(values, [(0, self.size if place == axis else 0) for place in range(values.ndim)])
+
+        parts = {name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "places", "history")}
+        return state._replace(**parts), larger
+
+    def bytes_for(self, problem: "Problem", settings: "StaticSettings") -> int:
+        """Bytes that a run takes at most in these places."""
+        prompts = settings.prompts_per_step or problem.prompts
+        sets = problem.prompts if problem.has_own_parameters else 1
+        width = math.ceil(np.size(problem.parameters) / problem.entries / sets)
+        places = self.size * (sets * width * FLOATS_A_PLACE // 2 + prompts * FLOATS_A_PLACE // 2)
+        return (places + prompts * settings.group_size * FLOATS_A_ROLLOUT) * np.dtype(settings.dtype).itemsize
+
     def at_last_step(self, parameters: Any, before: Places, after: Places) -> Any:
         """Parameters before a step, with a place for every action that the step drew."""
         place = jnp.arange(self.size)
@@ -287,3 +317,29 @@ def rank(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> Int[Array, " G
     starts = jnp.searchsorted(jnp.where(counted[order], ordered, -1), ordered).astype(jnp.int32)
     ranks = jnp.zeros_like(labels).at[order].set(jnp.arange(len(labels), dtype=jnp.int32) - starts)
     return jnp.where(counted, ranks, 0)
+
+
+
+def enough_places(classes: int, actions: int) -> int:
+    """Places for the classes and so many actions of their own: the next of 2048, 4096, 8192, ..."""
+    places = FEWEST_PLACES
+    while places < classes + actions:
+        places *= GROWTH
+    return places
+
+
+def touched_a_step(problem: "Problem", settings: "Settings") -> int:
+    """How many new actions a step may need places for, in one set of places."""
+    batches = 1 if problem.has_own_parameters else settings.prompts_per_step or problem.prompts
+    return batches * (settings.group_size + settings.build().surrogate.candidates)
+
+
+def most_touched(problem: "Problem", settings: "Settings", steps: int) -> int:
+    """How many actions of one set of places a run of so many steps may need places for."""
+    return min(problem.actions, touched_a_step(problem, settings) * steps)
+
+
+def size_at_start(problem: "Problem", settings: "Settings", steps: int) -> int:
+    """How many places a run of so many steps begins with."""
+    most, fewest = (most_touched(problem, settings, taken) for taken in (steps, 1))
+    return enough_places(problem.by_classes().entries, max(most // START_SHARE, fewest))

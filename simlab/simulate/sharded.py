@@ -1,8 +1,10 @@
 """Spread the actions of a policy over several devices: sharded storage.
 
-A device holds its share of every array of actions and never a whole one; ``jax.shard_map`` runs a learner on each of them.
+A device holds its share of every array of actions and never a whole one; ``on_mesh`` has a program run on each of them.
 """
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +16,15 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.problems.base import Problem
 from simlab.simulate.barrier import barrier
-from simlab.simulate.devices import Group as Devices
+from simlab.simulate.devices import Devices
 from simlab.simulate.sampling import ROWS, draw_block, draw_row, random_pairs
-from simlab.simulate.storage import Dense, Places, on_device
+from simlab.simulate.storage import Dense, Places, dtype_of
 from simlab.simulate.sum_tree import total
+from simlab.simulate.trajectory import Progress
 
 MESH_AXIS = "actions"
 UNROLLED = 16  # rows that one pass adds
+EVERYWHERE: Any = PartitionSpec()  # type: ignore[no-untyped-call]
 
 
 @jax.tree_util.register_static
@@ -37,11 +41,17 @@ class Sharded(Dense):
 
     Attributes:
         actions: N.
-        shards: how many devices there are.
+        devices: those that they are spread over.
     """
 
     actions: int
-    shards: int
+    devices: Devices
+    name = "sharded"
+
+    @property
+    def shards(self) -> int:
+        """How many devices there are."""
+        return len(self.devices)
 
     @property
     def blocks(self) -> int:
@@ -53,25 +63,59 @@ class Sharded(Dense):
         """Blocks of each device."""
         return -(-self.blocks // self.shards)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of an array of all actions, with its places of no action: the rows, and the blocks of all devices."""
-        return ROWS, self.shards * self.columns
+    # Arrays over actions: whole ones, in rows of blocks that are split over devices, and what a device holds
 
     def split(self, values: Shaped[np.ndarray, "..."], axis: int) -> Shaped[np.ndarray, "..."]:
         """Values of all actions, their axis in rows of all blocks: to be split along the second, one part a device."""
-        values = np.moveaxis(values, axis, 0)
-        missing = ROWS * self.blocks - self.actions
-        blocks = np.pad(values, [(0, missing)] + [(0, 0)] * (values.ndim - 1)).reshape(ROWS, self.blocks, *values.shape[1:])
-        more = self.shards * self.columns - self.blocks
-        whole = np.pad(blocks, [(0, 0), (0, more)] + [(0, 0)] * (values.ndim - 1))
-        return np.moveaxis(whole, (0, 1), (axis % values.ndim, axis % values.ndim + 1))
+        missing, more = ROWS * self.blocks - self.actions, self.shards * self.columns - self.blocks
+        before, after = values.shape[:axis], values.shape[axis + 1 :]
+        rows = np.pad(values, _at(axis, values.ndim, missing)).reshape(*before, ROWS, self.blocks, *after)
+        return np.pad(rows, _at(axis + 1, rows.ndim, more))
 
     def laid_out(self, problem: Problem, dtype: str) -> Problem:
-        """The problem on the host, its arrays over actions in rows of blocks; see ``specs`` and ``joined``."""
+        """The problem on the devices."""
+        host = jax.tree.map(lambda values: np.asarray(values, dtype_of(values, dtype)), problem.listed())
+        laid = _over_actions(host, self.split)
+        placed: Problem = jax.tree.map(jax.device_put, laid, self._shardings(laid))
+        return placed
+
+    def shapes(self, problem: Problem, dtype: str) -> Problem:
+        """The shapes of the problem on the devices, on which nothing is put: it might not fit."""
         listed = problem.listed()
-        split = {name: self.split(getattr(listed, name), axis) for name, axis in problem.over_actions.items()}
-        return dataclasses.replace_fields(listed, **split)
+        laid = _over_actions(listed, self.split)
+        found: Problem = jax.tree.map(
+            lambda values, sharding: jax.ShapeDtypeStruct(
+                np.shape(values), dtype_of(values, dtype), sharding=sharding
+            ),
+            laid,
+            self._shardings(laid),
+        )
+        return found
+
+    def joined(self, problem: Problem) -> Problem:
+        """What one device holds of a problem that is laid out, its rows of blocks one after the other."""
+
+        def join(values: Array, axis: int) -> Array:
+            return values.reshape(*values.shape[:axis], -1, *values.shape[axis + 2 :])
+
+        return _over_actions(problem, join)
+
+    def specs(self, problem: Problem) -> Any:
+        """How the arrays of a problem that is laid out are split."""
+        everywhere = jax.tree.map(lambda _: EVERYWHERE, problem)
+        return _over_actions(everywhere, lambda _, axis: PartitionSpec(*[None] * (axis + 1), MESH_AXIS))
+
+    def _shardings(self, laid: Problem) -> Any:
+        return jax.tree.map(
+            lambda spec: NamedSharding(self.mesh, spec), self.specs(laid), is_leaf=lambda leaf: leaf is not laid and isinstance(leaf, PartitionSpec)
+        )
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices in a row."""
+        return Mesh(np.array(self.devices), (MESH_AXIS,))
+
+    # What meets all places
 
     def filled(self, values: Shaped[Array, " n"], free: float, places: Places = None) -> Shaped[Array, " n"]:
         """The values, but ``free`` at places of no action."""
@@ -94,6 +138,22 @@ class Sharded(Dense):
         own = jnp.max(self.filled(values, -jnp.inf))
         largest: Float[Array, ""] = jax.lax.pmax(own, MESH_AXIS)  # type: ignore[no-untyped-call]
         return largest
+
+    def largest_size(self, values: Float[Array, "..."]) -> Float[Array, ""]:
+        """The largest absolute value of an array of parameters, which are 0 at places of no action."""
+        largest: Float[Array, ""] = jax.lax.pmax(jnp.max(jnp.abs(values)), MESH_AXIS)  # type: ignore[no-untyped-call]
+        return largest
+
+    def sum_of_all(self, values: Float[Array, "..."]) -> Float[Array, ""]:
+        """The sum of an array of parameters, its axis of places the one of this length."""
+        [axis] = [place for place, length in enumerate(values.shape) if length == ROWS * self.columns][-1:]
+        each = jax.vmap(self.sum)(jnp.moveaxis(values, axis, -1).reshape(-1, values.shape[axis]))
+        return jnp.sum(each)
+
+    def is_finite(self, values: Float[Array, "n ..."], places: Places) -> Bool[Array, ""]:
+        """Whether values are finite at all places, those of no action too."""
+        wrong: Array = jax.lax.psum(jnp.sum(~jnp.isfinite(values), dtype=jnp.int32), MESH_AXIS)  # type: ignore[no-untyped-call]
+        return wrong == 0
 
     def sum(self, values: Shaped[Array, " n"]) -> Shaped[Array, ""]:
         """The sum over all actions; values are 0 at places of no action."""
@@ -154,3 +214,27 @@ class Sharded(Dense):
         sums, _ = jax.lax.scan(add, jnp.sum(rows[:0], axis=0), rows, unroll=UNROLLED)
         of_all: Shaped[Array, " B"] = jax.lax.all_gather(sums, MESH_AXIS, tiled=True)[: self.blocks]
         return of_all
+
+
+def on_mesh(program: Callable[..., Progress], storage: Sharded, problem: Problem) -> Callable[..., Progress]:
+    """A program that runs on each of the devices, on what that one holds of the problem."""
+
+    def here(problem: Problem, places: None, *others: Any) -> Progress:
+        progress = program(storage.joined(problem), places, *others)
+        only_fault = type(progress.state)(*[None] * (len(progress.state) - 1), progress.state.fault)
+        return progress._replace(state=only_fault)
+
+    specs = storage.specs(problem), None, EVERYWHERE, EVERYWHERE, EVERYWHERE, EVERYWHERE, None
+    spread: Callable[..., Progress] = jax.shard_map(
+        here, mesh=storage.mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
+    )
+    return spread
+
+
+def _over_actions(problem: Problem, change: Callable[[Any, int], Any]) -> Problem:
+    """The problem with its arrays over actions changed, each with its axis of actions."""
+    return problem.replaced(**{name: change(getattr(problem, name), axis) for name, axis in problem.over_actions.items()})
+
+
+def _at(axis: int, axes: int, more: int) -> list[tuple[int, int]]:
+    return [(0, more if place == axis else 0) for place in range(axes)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from simlab.simulate.sampling import draw
@@ -135,15 +136,15 @@ class Dense:
         return parameters
 
 
+def dtype_of(values: Any, dtype: str) -> Any:
+    """What an array of a problem is on a device: floats are of ``dtype``, whole numbers of 32 bits."""
+    kind = np.asarray(values).dtype
+    return dtype if np.issubdtype(kind, np.floating) else kind if kind == bool else np.int32
+
+
 def on_device(problem: "Problem", dtype: str) -> "Problem":
-    """The problem's arrays on the device: floats in ``dtype``, whole numbers in 32 bits."""
-
-    def placed(values: Any) -> Array:
-        kind = jnp.result_type(values)
-        wanted = dtype if jnp.issubdtype(kind, jnp.floating) else kind if kind == bool else "int32"
-        return jnp.asarray(values, wanted)
-
-    laid: "Problem" = jax.tree.map(placed, problem)
+    """The problem's arrays on the device."""
+    laid: "Problem" = jax.tree.map(lambda values: jnp.asarray(values, dtype_of(values, dtype)), problem)
     return laid
 
 
