@@ -136,15 +136,20 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "Simulate a grid of runs and write one NetCDF file, a table and a figure.\n"
         "Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO.\n\n"
         "LIST is comma-separated; 2,4,...,1024 goes on geometrically, 0,0.5,...,2 arithmetically.\n"
+        'ARMS are methods: grpo, "f_grpo(gamma=0.5)+clip_higher", maxrl@token_mean (see simlab train --help).\n'
+        "FILE.py:NAME stands for an estimator, surrogate, method or problem that you have written yourself.\n"
         "Finished work lies in OUT.parts: the same command, run again after a kill, goes on from there."
     )
     parser.set_defaults(run=_sweep)
     grid = parser.add_argument_group("grid")
     grid.add_argument("--preset", metavar="NAME", help="start from a preset; other options override it")
-    grid.add_argument("--estimator", metavar="LIST", help="registered estimators (see simlab estimators)")
+    grid.add_argument("--arms", metavar="ARMS", help="methods, separated by commas, in place of the next two options")
+    grid.add_argument("--estimator", metavar="LIST", help="estimators: names (see simlab estimators) or FILE.py:NAME")
     grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
     grid.add_argument(
-        "--surrogate", metavar="LIST", help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all)"
+        "--surrogate",
+        metavar="LIST",
+        help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all) or FILE.py:NAME; each with each estimator",
     )
     grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
     grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
@@ -154,16 +159,16 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=LIST",
-        help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
-        "update_norm (of every update; 0: as it comes), gradient_steps, update_rule (simulator, simulator_literal, "
-        "theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's tokens: token_mean, sequence_mean, "
-        "constant)",
+        help="any parameter of the problem, the optimizer or the methods (of those that have it and do not fix it), or "
+        "temperature, kl, entropy_bonus, update_norm (of every update; 0: as it comes), gradient_steps, update_rule "
+        "(simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's "
+        "tokens, without --arms: token_mean, sequence_mean, constant)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
         "--problem",
         metavar="NAME",
-        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, tree",
+        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, tree, or FILE.py:NAME",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
@@ -172,9 +177,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
     setting.add_argument(
+        "--storage",
         "--engine",
         metavar="NAME",
-        help="auto (default), dense, lumped (up to 10^18 actions) or sharded (dense, spread over devices)",
+        help="how actions are kept: auto (default, the cheaper one), dense (every action), lumped (those sampled, and "
+        "classes of the others: up to 10^18 actions) or sharded (every action, spread over devices); --engine is its "
+        "former name",
     )
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=_path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
@@ -192,7 +200,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "--shard-actions",
         type=_whole,
         metavar="N",
-        help="devices over which the sharded engine spreads each simulation (default: as few as hold it)",
+        help="devices over which sharded storage spreads each run (default: as few as hold it)",
     )
     work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
 
@@ -221,9 +229,10 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
 def _sweep(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
     from simlab.plotting import check_figure, save_final_state
-    from simlab.sweep.engines import engines_in_words
     from simlab.sweep.options import build_sweeps, parse_shard, parse_size
+    from simlab.sweep.plan import Plan
     from simlab.sweep.run import run
+    from simlab.sweep.storages import storages_in_words
     from simlab.sweep.table import final_table
 
     shard, memory = parse_shard(options.shard), parse_size(options.memory)
@@ -241,8 +250,9 @@ def _sweep(options: argparse.Namespace) -> int:
             out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
             if name:
                 print(f"\n{name}:")
+            plan = Plan(sweep)
             dataset = run(
-                sweep,
+                plan,
                 out,
                 memory=memory,
                 shard=shard,
@@ -253,7 +263,7 @@ def _sweep(options: argparse.Namespace) -> int:
             if dataset is None:
                 print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
                 continue
-            print(final_table(dataset), *engines_in_words(sweep), sep="\n")
+            print(final_table(dataset), *storages_in_words(plan), sep="\n")
             save_final_state(dataset, drawn)
             print(f"\nresult  {out}\nfigure  {drawn}")
     return 0

@@ -1,6 +1,8 @@
 """Sweeps: grids of runs that resume, split into shards, and end in one labelled file."""
 
+from simlab.sweep.api import sweep
 from simlab.sweep.grid import Cell, Sweep
+from simlab.sweep.plan import Plan
 from simlab.sweep.run import merge, run
 
-__all__ = ["Cell", "Sweep", "merge", "run"]
+__all__ = ["Cell", "Plan", "Sweep", "merge", "run", "sweep"]

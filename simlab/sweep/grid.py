@@ -1,24 +1,24 @@
-"""The grid of a sweep: parameters by name, cells, and how a cell becomes a program, a problem and numbers."""
+"""Lay out the grid of a sweep: parameters by name, dimensions, and the cells that they make."""
 
 import difflib
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice
-from simlab.estimators import REGISTRY
-from simlab.problems import PROBLEMS, Problem, problem, problem_size
-from simlab.simulate.engine import resolved
-from simlab.simulate.labelled import DIMENSION_LABELS, check_seeds, places_of, recorded_steps
+from simlab.problems.registry import problem_constructor
+from simlab.simulate.dataset import check_seeds, recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS
-from simlab.simulate.program import DTYPES, ENGINES, Numbers, Program, check_numbers
-from simlab.surrogates import SURROGATES
+from simlab.simulate.settings import DTYPES, STORAGES
+from simlab.sweep.methods import check_pair, open_parameters, pair, with_values
 
+AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
 RUN_PARAMETERS = {
     "temperature": 1.0,
     "kl": 0.0,
@@ -27,76 +27,95 @@ RUN_PARAMETERS = {
     "gradient_steps": 1,
     "prompts_per_step": 0,
     "update_rule": "simulator",
-    "aggregation": "token_mean",
+    AGGREGATION: "token_mean",
 }
-SECTIONS = ("estimator", "problem", "surrogate", "optimizer", "run")
+METHOD = ("estimator", "surrogate")  # the sections that are an arm's own
+USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
+Sections = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the grid: an estimator, a surrogate, a group size, and every section's parameters in full."""
+    """One point of the grid.
 
-    estimator: str
-    surrogate: str
+    Attributes:
+        name: the method as the sweep lists it.
+        arm: the method with its parameters.
+        group_size: G.
+        parameters: of the other sections, ``problem``, ``optimizer`` and ``run``, in full.
+    """
+
+    name: str
+    arm: Arm
     group_size: int
     parameters: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A grid of runs.
+    """A grid of runs, as plain data.
 
     Attributes:
-        estimators, surrogates, problem, optimizer: registered names; several surrogates are a dimension.
+        estimators, surrogates: names, registered or ``FILE.py:NAME``, each pair of which is a method; several surrogates
+            are a dimension. ``f_grpo`` with ``ppo_clip`` where neither these nor ``arms`` are given.
+        arms: methods in place of pairs: texts such as ``"f_grpo(gamma=0.5)+clip_higher"``, see ``simlab.arms``.
         group_sizes: G of each run.
         seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
             so that cells compare pairwise.
         steps: steps of each run.
         record_every: steps between two records; the last step is always recorded.
+        problem: a registered name or ``FILE.py:NAME``.
+        optimizer: a registered name.
         parameters: values by qualified name, such as ``"estimator.gamma"``; a name with several values is a dimension.
-        pass_at_k, top_n, dtype, engine: see ``Program``.
+            Those of ``estimator`` and ``surrogate`` hold for the methods that have them and do not fix them.
+        top_n: None for 5, or as many as the actions of the smallest problem.
+        pass_at_k, dtype, storage: see ``simlab.simulate.settings.Settings``.
 
     Raises:
         InputError: for an unknown name or a value outside its range.
     """
 
-    estimators: tuple[str, ...] = ("f_grpo",)
+    estimators: tuple[str, ...] | None = None
     group_sizes: tuple[int, ...] = (8,)
     seeds: int = 4
     steps: int = 1000
     record_every: int = 50
     problem: str = "anchored"
-    surrogates: tuple[str, ...] = ("ppo_clip",)
+    surrogates: tuple[str, ...] | None = None
     optimizer: str = "adam"
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     pass_at_k: tuple[int, ...] = (1, 8, 64, 512)
-    top_n: int = 5
+    top_n: int | None = None
     dtype: str = "float32"
-    engine: str = "auto"
+    storage: str = "auto"
+    arms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in self.estimators:
-            check_choice("estimator", name, sorted(REGISTRY))
-        check_choice("problem", self.problem, sorted(PROBLEMS))
-        for name in self.surrogates:
-            check_choice("surrogate", name, sorted(SURROGATES))
+        self._settle_methods()
+        problem_constructor(self.problem)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
-        check_choice("engine", self.engine, ENGINES)
+        check_choice("storage", self.storage, STORAGES)
         check_seeds(self.seeds)
         self.recorded_steps()
-        names = {"estimator": self.estimators, "surrogate": self.surrogates}
-        lists = {**names, "group_size": self.group_sizes, **self.parameters}
-        for name, values in lists.items():
-            if not values:
-                raise InputError(f"{name} lists nothing; allowed: one or more values")
-        for name, values in {**lists, "pass_at_k": self.pass_at_k}.items():
-            if len(set(values)) < len(values):
-                raise InputError(f"{name} lists {list(values)}; allowed: different values")
+        _check_lists({**self._methods, "group_size": self.group_sizes, **self.parameters}, self.pass_at_k)
         for name, values in self.parameters.items():
             if self.resolve(name) != name:
                 raise InputError(f"{name} is not a qualified parameter name; allowed: {self.resolve(name)}")
             self._check_finite(name, values)
+
+    def _settle_methods(self) -> None:
+        """Fill in the pair that is meant where nothing is given, and write arms in the one way that all equal ones have."""
+        if self.arms:
+            if self.estimators is not None or self.surrogates is not None:
+                raise InputError("arms beside estimators or surrogates; allowed: one or the other")
+            object.__setattr__(self, "arms", tuple(str(parse(str(arm))) for arm in self.arms))
+            return
+        for name, usual in zip(("estimators", "surrogates"), USUAL_PAIR, strict=True):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
+        for estimator, surrogate in itertools.product(*self._methods.values()):
+            check_pair(estimator, surrogate)
 
     def _check_finite(self, name: str, values: tuple[Any, ...]) -> None:
         largest = float(np.finfo(self.dtype).max)
@@ -104,22 +123,42 @@ class Sweep:
             if isinstance(value, float) and not abs(value) <= largest:
                 raise InputError(f"{name} = {value}; allowed: finite numbers, in {self.dtype} up to {largest:g}")
 
-    def sections(self, estimator: str, surrogate: str) -> dict[str, dict[str, Any]]:
-        """Every section's parameters at their defaults, for one estimator and one surrogate."""
-        return {
-            "estimator": REGISTRY[estimator].parameters,
-            "problem": _defaults(PROBLEMS[self.problem]),
-            "surrogate": _defaults(SURROGATES[surrogate]),
-            "optimizer": _defaults(OPTIMIZERS[self.optimizer]),
-            "run": dict(RUN_PARAMETERS),
-        }
+    @property
+    def _methods(self) -> dict[str, tuple[str, ...]]:
+        """The names of methods, by dimension."""
+        if self.arms:
+            return {"method": self.arms}
+        return {"estimator": self.estimators or (), "surrogate": self.surrogates or ()}
+
+    def _arm(self, *names: str) -> Arm:
+        """The arm of these names, one of each dimension of methods, without swept parameters."""
+        return parse(*names) if self.arms else pair(*names)
+
+    @functools.cached_property
+    def sections(self) -> dict[str, Sections]:
+        """Every section's parameters at their defaults, for each method by its text.
+
+        Raises:
+            InputError: for an unknown name, and for what a file of the user's lacks or raises.
+        """
+        run = {name: value for name, value in RUN_PARAMETERS.items() if not (self.arms and name == AGGREGATION)}
+        shared = {"problem": dict(problem_constructor(self.problem).defaults), "run": run}
+        shared["optimizer"] = _defaults(OPTIMIZERS[self.optimizer])
+        found = {}
+        for names in itertools.product(*self._methods.values()):
+            arm = self._arm(*names)
+            own = open_parameters(arm, is_pair=not self.arms)
+            found[arm.text] = {
+                name: {**own, **shared}[name] for name in ("estimator", "problem", "surrogate", "optimizer", "run")
+            }
+        return found
 
     def known_parameters(self) -> dict[str, Any]:
         """Default value of every qualified parameter of this sweep."""
         return {
             f"{section}.{name}": default
-            for estimator, surrogate in itertools.product(self.estimators, self.surrogates)
-            for section, parameters in self.sections(estimator, surrogate).items()
+            for sections in self.sections.values()
+            for section, parameters in sections.items()
             for name, default in parameters.items()
         }
 
@@ -141,15 +180,18 @@ class Sweep:
         raise InputError(f"unknown parameter {name!r}{hint}; allowed: {', '.join(bare)}")
 
     def dimensions(self) -> dict[str, tuple[Any, ...]]:
-        """Labelled dimensions of the grid, without seed and step."""
+        """Labelled dimensions of the grid, without seed and step; of surrogates only if there are several."""
+        methods = {name: values for name, values in self._methods.items() if name != "surrogate" or len(values) > 1}
         swept = {name: values for name, values in self.parameters.items() if len(values) > 1}
-        several = {"surrogate": self.surrogates} if len(self.surrogates) > 1 else {}
-        return {"estimator": self.estimators, **several, "group_size": self.group_sizes, **swept}
+        return {**methods, "group_size": self.group_sizes, **swept}
 
-    def labels(self) -> dict[str, str]:
-        """A label for each dimension: the parameter's own name, with its section where that would be ambiguous."""
+    def labels(self, others: Collection[str] = ()) -> dict[str, str]:
+        """A label for each dimension: the parameter's own name, with its section where that would be ambiguous.
+
+        ``others`` are the dimensions that metrics have beside these, seed and step.
+        """
         dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", *DIMENSION_LABELS]
+        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", *others]
         return {
             name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions
@@ -161,17 +203,19 @@ class Sweep:
         fixed = {name: values[0] for name, values in self.parameters.items() if len(values) == 1}
         for index in itertools.product(*(range(len(values)) for values in dimensions.values())):
             point = {name: values[i] for i, (name, values) in zip(index, dimensions.items(), strict=True)}
-            names = point.pop("estimator"), point.pop("surrogate", self.surrogates[0])
-            yield index, self._cell(*names, point.pop("group_size"), fixed | point)
+            names = [point.pop(name, values[0]) for name, values in self._methods.items()]
+            yield index, self._cell(self._arm(*names), point.pop("group_size"), fixed | point)
 
-    def _cell(self, estimator: str, surrogate: str, group_size: int, values: Mapping[str, Any]) -> Cell:
-        sections = self.sections(estimator, surrogate)
+    def _cell(self, arm: Arm, group_size: int, values: Mapping[str, Any]) -> Cell:
+        sections = {section: dict(parameters) for section, parameters in self.sections[arm.text].items()}
         for name, value in values.items():
             section, _, parameter = name.partition(".")
             # A method without the parameter is the same cell all along that dimension, and is run once.
             if parameter in sections[section]:
                 sections[section][parameter] = value
-        return Cell(estimator, surrogate, group_size, sections)
+        aggregation = sections["run"].pop(AGGREGATION, arm.aggregation)
+        filled = with_values(arm, {section: sections.pop(section) for section in METHOD}, aggregation)
+        return Cell(arm.text, filled, group_size, sections)
 
     def recorded_steps(self) -> np.ndarray:
         """The steps after which is recorded, without step 0."""
@@ -183,91 +227,26 @@ class Sweep:
 
     @classmethod
     def from_configuration(cls, data: Mapping[str, Any]) -> "Sweep":
-        """Rebuild a sweep from ``configuration()``, also after a round through JSON."""
-        parameters = {name: tuple(_frozen(value) for value in values) for name, values in data["parameters"].items()}
-        plain = {name: _frozen(value) for name, value in data.items() if name != "parameters"}
-        return cls(**plain, parameters=parameters)
+        """Rebuild a sweep from ``configuration()``, also after a round through JSON.
 
-    def program(self, cell: Cell) -> Program:
-        """What of a cell shapes its compiled program, its engine resolved.
-
-        Raises:
-            InputError: for a parameter outside its range.
+        Results that were written before storage had its name call it ``engine``.
         """
-        run, parameters = cell.parameters["run"], cell.parameters["estimator"]
-        program = Program(
-            group_size=cell.group_size,
-            estimator=cell.estimator,
-            estimator_choices=_choices(parameters),
-            surrogate=cell.surrogate,
-            surrogate_choices=_choices(cell.parameters["surrogate"]),
-            optimizer=self.optimizer,
-            update_rule=run["update_rule"],
-            gradient_steps=run["gradient_steps"],
-            prompts_per_step=run["prompts_per_step"],
-            aggregation=run["aggregation"],
-            uses_kl=run["kl"] != 0,
-            uses_entropy_bonus=run["entropy_bonus"] != 0,
-            fixes_update_norm=run["update_norm"] != 0,
-            pass_at_k=self.pass_at_k,
-            top_n=self.top_n,
-            dtype=self.dtype,
-            engine=self.engine,
-        )
-        place = self.build_problem(cell)
-        check_numbers(program, self.numbers(cell, place))
-        return resolved(program, place, self.steps)
-
-    def size(self, cell: Cell) -> int:
-        """How many numbers a lane of a cell's problem carries."""
-        return problem_size(self.build_problem(cell))
-
-    def build_problem(self, cell: Cell) -> Problem:
-        """The problem of a cell."""
-        return _problem(self.problem, tuple(cell.parameters["problem"].items()))
-
-    def places(self) -> dict[str, Sequence[Any]]:
-        """Labels of what is recorded place by place of the problem, which all cells share.
-
-        Raises:
-            InputError: for trees of different depths or rewarded leaves.
-        """
-        found = [places_of(self.build_problem(cell)) for _, cell in self.cells()]
-        if any(other != found[0] for other in found):
-            raise InputError("the trees of this sweep differ in levels or rewarded leaves; allowed: a sweep for each")
-        return found[0]
-
-    def numbers(self, cell: Cell, place: Problem) -> Numbers:
-        """The float parameters of a cell."""
-        run = cell.parameters["run"]
-        return Numbers(
-            estimator=_floats(cell.parameters["estimator"]),
-            surrogate=_floats(cell.parameters["surrogate"]),
-            optimizer=dict(cell.parameters["optimizer"]),
-            reward_correct=place.reward_correct,
-            reward_incorrect=place.reward_incorrect,
-            temperature=run["temperature"],
-            kl=run["kl"],
-            entropy_bonus=run["entropy_bonus"],
-            update_norm=run["update_norm"],
-        )
+        plain = {"storage" if name == "engine" else name: _frozen(value) for name, value in data.items()}
+        plain["parameters"] = {name: _frozen(values) for name, values in data["parameters"].items()}
+        return cls(**plain)
 
 
-@functools.lru_cache(maxsize=4)
-def _problem(name: str, parameters: tuple[tuple[str, Any], ...]) -> Problem:
-    return problem(name, **dict(parameters))
+def _check_lists(lists: Mapping[str, tuple[Any, ...]], pass_at_k: tuple[int, ...]) -> None:
+    for name, values in lists.items():
+        if not values:
+            raise InputError(f"{name} lists nothing; allowed: one or more values")
+    for name, values in {**lists, "pass_at_k": pass_at_k}.items():
+        if len(set(values)) < len(values):
+            raise InputError(f"{name} lists {list(values)}; allowed: different values")
 
 
-def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
+def _defaults(build: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(build).parameters.items()}
-
-
-def _choices(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((name, value) for name, value in parameters.items() if not isinstance(value, float)))
-
-
-def _floats(parameters: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in parameters.items() if isinstance(value, float)}
 
 
 def _frozen(value: Any) -> Any:
@@ -305,6 +284,9 @@ def _parse(name: str, text: str, default: Any) -> Any:
         return text
     if default is None and text.lower() == "none":
         return None
+    if isinstance(default, bool):
+        check_choice(name, text.lower(), ("true", "false"))
+        return text.lower() == "true"
     try:
         return int(text) if isinstance(default, int) else float(text)
     except ValueError:

@@ -1,11 +1,12 @@
-"""From command-line options to a sweep: presets, overrides, lists and sizes."""
+"""Read the options of ``simlab sweep``: presets, what overrides them, lists and sizes."""
 
 import argparse
-import dataclasses
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simlab.arms import parse_list
 from simlab.errors import InputError, check_choice
 from simlab.sweep.grid import Sweep, parse_values
 from simlab.sweep.presets import PRESETS, Settings
@@ -15,9 +16,10 @@ MOST_K = 1000  # values of k of pass@k, each of which is recorded in every step
 MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 
 _GRID_OPTIONS = (
-    "preset", "estimator", "group_size", "gamma", "learning_rate", "seeds", "problem", "surrogate", "optimizer",
-    "steps", "record_every", "pass_at_k", "top_n", "dtype", "engine",
+    "preset", "arms", "estimator", "surrogate", "group_size", "gamma", "learning_rate", "seeds", "problem", "optimizer",
+    "steps", "record_every", "pass_at_k", "top_n", "dtype", "storage",
 )  # fmt: skip
+_PLAIN = ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "storage")
 
 
 def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
@@ -31,57 +33,59 @@ def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
     if preset is None and not given and not options.param:
         preset = "three-regimes"
     if options.shard_actions is not None:
-        given.setdefault("engine", "sharded")
+        given.setdefault("storage", "sharded")
     if preset is None:
         return {"": _overridden({}, given, options.param)}
     check_choice("preset", preset, sorted(PRESETS))
     return {name: _overridden(settings, given, options.param) for name, settings in PRESETS[preset].items()}
 
 
-def _overridden(settings: Settings, given: dict[str, Any], pairs: list[str]) -> Sweep:
+def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
     """A sweep of some settings, and of options that override them."""
     settings = dict(settings)
     inherited = settings.pop("parameters", {})
-    lists = {
-        "estimator": "estimators",
-        "surrogate": "surrogates",
-        "group_size": "group_sizes",
-        "pass_at_k": "pass_at_k",
-    }
-    for name in ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "engine"):
-        if name in given:
-            settings[name] = given[name]
-    for option, field in lists.items():
+    settings |= _methods(given, settings)
+    settings |= {name: given[name] for name in _PLAIN if name in given}
+    for option, name in (("group_size", "group_sizes"), ("pass_at_k", "pass_at_k")):
         if option in given:
-            items = expand(given[option])
-            settings[field] = (
-                tuple(items) if option in ("estimator", "surrogate") else tuple(_whole(option, item) for item in items)
-            )
+            settings[name] = tuple(_whole(option, item) for item in expand(given[option]))
     if len(settings.get("pass_at_k", ())) > MOST_K:
         raise InputError(f"--pass-at-k lists {len(settings['pass_at_k'])} values; allowed: up to {MOST_K}")
     bare = Sweep(**settings)
     known = bare.known_parameters()
-    # A preset's parameters that an overriding estimator, problem or optimizer does not have fall away with it.
+    # A preset's parameters that an overriding method, problem or optimizer does not have fall away with it.
     parameters = {name: values for name, values in inherited.items() if name in known}
-    named: set[str] = set()
-    for name, text in _named_lists(given, pairs):
-        full = bare.resolve(name)
-        if full in named:
-            raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
-        named.add(full)
-        expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
-        parameters[full] = parse_values(name, expanded, known[full])
-    sweep = Sweep(**settings, parameters=parameters)
+    sweep = Sweep(**settings, parameters=parameters | _parameters(bare, _named_lists(given, pairs)))
     cells = math.prod(len(values) for values in sweep.dimensions().values())
     if cells > MOST_CELLS:
         raise InputError(f"the lists make a grid of {cells} cells; allowed: up to {MOST_CELLS}")
-    if "top_n" in settings:
-        return sweep
-    fewest = min(sweep.build_problem(cell).actions for _, cell in sweep.cells())
-    return dataclasses.replace(sweep, top_n=min(sweep.top_n, fewest))
+    return sweep
 
 
-def _named_lists(given: dict[str, Any], pairs: list[str]) -> list[tuple[str, str]]:
+def _methods(given: Mapping[str, Any], settings: Settings) -> Settings:
+    """The methods that are asked for; arms stand in place of a preset's estimators and surrogates, and the other way."""
+    if "arms" in given:
+        if rest := [name for name in ("estimator", "surrogate") if name in given]:
+            raise InputError(f"--arms and --{rest[0]} both name methods; allowed: one of them")
+        settings.pop("estimators", None)
+        settings.pop("surrogates", None)
+        return {"arms": tuple(map(str, parse_list(given["arms"])))}
+    return {f"{name}s": tuple(expand(given[name])) for name in ("estimator", "surrogate") if name in given}
+
+
+def _parameters(sweep: Sweep, lists: Sequence[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:
+    """The values of parameters by their qualified names."""
+    known, parameters = sweep.known_parameters(), dict[str, tuple[Any, ...]]()
+    for name, text in lists:
+        full = sweep.resolve(name)
+        if full in parameters:
+            raise InputError(f"parameter {name!r} is given twice; allowed: one list, such as {name}=0,1")
+        expanded = text if isinstance(known[full], tuple) else ",".join(expand(text))
+        parameters[full] = parse_values(name, expanded, known[full])
+    return parameters
+
+
+def _named_lists(given: Mapping[str, Any], pairs: Sequence[str]) -> list[tuple[str, str]]:
     named: list[tuple[str, str]] = [(name, given[name]) for name in ("gamma", "learning_rate") if name in given]
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -13,14 +13,8 @@ import xarray as xr
 from simlab.errors import InputError
 from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
-from simlab.simulate.bank_metrics import BANK_DESCRIPTIONS, BINNED, BINS
-from simlab.simulate.labelled import labelled
-from simlab.simulate.linear_metrics import LINEAR_DESCRIPTIONS, SINGULAR_VALUES
-from simlab.simulate.metrics import DESCRIPTIONS
-from simlab.simulate.tree_metrics import TREE_DESCRIPTIONS
-from simlab.sweep.grid import Sweep
-from simlab.sweep.parts import Unit
-from simlab.theory.covariance import TOP_PERCENT
+from simlab.simulate.dataset import labelled
+from simlab.sweep.plan import Plan, Unit
 
 NAME = "the result of a sweep"
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -30,15 +24,15 @@ FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeErr
 
 
 def assemble(
-    sweep: Sweep, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]], attributes: Mapping[str, str]
+    plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]], attributes: Mapping[str, str]
 ) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
-    Dimensions: ``estimator``, ``group_size``, each swept parameter, ``seed``, ``step``, and those of ``labelled``.
-    Variables are those of ``metrics.DESCRIPTIONS``, of a bank ``bank_metrics.BANK_DESCRIPTIONS``, of prompts that share
-    a head ``linear_metrics.LINEAR_DESCRIPTIONS``, of a tree ``tree_metrics.TREE_DESCRIPTIONS``.
+    Dimensions: ``estimator`` (or ``method``, where the sweep lists arms), ``group_size``, each swept parameter,
+    ``seed``, ``step``, and those of metrics. Variables are the problem's metrics.
     """
-    dimensions, labels = sweep.dimensions(), sweep.labels()
+    sweep = plan.sweep
+    dimensions, names = sweep.dimensions(), plan.dimension_labels
     shape = tuple(len(values) for values in dimensions.values())
     filled: dict[str, np.ndarray] = {}
     for unit, rows in records:
@@ -46,24 +40,17 @@ def assemble(
             if name not in filled:
                 filled[name] = np.full((*shape, sweep.seeds, *values.shape[1:]), np.nan, values.dtype)
             filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
-    leading = {labels[name]: _coordinate(values) for name, values in dimensions.items()}
+    leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
     leading["seed"] = list(range(sweep.seeds))
-    places = sweep.places() | {"k": sweep.pass_at_k}
-    return labelled(filled, leading, sweep.recorded_steps(), places, attributes)
+    return labelled(plan.metrics, plan.labels, filled, leading, plan.steps, attributes)
 
 
-def joining_bytes(sweep: Sweep) -> int:
+def joining_bytes(plan: Plan) -> int:
     """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
-    lanes = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
-    values = len(DESCRIPTIONS) + len(sweep.pass_at_k) + sweep.top_n
-    if sweep.problem in ("prompt_bank", "linear_softmax"):
-        values += len(BANK_DESCRIPTIONS) - len(DESCRIPTIONS) + BINS * len(BINNED)
-    if sweep.problem == "linear_softmax":
-        values += len(LINEAR_DESCRIPTIONS) - len(BANK_DESCRIPTIONS) + SINGULAR_VALUES
-    if sweep.problem == "tree":
-        places = sum(len(labels) for labels in sweep.places().values())
-        values += len(TREE_DESCRIPTIONS) - len(DESCRIPTIONS) + places + 2 * (sweep.top_n + len(TOP_PERCENT))
-    return 2 * lanes * (len(sweep.recorded_steps()) + 1) * values * np.dtype(sweep.dtype).itemsize
+    sweep = plan.sweep
+    runs = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
+    values = sum(math.prod(len(plan.labels[name]) for name in metric.dimensions) for metric in plan.metrics)
+    return 2 * runs * (len(plan.steps) + 1) * values * np.dtype(sweep.dtype).itemsize
 
 
 def _coordinate(values: tuple[Any, ...]) -> list[Any]:

@@ -1,22 +1,24 @@
-"""The table that a sweep ends with: the last record of every cell, averaged over seeds."""
+"""Write the table that a sweep ends with: the last record of every cell, averaged over seeds."""
 
 import itertools
 
 import numpy as np
 import xarray as xr
 
+from simlab.plotting import chosen_metrics, grid_dimensions
+
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 
 
 def final_table(dataset: xr.Dataset) -> str:
     """Mean over seeds of the last record of each cell, with its standard error."""
-    names = [str(name) for name in dataset["q_pos"].dims if name not in ("seed", "step")]
+    names, columns = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS)
     last = dataset.isel(step=-1)
-    rows = [[*names, *COLUMNS]]
+    rows = [[*names, *columns]]
     for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
         cell = last.isel(dict(zip(names, index, strict=True)))
         labels = [_plain(cell[name].item()) for name in names]
-        rows.append(labels + [_mean_and_error(cell[column].values) for column in COLUMNS])
+        rows.append(labels + [_mean_and_error(cell[column].values) for column in columns])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     seeds, step = dataset.sizes["seed"], int(dataset["step"][-1])

@@ -16,11 +16,12 @@ from distributed.utils import silence_logging_cmgr
 
 from simlab.errors import InputError
 from simlab.identity.code import code_fingerprint
-from simlab.sweep.cluster.handout import Handout, Rows
+from simlab.sweep.cluster.handout import Handout
 from simlab.sweep.cluster.members import GLANCE, Members
 from simlab.sweep.cluster.remote import packed
+from simlab.sweep.executor import Rows, Workers
 from simlab.sweep.options import parse_scheduler
-from simlab.sweep.work import Work, Workers
+from simlab.sweep.plan import Work
 
 CONFIGURATION = {
     "distributed.scheduler.worker-ttl": "1 minute",  # a process that is silent for so long is started anew

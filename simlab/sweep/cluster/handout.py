@@ -17,14 +17,13 @@ from distributed.comm.core import CommClosedError
 
 from simlab.errors import InputError
 from simlab.sweep.cluster.members import GLANCE, Members, say
-from simlab.sweep.work import PROCESSOR, Work
+from simlab.sweep.executor import PROCESSOR, Rows
+from simlab.sweep.plan import Work
 
 # Where nothing is left to hand out, work that takes so much longer than all before it is begun once more elsewhere.
 PATIENCE, LATE = 10.0, 3.0  # seconds at least, and times
 FETCHING = 60.0  # seconds for an answer to come here
 ATTEMPTS = 3  # at a work; Dask itself tries each some times
-
-Rows = dict[str, np.ndarray]
 
 
 @dataclass(eq=False)
@@ -184,14 +183,14 @@ def _wrong(answer: Any, work: Work) -> str:
     """What of an answer cannot be the records of a work; nothing if it can."""
     if not isinstance(answer, Mapping) or not answer:
         return f"it answered {type(answer).__name__}, not records"
-    shape = (len(work.lanes), len(work.steps) + 1)
+    shape = (len(work.seeds), len(work.steps) + 1)
     for name in answer.keys() - {PROCESSOR}:
         values = answer[name]
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
             return f"its {name} is no array of numbers"
         if values.shape[:2] != shape:
-            return f"its {name} has the shape {values.shape}, and not {shape[0]} lanes of {shape[1]} records"
+            return f"its {name} has the shape {values.shape}, and not {shape[0]} runs of {shape[1]} records"
     kinds = answer.get(PROCESSOR)
     if not isinstance(kinds, np.ndarray) or kinds.dtype.kind != "U" or kinds.shape != shape[:1]:
-        return f"it does not say the {PROCESSOR} of each lane"
+        return f"it does not say the {PROCESSOR} of each run"
     return ""

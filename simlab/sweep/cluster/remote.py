@@ -1,14 +1,15 @@
-"""What a worker answers, and how work is packed for it."""
+"""Answer what a worker is asked, and pack work for it."""
 
 import functools
 import pickle
-import threading
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from simlab.sweep.work import Budget, Work, maker, simulated
+from simlab.errors import InputError
+from simlab.sweep.executor import Budget, simulated
+from simlab.sweep.plan import Work, digest, maker, own_code
 
 
 def told() -> dict[str, Any]:
@@ -17,11 +18,11 @@ def told() -> dict[str, Any]:
 
 
 def packed(work: Work) -> bytes:
-    """Work as it is sent, without what its problem has computed of itself."""
-    return pickle.dumps(work._replace(problem=replace(work.problem)))
+    """Work as it is sent, without what its problem has computed of itself; the names of the user's files come first."""
+    return pickle.dumps((work.files, pickle.dumps(work._replace(problem=replace(work.problem)))))
 
 
-def records(code: str, platform: str, memory: int, work: bytes) -> dict[str, np.ndarray] | str:
+def records(code: str, platform: str, memory: int, sent: bytes) -> dict[str, np.ndarray] | str:
     """The records of packed work, if this is the code and the platform that is meant; else what differs.
 
     Raises:
@@ -32,12 +33,27 @@ def records(code: str, platform: str, memory: int, work: bytes) -> dict[str, np.
         if here[name] != wanted:
             return f"its {name} is {here[name]}, that of the sweep {wanted}"
     # Unpacked only now: other code might read something else in it.
-    given: Work = pickle.loads(work)
-    if given.program.identified() != given.program:
-        return f"its code of {given.name} is not that of the sweep"
-    rows = simulated(given, _budget(memory), threading.Event())
-    assert rows is not None  # nobody sets the event
-    return rows
+    work = _unpacked(sent)
+    return work if isinstance(work, str) else simulated(work, _budget(memory))
+
+
+def _unpacked(sent: bytes) -> Work | str:
+    """Packed work, if the user's own code is that of the sweep; else what differs."""
+    files, packed_work = pickle.loads(sent)
+    for name, wanted in files.items():
+        try:
+            found = digest(name)  # runs the file, in which the type of a problem may be
+        except InputError as error:
+            return f"it lacks a file of the sweep ({error})"
+        if found != wanted:
+            return f"its {name} is not that of the sweep"
+    try:
+        work: Work = pickle.loads(packed_work)
+    except (ImportError, AttributeError) as error:
+        return f"it cannot find code of the sweep ({error}); the files must lie where they do for the sweep"
+    if own_code(work.name, work.problem, work.settings[0]) != work.own:
+        return f"its code of {work.name} is not that of the sweep"
+    return work
 
 
 @functools.cache
