@@ -17,7 +17,7 @@ import numpy as np
 from simlab.errors import Diverged, InputError
 from simlab.identity.processor import processor
 from simlab.simulate.devices import Devices, stations
-from simlab.simulate.runner import needed_bytes, run, shards_needed
+from simlab.simulate.runner import batch_size, needed_bytes, run, shards_needed
 from simlab.sweep.plan import Plan, Unit, Work, batches
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
@@ -73,7 +73,8 @@ def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Row
         InputError: if the work cannot be done, or needs more memory than there is.
     """
     problem, settings, seeds, steps = work.problem, work.settings, work.seeds, work.steps
-    with budget.take(needed_bytes(problem, settings[0], steps, len(seeds), devices)):
+    together = batch_size(problem, settings[0], jax.default_backend())  # a smaller batch is filled up
+    with budget.take(needed_bytes(problem, settings[0], steps, together, devices)):
         rows = run(problem, settings, seeds, steps, devices)
     kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
     return rows | {PROCESSOR: np.full(len(seeds), kind)}
