@@ -1,5 +1,6 @@
 """Plan a sweep: resolve each cell once, and cut the runs into units that are kept and batches that run together."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +50,6 @@ class Resolved:
         cell: of the grid.
         problem: what is learned.
         settings: how, with a storage in place of "auto".
-        static: those of the settings that shape the compiled program.
         own: a fingerprint of the user's own code in it; None if all of it is the library's.
         files: SHA-256 of the user's files that are named in it, by ``FILE.py:NAME``.
     """
@@ -57,9 +57,13 @@ class Resolved:
     cell: Cell
     problem: Problem
     settings: Settings
-    static: StaticSettings
     own: str | None
     files: Mapping[str, str]
+
+    @functools.cached_property
+    def program(self) -> tuple[StaticSettings, str]:
+        """What the runs of a batch have in common: the settings that shape a program, and the problem."""
+        return self.settings.static, self.problem.fingerprint
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -106,6 +110,7 @@ class Plan:
     def __init__(self, sweep: Sweep):
         self.sweep, self.steps = sweep, sweep.recorded_steps()
         self._texts: dict[str, str] = {}
+        self._own: dict[tuple[str, type], str | None] = {}
         problems = _Problems(sweep.problem)
         grid = {index: (cell, problems.of(cell)) for index, cell in sweep.cells()}
         top_n = sweep.top_n
@@ -120,7 +125,7 @@ class Plan:
             self.cells[index] = known[key]
         self.distinct = list(known.values())
         first = self.distinct[0]
-        self.metrics: Sequence[Metric] = first.problem.metrics(first.static)
+        self.metrics: Sequence[Metric] = first.problem.metrics(first.settings)
         self.labels = _labels(first)
         self._check_alike()
 
@@ -139,8 +144,10 @@ class Plan:
         )
         settings = resolved(problem, settings, sweep.steps)
         check(problem, settings)
-        own = own_code(cell.name, problem, settings)
-        return Resolved(cell, problem, settings, settings.static, own, self._files(cell))
+        key = str(cell.arm), type(problem)
+        if key not in self._own:
+            self._own[key] = own_code(cell.name, problem, settings)
+        return Resolved(cell, problem, settings, self._own[key], self._files(cell))
 
     def _files(self, cell: Cell) -> dict[str, str]:
         named = [*cell.arm.files, *([self.sweep.problem] if is_file(self.sweep.problem) else [])]
@@ -151,7 +158,7 @@ class Plan:
         """Raise ``InputError`` unless all cells record the same metrics with the same labels."""
         names = [metric.name for metric in self.metrics]
         for cell in self.distinct[1:]:
-            if _labels(cell) != self.labels or [one.name for one in cell.problem.metrics(cell.static)] != names:
+            if _labels(cell) != self.labels or [one.name for one in cell.problem.metrics(cell.settings)] != names:
                 raise InputError(
                     "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
                 )
@@ -207,7 +214,7 @@ def batches(units: Sequence[Unit], platform: str) -> Iterator[list[Unit]]:
     """
     alike: dict[Any, list[Unit]] = {}
     for unit in units:
-        alike.setdefault((unit.resolved.static, unit.resolved.problem.fingerprint), []).append(unit)
+        alike.setdefault(unit.resolved.program, []).append(unit)
     for some in alike.values():
         size = batch_size(some[0].resolved.problem, some[0].resolved.settings, platform)
         batch: list[Unit] = []

@@ -27,8 +27,8 @@ VALUES = (
 TINY = ("--steps", "2", "--record-every", "1", "--seeds", "1", "--group-size", "2")
 OPTIONS = {
     "sweep": (
-        "preset", "estimator", "group-size", "surrogate", "gamma", "learning-rate", "seeds", "param", "problem",
-        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "engine", "out", "figure", "memory",
+        "preset", "arms", "estimator", "group-size", "surrogate", "gamma", "learning-rate", "seeds", "param", "problem",
+        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "storage", "engine", "out", "figure", "memory",
         "shard", "scheduler", "shard-actions",
     ),
     "train": (
