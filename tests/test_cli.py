@@ -65,7 +65,7 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
         "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
     ]  # fmt: skip
     assert lines[-5] == "mean over 12 seeds at step 20; (standard error of the last digits)"
-    assert lines[-4].startswith("engine dense for G = 2, 4: ")
+    assert lines[-4].startswith("storage dense for G = 2, 4: ")
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     rows = [line.split() for line in lines[1:-5]]
@@ -314,7 +314,7 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
 )
 def test_a_problem_that_cannot_be_is_refused(refused, tmp_path, parameters, value, allowed):
     pairs = [argument for pair in parameters for argument in ("--param", pair)]
-    message = refused("sweep", "--engine", "dense", "--out", tmp_path / "sweep.nc", *pairs)
+    message = refused("sweep", "--storage", "dense", "--out", tmp_path / "sweep.nc", *pairs)
     assert value in message
     assert allowed in message
 

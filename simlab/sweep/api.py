@@ -48,8 +48,8 @@ def sweep(
             two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
 
     Returns:
-        A dataset with dimensions ``method``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a variable
-        for each metric of the problem.
+        A dataset with dimensions ``method``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a
+        variable for each metric of the problem.
 
     Raises:
         InputError: for an unknown name, a value outside its range, and as ``simlab.sweep.run``.
@@ -58,7 +58,7 @@ def sweep(
     >>> dict(result.q_pos.sizes)
     {'method': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
     """
-    named = {
+    named: dict[str, Any] = {
         "arms": tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms)),
         "group_sizes": _several(group_size),
         "seeds": seeds,
@@ -72,7 +72,7 @@ def sweep(
         "storage": storage,
     }
     if not named["arms"]:
-        raise InputError("arms list nothing; allowed: one or more methods")
+        raise InputError("arms lists nothing; allowed: one or more methods")
     bare = Sweep(**named)
     known = bare.known_parameters()
     values = {bare.resolve(name): given for name, given in parameters.items()}

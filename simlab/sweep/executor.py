@@ -66,8 +66,8 @@ def check_memory(memory: int, amount: int) -> None:
 def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Rows:
     """The records of some runs, once there is room for them.
 
-    ``devices`` are those of ``runner.run``. With the records, as ``PROCESSOR``, goes what computed each run: on a cluster
-    it is not the same for all.
+    ``devices`` are those of ``runner.run``. With the records, as ``PROCESSOR``, goes what computed each run: on a
+    cluster it is not the same for all.
 
     Raises:
         InputError: if the work cannot be done, or needs more memory than there is.

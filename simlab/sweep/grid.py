@@ -29,7 +29,6 @@ RUN_PARAMETERS = {
     "update_rule": "simulator",
     AGGREGATION: "token_mean",
 }
-METHOD = ("estimator", "surrogate")  # the sections that are an arm's own
 USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
 Sections = dict[str, dict[str, Any]]
 
@@ -56,8 +55,8 @@ class Sweep:
     """A grid of runs, as plain data.
 
     Attributes:
-        estimators, surrogates: names, registered or ``FILE.py:NAME``, each pair of which is a method; several surrogates
-            are a dimension. ``f_grpo`` with ``ppo_clip`` where neither these nor ``arms`` are given.
+        estimators, surrogates: names, registered or ``FILE.py:NAME``, each pair of which is a method; several
+            surrogates are a dimension. ``f_grpo`` with ``ppo_clip`` where neither these nor ``arms`` are given.
         arms: methods in place of pairs: texts such as ``"f_grpo(gamma=0.5)+clip_higher"``, see ``simlab.arms``.
         group_sizes: G of each run.
         seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
@@ -105,7 +104,7 @@ class Sweep:
             self._check_finite(name, values)
 
     def _settle_methods(self) -> None:
-        """Fill in the pair that is meant where nothing is given, and write arms in the one way that all equal ones have."""
+        """Fill in the usual pair where nothing is given, and write arms in the one way that equal ones have."""
         if self.arms:
             if self.estimators is not None or self.surrogates is not None:
                 raise InputError("arms beside estimators or surrogates; allowed: one or the other")
@@ -207,15 +206,16 @@ class Sweep:
             yield index, self._cell(self._arm(*names), point.pop("group_size"), fixed | point)
 
     def _cell(self, arm: Arm, group_size: int, values: Mapping[str, Any]) -> Cell:
-        sections = {section: dict(parameters) for section, parameters in self.sections[arm.text].items()}
+        defaults = self.sections[arm.text]
+        given: Sections = {section: {} for section in defaults}
         for name, value in values.items():
             section, _, parameter = name.partition(".")
             # A method without the parameter is the same cell all along that dimension, and is run once.
-            if parameter in sections[section]:
-                sections[section][parameter] = value
-        aggregation = sections["run"].pop(AGGREGATION, arm.aggregation)
-        filled = with_values(arm, {section: sections.pop(section) for section in METHOD}, aggregation)
-        return Cell(arm.text, filled, group_size, sections)
+            if parameter in defaults[section]:
+                given[section][parameter] = value
+        full = {section: defaults[section] | given[section] for section in ("problem", "optimizer", "run")}
+        aggregation = full["run"].pop(AGGREGATION, arm.aggregation)
+        return Cell(arm.text, with_values(arm, given, aggregation), group_size, full)
 
     def recorded_steps(self) -> np.ndarray:
         """The steps after which is recorded, without step 0."""

@@ -63,7 +63,7 @@ def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[st
 
 
 def _methods(given: Mapping[str, Any], settings: Settings) -> Settings:
-    """The methods that are asked for; arms stand in place of a preset's estimators and surrogates, and the other way."""
+    """The methods that are asked for; arms stand in place of a preset's estimators and surrogates."""
     if "arms" in given:
         if rest := [name for name in ("estimator", "surrogate") if name in given]:
             raise InputError(f"--arms and --{rest[0]} both name methods; allowed: one of them")

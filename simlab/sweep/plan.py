@@ -18,9 +18,10 @@ from simlab.identity.versions import commit, versions
 from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem_constructor
+from simlab.simulate.costs import resolved
 from simlab.simulate.dataset import labels_of
 from simlab.simulate.metrics import Metric
-from simlab.simulate.runner import batch_size, check, resolved
+from simlab.simulate.runner import batch_size, check
 from simlab.simulate.settings import Settings, StaticSettings
 from simlab.sweep.grid import Cell, Sweep
 
@@ -103,8 +104,8 @@ class Plan:
         labels: of the dimensions that metrics may have.
 
     Raises:
-        InputError: for a cell that cannot run, the user's code that cannot be told from another, and cells whose records
-            do not fit into one result.
+        InputError: for a cell that cannot run, the user's code that cannot be told from another, and cells whose
+            records do not fit into one result.
     """
 
     def __init__(self, sweep: Sweep):

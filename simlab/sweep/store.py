@@ -44,7 +44,7 @@ class Store:
         """Write a unit's records, (seeds, records, ...) each."""
         buffer = io.BytesIO()
         # In one order in memory, so that equal records are equal files.
-        np.savez(buffer, **{name: np.ascontiguousarray(values) for name, values in rows.items()})
+        np.savez(buffer, **dict[str, Any]({name: np.ascontiguousarray(values) for name, values in rows.items()}))
         # A zip file does not notice every flipped bit, and goes on without the arrays it cannot find.
         write_output(self.path(unit), sealed(buffer.getvalue(), unit.name))
 
