@@ -12,7 +12,8 @@ from sweep_cases import asked
 from simlab.problems import anchored, custom
 from simlab.simulate import Program
 from simlab.simulate.engine import resolved, step_costs, touched
-from simlab.sweep.engines import engines_in_words
+from simlab.sweep import Plan
+from simlab.sweep.storages import storages_in_words
 
 
 @pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (1000, 8, 10), (10, 64, 5)])
@@ -55,8 +56,9 @@ def test_an_engine_that_is_asked_for_is_taken(engine):
 
 
 def test_a_sweep_says_which_engine_runs_what_and_what_the_model_expects():
-    lines = engines_in_words(asked("--group-size", "4,65536", "--param", "actions=128000", "--param", "correct=10000"))
-    assert [line.split(":")[0] for line in lines] == ["engine dense for G = 65536", "engine lumped for G = 4"]
+    sweep = asked("--group-size", "4,65536", "--param", "actions=128000", "--param", "correct=10000")
+    lines = storages_in_words(Plan(sweep))
+    assert [line.split(":")[0] for line in lines] == ["storage dense for G = 65536", "storage lumped for G = 4"]
     assert all("us of a core a step by the cost model" in line for line in lines)
 
 

@@ -12,7 +12,7 @@ from figures.shared.rivals import best_settings, front, judge, mean_and_error
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.problems import PromptBank
 from simlab.rollouts import Rollouts
-from simlab.sweep import Sweep
+from simlab.sweep import Plan, Sweep
 from simlab.theory import alike
 
 METRICS = ("pass@1", "pass@256", "retained mass", "entropy")
@@ -162,7 +162,7 @@ def statistics(results: dict[str, np.ndarray]) -> dict[str, Any]:
 def without_norm(dataset: xr.Dataset, results: dict[str, np.ndarray], norms: list[float]) -> dict[str, Any]:
     """Metrics at the learning rate that matches the first steps' norm, beside those at that norm, of the same seeds."""
     sweep = Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))
-    bank, prompts = sweep.build_problem(next(sweep.cells())[1]), sweep.parameters["run.prompts_per_step"][0]
+    bank, prompts = Plan(sweep).distinct[0].problem, sweep.parameters["run.prompts_per_step"][0]
     assert isinstance(bank, PromptBank)
     rates, rows = dataset.learning_rate.values, {}
     for name, values in finals(dataset, "learning_rate").items():

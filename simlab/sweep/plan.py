@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -102,6 +102,7 @@ class Plan:
         cells: by index along the dimensions of the sweep. Cells that are equal are one object.
         metrics: what every cell records.
         labels: of the dimensions that metrics may have.
+        distinct: the cells, each once.
 
     Raises:
         InputError: for a cell that cannot run, the user's code that cannot be told from another, and cells whose
@@ -112,8 +113,7 @@ class Plan:
         self.sweep, self.steps = sweep, sweep.recorded_steps()
         self._texts: dict[str, str] = {}
         self._own: dict[tuple[str, type], str | None] = {}
-        problems = _Problems(sweep.problem)
-        grid = {index: (cell, problems.of(cell)) for index, cell in sweep.cells()}
+        grid = dict(self._with_problems())
         top_n = sweep.top_n
         if top_n is None:
             top_n = min(USUAL_TOP_N, *(problem.actions for _, problem in grid.values()))
@@ -129,6 +129,16 @@ class Plan:
         self.metrics: Sequence[Metric] = first.problem.metrics(first.settings)
         self.labels = _labels(first)
         self._check_alike()
+
+    def _with_problems(self) -> Iterator[tuple[tuple[int, ...], tuple[Cell, Problem]]]:
+        """Each cell with its problem, which is built once."""
+        make, built = problem_constructor(self.sweep.problem), dict[str, Problem]()
+        for index, cell in self.sweep.cells():
+            parameters = cell.parameters["problem"]
+            key = _text(parameters)
+            if key not in built:
+                built[key] = make(**parameters)
+            yield index, (cell, built[key])
 
     def _resolved(self, cell: Cell, problem: Problem, top_n: int) -> Resolved:
         sweep = self.sweep
@@ -173,18 +183,15 @@ class Plan:
         """What identifies the sweep and who makes it: configuration, ``own`` and ``maker``."""
         return {"configuration": self.sweep.configuration(), **self.own(), **made_by}
 
-    def own(self) -> dict[str, Any]:
+    def own(self) -> dict[str, dict[str, Any]]:
         """The user's own code: its fingerprints by method, and SHA-256 and text of its files by their paths."""
-        files = {file: _sha256(text) for file, text in self._texts.items()}
-        return {"own": self.own_codes(), "files": files, "texts": self._texts}
-
-    def own_codes(self) -> dict[str, list[str]]:
-        """The fingerprints of the user's own code, by the method that it is in."""
         found: dict[str, set[str]] = {}
         for one in self.distinct:
             if one.own is not None:
                 found.setdefault(one.cell.name, set()).add(one.own)
-        return {name: sorted(codes) for name, codes in found.items()}
+        codes = {name: sorted(own) for name, own in found.items()}
+        files = {file: _sha256(text) for file, text in self._texts.items()}
+        return {"own": codes, "files": files, "texts": self._texts}
 
     def units(self, code: str, platform: str) -> list[Unit]:
         """The units, as made by some code on some platform."""
@@ -253,22 +260,6 @@ def digest(reference: str) -> str:
 def maker() -> dict[str, Any]:
     """Who makes the numbers of this process: code, platform, versions and commit."""
     return {"code": code_fingerprint(), "platform": jax.default_backend(), "versions": versions(), "commit": commit()}
-
-
-class _Problems:
-    """The problems of a sweep, each built once."""
-
-    def __init__(self, name: str):
-        self.make: Callable[..., Problem] = problem_constructor(name)
-        self.built: dict[str, Problem] = {}
-
-    def of(self, cell: Cell) -> Problem:
-        """The problem of a cell."""
-        parameters = cell.parameters["problem"]
-        key = _text(parameters)
-        if key not in self.built:
-            self.built[key] = self.make(**parameters)
-        return self.built[key]
 
 
 def _labels(one: Resolved) -> dict[str, list[Any]]:

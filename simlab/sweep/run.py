@@ -29,11 +29,6 @@ def parts_folder(out: Path) -> Path:
     return out.with_name(out.name + ".parts")
 
 
-def manifest(plan: Plan, workers: Workers | None = None) -> dict[str, Any]:
-    """What identifies a sweep and who makes it, this process or its workers."""
-    return plan.manifest(workers.maker() if workers else maker())
-
-
 def run(
     sweep: Sweep | Plan,
     out: Path,
@@ -72,7 +67,7 @@ def run(
     store = Store(parts_folder(out))
     lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
     with file_lock(store.folder, lock, allowed="another --out, or the same command when that one has ended"):
-        described = manifest(plan, workers)
+        described = plan.manifest(workers.maker() if workers else maker())
         everything = plan.units(described["code"], described["platform"])
         store.save_manifest(described)
         missing = _missing(everything[number - 1 :: count], store, store.strangers(everything))
