@@ -42,10 +42,8 @@ def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
 
 def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
     """A sweep of some settings, and of options that override them."""
-    settings = dict(settings)
+    settings = _with_methods(settings, given) | {name: given[name] for name in _PLAIN if name in given}
     inherited = settings.pop("parameters", {})
-    settings |= _methods(given, settings)
-    settings |= {name: given[name] for name in _PLAIN if name in given}
     for option, name in (("group_size", "group_sizes"), ("pass_at_k", "pass_at_k")):
         if option in given:
             settings[name] = tuple(_whole(option, item) for item in expand(given[option]))
@@ -62,15 +60,15 @@ def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[st
     return sweep
 
 
-def _methods(given: Mapping[str, Any], settings: Settings) -> Settings:
-    """The methods that are asked for; arms stand in place of a preset's estimators and surrogates."""
-    if "arms" in given:
-        if rest := [name for name in ("estimator", "surrogate") if name in given]:
-            raise InputError(f"--arms and --{rest[0]} both name methods; allowed: one of them")
-        settings.pop("estimators", None)
-        settings.pop("surrogates", None)
-        return {"arms": tuple(map(str, parse_list(given["arms"])))}
-    return {f"{name}s": tuple(expand(given[name])) for name in ("estimator", "surrogate") if name in given}
+def _with_methods(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """Settings with the methods that are asked for; arms take the place of a preset's estimators and surrogates."""
+    pair = {f"{name}s": tuple(expand(given[name])) for name in ("estimator", "surrogate") if name in given}
+    if "arms" not in given:
+        return {**settings, **pair}
+    if pair:
+        raise InputError(f"--arms and --{next(iter(pair))[:-1]} both name methods; allowed: one of them")
+    kept = {name: value for name, value in settings.items() if name not in ("estimators", "surrogates")}
+    return kept | {"arms": tuple(map(str, parse_list(given["arms"])))}
 
 
 def _parameters(sweep: Sweep, lists: Sequence[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:
