@@ -145,12 +145,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     grid.add_argument("--preset", metavar="NAME", help="start from a preset; other options override it")
     grid.add_argument("--arms", metavar="ARMS", help="methods, separated by commas, in place of the next two options")
     grid.add_argument("--estimator", metavar="LIST", help="estimators: names (see simlab estimators) or FILE.py:NAME")
-    grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
     grid.add_argument(
         "--surrogate",
         metavar="LIST",
         help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all) or FILE.py:NAME; each with each estimator",
     )
+    grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
     grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
     grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
     grid.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")

@@ -50,7 +50,7 @@ class Peaked(Categorical):
         return (*USUAL, GREATEST)
 
 
-def peaked(actions=10, height=1.0, first=True):
+def peaked(actions=10, height=1.0, first=True, chances=np.ones(1)):
     correct = np.arange(actions) == (0 if first else actions - 1)
     return Peaked(np.where(np.arange(actions) == 0, height, 0.0), correct, correct)
 

@@ -16,7 +16,7 @@ from simlab.problems.registry import problem_constructor
 from simlab.simulate.dataset import check_seeds, recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS
 from simlab.simulate.settings import DTYPES, STORAGES
-from simlab.sweep.methods import check_pair, open_parameters, pair, with_values
+from simlab.sweep.methods import WRITTEN, check_pair, open_parameters, pair, with_values
 
 AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
 RUN_PARAMETERS = {
@@ -141,8 +141,12 @@ class Sweep:
             InputError: for an unknown name, and for what a file of the user's lacks or raises.
         """
         run = {name: value for name, value in RUN_PARAMETERS.items() if not (self.arms and name == AGGREGATION)}
-        shared = {"problem": dict(problem_constructor(self.problem).defaults), "run": run}
-        shared["optimizer"] = _defaults(OPTIMIZERS[self.optimizer])
+        problem = problem_constructor(self.problem).defaults
+        shared = {
+            "problem": {name: value for name, value in problem.items() if isinstance(value, WRITTEN | tuple)},
+            "optimizer": _defaults(OPTIMIZERS[self.optimizer]),
+            "run": run,
+        }
         found = {}
         for names in itertools.product(*self._methods.values()):
             arm = self._arm(*names)

@@ -15,6 +15,8 @@ from simlab.estimators import REGISTRY
 from simlab.grammar import Part
 from simlab.surrogates import SURROGATES
 
+WRITTEN = str | int | float | None  # what a parameter must be by default to be swept, or to be written in an arm
+
 
 def pair(estimator: str, surrogate: str) -> Arm:
     """The arm of an estimator and a surrogate."""
@@ -74,7 +76,7 @@ def _open(part: Part, defaults: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: default
         for name, default in defaults.items()
-        if name not in fixed and isinstance(default, str | int | float | None)
+        if name not in fixed and isinstance(default, WRITTEN)
     }
 
 
