@@ -80,7 +80,7 @@ def test_every_module_of_the_closure_counts(copy):
 @pytest.mark.parametrize(
     "name",
     [
-        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.work", "sweep.parts",
+        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.plan", "sweep.executor", "sweep.store",
         "order_statistics", "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical",
         "surrogates.clip",
     ],
