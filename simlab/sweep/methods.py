@@ -73,11 +73,7 @@ def _defaults(section: str, name: str, is_pair: bool) -> Mapping[str, Any]:
 def _open(part: Part, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the defaults that the part does not fix, and that can be written in an arm."""
     fixed = dict(part.parameters)
-    return {
-        name: default
-        for name, default in defaults.items()
-        if name not in fixed and isinstance(default, WRITTEN)
-    }
+    return {name: default for name, default in defaults.items() if name not in fixed and isinstance(default, WRITTEN)}
 
 
 def _filled(section: str, part: Part, values: Mapping[str, Any]) -> Part:
