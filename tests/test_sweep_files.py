@@ -1,4 +1,4 @@
-"""What a user has written in a file of theirs, in a sweep: named by file and name, kept with the result, never mixed."""
+"""A sweep of what a user has written in a file: named by file and name, kept with the result, never mixed."""
 
 import hashlib
 import json
