@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from simlab.simulate.settings import StaticSettings
     from simlab.simulate.storage import Places, Storage
 
+AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
 LARGEST_COUNT = 10**18  # actions that can be counted
 
@@ -83,7 +84,7 @@ class Problem:
         return self.entries if self.counts is None else sum(int(count) for count in self.counts)
 
     @property
-    def parameters(self) -> Float[Array, "..."]:
+    def parameters(self) -> Float[AnyArray, "..."]:
         """What the optimiser moves, at the start."""
         raise NotImplementedError
 
@@ -126,9 +127,7 @@ class Problem:
         if self.counts is None:
             return self
         self.check_listed()
-        repeated = {
-            name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()
-        }
+        repeated = {name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()}
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:

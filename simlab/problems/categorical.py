@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import (
     LARGEST_COUNT,
+    AnyArray,
     Problem,
     check_counts,
     check_logits,
@@ -50,7 +51,7 @@ class Categorical(Problem):
         check_rewards(self.reward_correct, self.reward_incorrect)
 
     @property
-    def parameters(self) -> Float[Array, " N"]:
+    def parameters(self) -> Float[AnyArray, " N"]:
         """The logits."""
         return self.logits
 
@@ -129,9 +130,7 @@ def custom(
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
     is_target = _members("target", chosen, values.size)
-    return Categorical(
-        values, is_correct, is_target, reward_correct=reward_correct, reward_incorrect=reward_incorrect
-    )
+    return Categorical(values, is_correct, is_target, reward_correct=reward_correct, reward_incorrect=reward_incorrect)
 
 
 def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, Problem, check_counts, check_rewards
+from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_rewards
 from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, check_prompts
 from simlab.problems.solve_rates import Rates
 
@@ -101,7 +101,7 @@ class LinearSoftmax(Problem):
         return self.tabular.solve_rates
 
     @property
-    def parameters(self) -> Float[Array, "A d"]:
+    def parameters(self) -> Float[AnyArray, "A d"]:
         """The head."""
         return self.weights
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import LARGEST_COUNT, Problem, check_counts, check_logits, check_rewards, check_sets
+from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_logits, check_rewards, check_sets
 from simlab.problems.reading import numbers
 from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_inside
 
@@ -60,7 +60,7 @@ class PromptBank(Problem):
         return len(self.logits)
 
     @property
-    def parameters(self) -> Float[Array, "M A"]:
+    def parameters(self) -> Float[AnyArray, "M A"]:
         """The logits."""
         return self.logits
 

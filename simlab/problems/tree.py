@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.base import Problem, check_logits, check_rewards, check_sets
+from simlab.problems.base import AnyArray, Problem, check_logits, check_rewards, check_sets
 from simlab.problems.reading import numbers
 from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
 from simlab.theory.covariance import TOP_PERCENT
@@ -92,7 +92,7 @@ class Tree(Problem):
         return self.depth
 
     @property
-    def parameters(self) -> Float[Array, "nodes B"]:
+    def parameters(self) -> Float[AnyArray, "nodes B"]:
         """The logits of all nodes."""
         return self.logits
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from simlab.problems.exact import pass_at_k
 from simlab.simulate.metrics import ACTIVE_RATE, EVERY_STEP, OF_POLICIES, OF_UPDATES, POLICY, TAIL_MISS_RATE, Metric
@@ -13,6 +13,7 @@ BINS = 10  # of the solve rate, each .1 wide
 BIN_CENTRES = (np.arange(BINS) + 0.5) / BINS
 SINCE = "mean over the steps since the last record"
 UNSOLVED_AT = 2**20  # samples, the budget at which pass@k is read to tell whether a prompt is solved at all
+
 
 def effective_size(weights: Float[Array, "*shape"]) -> Float[Array, ""]:
     """Kish's effective sample size (sum w)^2 / sum w^2 of weights from 0 up ``[fade:sec-4-3-kish]``.
@@ -65,7 +66,12 @@ OF_PROMPTS = (
         for metric in (ACTIVE_RATE, TAIL_MISS_RATE)
     ),
     Metric(
-        "solve_rate_histogram", "share of the prompts whose Q_pos lies in the bin", POLICY, histogram, ("bin",), whole=True
+        "solve_rate_histogram",
+        "share of the prompts whose Q_pos lies in the bin",
+        POLICY,
+        histogram,
+        ("bin",),
+        whole=True,
     ),
     Metric(
         "unsolved_prompts",

@@ -65,9 +65,7 @@ def no_fault() -> Fault:
     return Fault(zero, zero, unknown, unknown)
 
 
-def complain(
-    settings: Sequence[Settings], seeds: Sequence[int], fault: Fault, problem: Problem
-) -> None:
+def complain(settings: Sequence[Settings], seeds: Sequence[int], fault: Fault, problem: Problem) -> None:
     """Raise ``Diverged`` for the first of some runs, of these settings and seeds, that has a fault."""
     found = [np.atleast_1d(np.asarray(values)) for values in fault]
     for own, seed, *values in zip(settings, seeds, *found, strict=True):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from simlab.simulate.storage import DENSE, Dense
+from simlab.simulate.storage import Dense
 
 if TYPE_CHECKING:
     from simlab.simulate.policy import Policy

@@ -192,14 +192,18 @@ class Lumped(Dense):
             rows = learner.rows((state.places, kept), prompts)
             places, moved_rows, own, moved = jax.vmap(given)(*rows, drawn, lumped, member)
             places, kept = learner.put((state.places, kept), prompts, (places, moved_rows))
-            scores, weights = (jax.vmap(lambda move, own: move(own))(moved, v) for v in (policies.scores, policies.weights))
+            scores, weights = (
+                jax.vmap(lambda move, own: move(own))(moved, v) for v in (policies.scores, policies.weights)
+            )
             counts = jax.vmap(lambda own: own.left(scores.dtype))(learner.rows(places, prompts))
         else:
             # (P, G) as (P G,), and (P, 2, G) as (2, P G).
             flat = jnp.moveaxis(member, 0, -2).reshape(*member.shape[1:-1], -1)
             places, kept, own, moved = given(state.places, kept, drawn.reshape(-1), lumped.reshape(-1), flat)
             own = own.reshape(-1, size)
-            scores, weights = (learner.each(lambda _, v: moved(v))(None, v) for v in (policies.scores, policies.weights))
+            scores, weights = (
+                learner.each(lambda _, v: moved(v))(None, v) for v in (policies.scores, policies.weights)
+            )
             left = places.left(scores.dtype)
             counts = jnp.broadcast_to(left, (len(scores), *left.shape))
         policies = policies._replace(scores=scores, weights=weights, counts=counts, rows=None, chunks=None)
@@ -223,7 +227,9 @@ class Lumped(Dense):
         batches = 1 if learner.problem.has_own_parameters else learner.prompts_per_step
         new = batches * (learner.rollouts_present + learner.surrogate.candidates)
         classes, everything = state.places.classes, state.places.counts.less(state.places.taken)
-        few = jnp.sum(jnp.where(everything.high > 0, 2**30 // classes, jnp.minimum(everything.low, 2**30 // classes)), -1)
+        few = jnp.sum(
+            jnp.where(everything.high > 0, 2**30 // classes, jnp.minimum(everything.low, 2**30 // classes)), -1
+        )
         fits = state.places.touched + jnp.minimum(new, few) <= self.size - classes
         return jnp.all(fits)
 
@@ -237,7 +243,9 @@ class Lumped(Dense):
                 return values
             return jnp.pad(values, [(0, self.size if place == axis else 0) for place in range(values.ndim)])
 
-        parts = {name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "places", "history")}
+        parts = {
+            name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "places", "history")
+        }
         return state._replace(**parts), larger
 
     def bytes_for(self, problem: "Problem", settings: "StaticSettings") -> int:
@@ -320,7 +328,6 @@ def rank(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> Int[Array, " G
     starts = jnp.searchsorted(jnp.where(counted[order], ordered, -1), ordered).astype(jnp.int32)
     ranks = jnp.zeros_like(labels).at[order].set(jnp.arange(len(labels), dtype=jnp.int32) - starts)
     return jnp.where(counted, ranks, 0)
-
 
 
 def enough_places(classes: int, actions: int) -> int:

@@ -1,5 +1,6 @@
 """The optimisers, from optax, with the parameters that a sweep may vary."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +55,11 @@ def _check_adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) -> N
 
 BELOW_ONE = 1 - 2.0**-24  # the largest number below 1 in float32
 OPTIMIZERS: dict[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd, "adam": adam, "adamw": adamw}
+
+
+def optimizer_defaults(name: str) -> dict[str, float]:
+    """The parameters of an optimiser at their defaults."""
+    return {key: parameter.default for key, parameter in inspect.signature(OPTIMIZERS[name]).parameters.items()}
 
 
 def optimizer(name: str, **parameters: Any) -> optax.GradientTransformation:

@@ -24,7 +24,7 @@ from simlab.simulate.costs import resolved
 from simlab.simulate.devices import Devices, devices_by, own_memory
 from simlab.simulate.faults import complain
 from simlab.simulate.learner import Learner
-from simlab.simulate.lumped import FEWEST_PLACES, Lumped, enough_places, most_touched, size_at_start
+from simlab.simulate.lumped import Lumped, enough_places, most_touched, size_at_start
 from simlab.simulate.settings import LARGEST_INT, Settings, StaticSettings
 from simlab.simulate.sharded import Sharded, on_mesh
 from simlab.simulate.storage import DENSE, EMPTY, Dense

@@ -16,7 +16,7 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
 from simlab.simulate.gradients import UPDATE_RULES
-from simlab.simulate.optimizers import OPTIMIZERS, optimizer
+from simlab.simulate.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -174,9 +174,8 @@ class Settings:
     def traced(self) -> TracedSettings:
         """The floats."""
         floats = {} if isinstance(self.method, Method) else self.method.floats
-        return TracedSettings(
-            floats, dict(self.optimizer_parameters), self.temperature, self.kl, self.entropy_bonus, self.update_norm
-        )
+        moments = optimizer_defaults(self.optimizer) | dict(self.optimizer_parameters)
+        return TracedSettings(floats, moments, self.temperature, self.kl, self.entropy_bonus, self.update_norm)
 
     @property
     def static(self) -> StaticSettings:
@@ -203,12 +202,13 @@ class Settings:
         )
 
     def own_code(self) -> str | None:
-        """A fingerprint of the user's own code in it; None if there is none.
+        """A fingerprint of the user's own code in it, whatever its floats; None if there is none.
 
         Raises:
             Unseen: for code, or what it holds, that cannot be told from another.
         """
-        return own_source((self.build(), OPTIMIZERS[self.optimizer]))
+        method = self.method if isinstance(self.method, Method) else self.method.without_floats().build()
+        return own_source((method, OPTIMIZERS[self.optimizer]))
 
     def resolved(self, storage: str) -> "Settings":
         """The settings with one storage in place of ``auto``."""

@@ -3,7 +3,6 @@
 A device holds its share of every array of actions and never a whole one; ``on_mesh`` has a program run on each of them.
 """
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -84,9 +83,7 @@ class Sharded(Dense):
         listed = problem.listed()
         laid = _over_actions(listed, self.split)
         found: Problem = jax.tree.map(
-            lambda values, sharding: jax.ShapeDtypeStruct(
-                np.shape(values), dtype_of(values, dtype), sharding=sharding
-            ),
+            lambda values, sharding: jax.ShapeDtypeStruct(np.shape(values), dtype_of(values, dtype), sharding=sharding),
             laid,
             self._shardings(laid),
         )
@@ -107,7 +104,9 @@ class Sharded(Dense):
 
     def _shardings(self, laid: Problem) -> Any:
         return jax.tree.map(
-            lambda spec: NamedSharding(self.mesh, spec), self.specs(laid), is_leaf=lambda leaf: leaf is not laid and isinstance(leaf, PartitionSpec)
+            lambda spec: NamedSharding(self.mesh, spec),
+            self.specs(laid),
+            is_leaf=lambda leaf: leaf is not laid and isinstance(leaf, PartitionSpec),
         )
 
     @property
@@ -233,7 +232,9 @@ def on_mesh(program: Callable[..., Progress], storage: Sharded, problem: Problem
 
 def _over_actions(problem: Problem, change: Callable[[Any, int], Any]) -> Problem:
     """The problem with its arrays over actions changed, each with its axis of actions."""
-    return problem.replaced(**{name: change(getattr(problem, name), axis) for name, axis in problem.over_actions.items()})
+    return problem.replaced(
+        **{name: change(getattr(problem, name), axis) for name, axis in problem.over_actions.items()}
+    )
 
 
 def _at(axis: int, axes: int, more: int) -> list[tuple[int, int]]:

@@ -144,7 +144,7 @@ def dtype_of(values: Any, dtype: str) -> Any:
 
 def on_device(problem: "Problem", dtype: str) -> "Problem":
     """The problem's arrays on the device."""
-    laid: "Problem" = jax.tree.map(lambda values: jnp.asarray(values, dtype_of(values, dtype)), problem)
+    laid: Problem = jax.tree.map(lambda values: jnp.asarray(values, dtype_of(values, dtype)), problem)
     return laid
 
 

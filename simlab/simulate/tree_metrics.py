@@ -21,6 +21,7 @@ _EXACT = "; exact expectation over rollouts of the policy"
 _OF_GROUP = "; mean over the tokens of the last group, under the policy that drew it"
 _TAIL = "that this percentage of the tokens of the last group with a {} covariance reach or pass (CW-GRPO Table 1)"
 
+
 def mode_metrics(p: Float[Array, " leaves"], correct: Bool[Array, " leaves"]) -> Row:
     """How many rewarded leaves are left, counted in three ways; the effective number is NaN without any."""
     rewarded = jnp.where(correct, p, 0)
@@ -84,7 +85,9 @@ def _mode(name: str) -> Any:
 
 def of_a_tree(modes: Int[Array, " modes"]) -> tuple[Metric, ...]:
     """What is recorded of a tree with these modes."""
-    usual = tuple(metric.described(lambda text: text.replace("action", "leaf")) for metric in USUAL if metric.name != "entropy")
+    usual = tuple(
+        metric.described(lambda text: text.replace("action", "leaf")) for metric in USUAL if metric.name != "entropy"
+    )
     own = (
         Metric(
             "entropy",
@@ -93,7 +96,9 @@ def of_a_tree(modes: Int[Array, " modes"]) -> tuple[Metric, ...]:
             lambda one: one.policy.entropy,
             units="nat",
         ),
-        Metric("mode_probability", "probability of the rewarded leaf", POLICY, lambda one: one.policy.p[modes], ("mode",)),
+        Metric(
+            "mode_probability", "probability of the rewarded leaf", POLICY, lambda one: one.policy.p[modes], ("mode",)
+        ),
         Metric(
             "mode_coverage",
             f"rewarded leaves that {RESPONSES} responses are expected to reach (CaSP Figure 5(e))",
