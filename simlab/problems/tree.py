@@ -131,8 +131,6 @@ class Tree(Problem):
         """Refuse what a tree has no meaning for."""
         if settings.update_rule != "simulator":
             raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
-        if settings.storage in ("lumped", "sharded"):
-            raise InputError(f"storage = {settings.storage!r} of a tree, whose nodes have few actions; allowed: dense")
 
     @property
     def leaf_logp(self) -> Float[np.ndarray, " leaves"]:

@@ -90,7 +90,10 @@ class Lumped(Dense):
         assert counts is not None
         classes = len(counts)
         class_of = jnp.pad(jnp.arange(classes, dtype=jnp.int32), (0, self.size - classes))
-        return Places(Count.of(counts), class_of, jnp.zeros((), jnp.int32), jnp.zeros(classes, jnp.uint32))
+        places = Places(Count.of(counts), class_of, jnp.zeros((), jnp.int32), jnp.zeros(classes, jnp.uint32))
+        if not problem.has_own_parameters:
+            return places
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (problem.prompts, *leaf.shape)), places)
 
     def spread(self, values: Shaped[Array, "C ..."]) -> Shaped[Array, "S ..."]:
         """Values of the classes at their places, and 0 at the others."""
