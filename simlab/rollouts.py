@@ -207,6 +207,16 @@ def solve_rate(rollouts: Rollouts) -> Float[Array, "P 1"]:
     return group_mean(xp.astype(is_correct(rollouts), rollouts.rewards.dtype), rollouts)
 
 
+def remainder(share: Float[Array, "..."]) -> Float[Array, "..."]:
+    """1 - ``share``, of a share in [0, 1], and 0 where rounding would leave less.
+
+    A compiler may divide by multiplying with an inverse, and fuse that with the difference: 1 - 3 / 3 is then -3e-8, a
+    root of which is no number.
+    """
+    xp = array_namespace(share)
+    return xp.maximum(1 - share, xp.zeros_like(share))
+
+
 def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "1 1"]:
     """Mean over every rollout present in the batch, whatever its prompt; 0 for a batch without any."""
     xp = array_namespace(values)

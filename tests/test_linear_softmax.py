@@ -457,7 +457,8 @@ ALONE = [{"estimator": name} for name in REGISTRY] + [{"surrogate": name, "gradi
 
 @pytest.mark.parametrize("choices", some_slow([DRAWING, MOVING, *ALONE], []), ids=str)
 def test_everything_runs_on_a_shared_head(choices):
-    result = simulate(HERE, Program(4, prompts_per_step=3, **choices), seeds=2, steps=10, record_every=5)
+    """Groups are larger than k of the pass@k weights: of k rollouts there is one subset, which teaches nothing."""
+    result = simulate(HERE, Program(8, prompts_per_step=3, **choices), seeds=2, steps=10, record_every=5)
     for name in ("q_pos", "entropy", "leading_share", "cross_effect", "update_leading_share"):
         assert np.isfinite(result[name][:, 1:]).all()
     assert (result.entropy[:, -1] != result.entropy[:, 0]).all()

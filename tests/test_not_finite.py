@@ -1,6 +1,10 @@
 """A number that is not finite ends a run on every engine, in one line that says whose, when, and of what group."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,6 +156,54 @@ def test_the_lanes_meant_are_those_that_ran():
     """The tables above test what their names say."""
     assert counts_suffice(ENGINES["counted"][1], 2)
     assert not are_sparse(ENGINES["sgd"][1], ENGINES["sgd"][0], [(0, Numbers({}, {}, {}, 1.0, 0.0))]).any()
+
+
+# A power of the share of failures, in a group without any.
+
+POWERS = {
+    "f_grpo": {"gamma": 0.5},
+    "power_alpha": {"alpha": 1.5},
+    "asym_power": {"alpha_success": 1.5, "alpha_failure": 1.5},
+    "fade": {},
+    "a_grae": {},
+}
+SOLVED = custom([0.0, 1.0, 2.0], [0, 1, 2])
+
+
+def check_solved_groups(name, engine, group_size):
+    """A step on a group that is all right weighs it 0: 1 - 3 / 3 is no -3e-8, however a compiler divides."""
+    program = Program(group_size, name, optimizer="sgd", engine=engine)
+    result = simulate(SOLVED, program, numbers=Numbers(POWERS[name], {}, {}), seeds=2, steps=2)
+    np.testing.assert_allclose(result.entropy, result.entropy[0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("group_size", [3, 5, 6, 7, 11, 13, 27, 41])
+@pytest.mark.parametrize("name", POWERS)
+def test_solved_groups_of_any_size_weigh_nothing_on_the_lumped_engine(name, group_size):
+    check_solved_groups(name, "lumped", group_size)
+
+
+def test_solved_groups_weigh_nothing_where_code_is_optimised_as_for_users():
+    """In a process of its own: that of the tests compiles with few optimisations, and rounds as it is written."""
+    program = "import test_not_finite; test_not_finite.check_solved_groups('f_grpo', 'lumped', 3)"
+    users = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parent,
+        env=users,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group_size", [3, 7, 41])
+@pytest.mark.parametrize("engine", ["dense", "sharded"])
+@pytest.mark.parametrize("name", POWERS)
+def test_solved_groups_weigh_nothing_on_the_other_engines(name, engine, group_size):
+    check_solved_groups(name, engine, group_size)
 
 
 # Outside the simulator.

@@ -441,7 +441,7 @@ def assert_defined(result):
 
 
 TEACH_NOTHING = {
-    "all wrong": (4, {"rewarded": "DDD", "logits": np.tile([40.0, 40, 40, 0], 21)}),
+    "all wrong": (4, {"rewarded": "DDD", "logits": np.tile([20.0, 20, 20, 0], 21)}),
     "all right": (4, {"rewarded": np.arange(64.0)}),
     "one rollout": (1, {}),
 }

@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Link, stateless, weigh
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, is_correct, solve_rate
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, is_correct, remainder, solve_rate
 
 
 def focal(gamma: Scalar = 1.0) -> Link:
@@ -15,7 +15,7 @@ def focal(gamma: Scalar = 1.0) -> Link:
     """
     check_range("gamma", gamma, 0)
     return stateless(
-        lambda advantages, rollouts: weigh(advantages, (1 - solve_rate(rollouts)) ** gamma), exchangeable=True
+        lambda advantages, rollouts: weigh(advantages, remainder(solve_rate(rollouts)) ** gamma), exchangeable=True
     )
 
 
@@ -28,7 +28,7 @@ def power(alpha: Scalar = 2.0) -> Link:
     check_range("alpha", alpha, 1)
 
     def hard(advantages: Array, rollouts: Rollouts) -> Array:
-        return weigh(advantages, (1 - group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
+        return weigh(advantages, remainder(group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
 
     return stateless(hard, domain="unit", exchangeable=True)
 
@@ -63,7 +63,7 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
     def split(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         mean = group_mean(rollouts.rewards, rollouts)
-        success, failure = (1 - mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
+        success, failure = remainder(mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
         return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
 
     return stateless(split, domain="unit", exchangeable=True)

@@ -9,7 +9,7 @@ from simlab.estimators.base import Estimator, Link, chain, weigh
 from simlab.estimators.baseline import baseline_mean, center
 from simlab.estimators.registry import register
 from simlab.estimators.sign import divide_negative
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, sequence_mean_logp
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, remainder, sequence_mean_logp
 
 
 class FadeState(NamedTuple):
@@ -74,7 +74,7 @@ def fade_schedule(
         alpha = _clamp(xp.where(unsolved, xp.ones_like(p) * alpha_max, alpha), 1.0, alpha_max)
         target = state.initial_entropy / 2 if target_entropy is None else target_entropy
         delta = _clamp(1 + state.entropy - target, delta_min, 1.0)
-        weight = (1 - baseline_mean(rollouts.rewards, rollouts, baseline)) ** (alpha - 1)
+        weight = remainder(baseline_mean(rollouts.rewards, rollouts, baseline)) ** (alpha - 1)
         return divide_negative(weigh(centered, weight), delta), state
 
     return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit", exchangeable=True)

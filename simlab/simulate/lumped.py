@@ -85,15 +85,15 @@ class Lumped(Dense):
         return on_device(dataclasses.replace(problem.by_classes(), counts=None), dtype)
 
     def first_places(self, problem: "Problem") -> Places:
-        """All actions in their classes."""
-        counts = problem.by_classes().counts
-        assert counts is not None
-        classes = len(counts)
+        """All actions in their classes; of each prompt, where prompts have parameters of their own."""
+        assert problem.counts is not None
+        classes = len(problem.counts)
         class_of = jnp.pad(jnp.arange(classes, dtype=jnp.int32), (0, self.size - classes))
-        places = Places(Count.of(counts), class_of, jnp.zeros((), jnp.int32), jnp.zeros(classes, jnp.uint32))
+        places = Places(Count.of(problem.counts), class_of, jnp.zeros((), jnp.int32), jnp.zeros(classes, jnp.uint32))
         if not problem.has_own_parameters:
             return places
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (problem.prompts, *leaf.shape)), places)
+        own: Places = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (problem.prompts, *leaf.shape)), places)
+        return own
 
     def spread(self, values: Shaped[Array, "C ..."]) -> Shaped[Array, "S ..."]:
         """Values of the classes at their places, and 0 at the others."""
