@@ -305,7 +305,7 @@ class Bench:
         """The problem, its places and the floats on the device."""
         laid = self.storage.laid_out(self.problem, self.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, self.dtype), self.traced)
-        return laid, self.storage.first_places(self.problem), traced
+        return laid, self.storage.first_places(self.problem.by_classes()), traced
 
     def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
         present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None

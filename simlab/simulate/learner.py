@@ -186,20 +186,19 @@ class Learner:
             return rows
         return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
 
-    def kept_by_place(self, state: State) -> tuple[list[Array], list[Array]]:
-        """What moves with an action that gets a place of its own: parameters and moments."""
-        leaves = (jax.tree.leaves(part) for part in (state.parameters, state.moments))
-        parameters, moments = ([leaf for leaf in part if leaf.ndim] for part in leaves)
-        return parameters, moments
+    def kept_by_place(self, state: State) -> tuple[list[Array], ...]:
+        """What moves with an action that gets a place of its own: parameters, moments, history."""
+        parts = (jax.tree.leaves(part) for part in (state.parameters, state.moments, state.history))
+        return tuple([leaf for leaf in part if leaf.ndim] for part in parts)
 
-    def with_kept(self, state: State, places: Places, kept: tuple[list[Array], list[Array]]) -> State:
+    def with_kept(self, state: State, places: Places, kept: tuple[list[Array], ...]) -> State:
         """The state with what ``kept_by_place`` gave, moved."""
         found = []
-        for part, moved in zip((state.parameters, state.moments), kept, strict=True):
+        for part, moved in zip((state.parameters, state.moments, state.history), kept, strict=True):
             leaves, structure = jax.tree.flatten(part)
             left = iter(moved)
             found.append(jax.tree.unflatten(structure, [next(left) if leaf.ndim else leaf for leaf in leaves]))
-        return state._replace(parameters=found[0], moments=found[1], places=places)
+        return state._replace(parameters=found[0], moments=found[1], history=found[2], places=places)
 
     # Policies
 
