@@ -6,7 +6,6 @@ NumPy, and the naive records of its metrics.
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,12 +18,12 @@ import naive_simulator
 import naive_tree
 import numpy as np
 from naive_simulator import Setting
-from naive_steps import Naive, Taken, policies, start, step
+from naive_steps import Naive, Taken, start, step
 from own_problem import Ring, ring
 
 from simlab.arms import parse
 from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, anchored, custom
-from simlab.simulate.learner import Drawn, Learner
+from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped
 from simlab.simulate.runner import fills_groups
 from simlab.simulate.settings import Settings
@@ -129,6 +128,23 @@ ROWS = {
     ),
     "ring": Row(ring(9, 2, 2), waves_of, records_of_a_ring, ("dense",), None),
 }
+# Problems at the edge of what can be, for two kinds of step.
+EDGES = {
+    "all but one action correct": ROWS["anchored"]._replace(problem=anchored(4, 3)),
+    "all actions alike": ROWS["custom"]._replace(problem=custom([0.0] * 6, [0, 1], [1])),
+    "a bank of one prompt": ROWS["prompt_bank"]._replace(
+        problem=PromptBank(np.array([[0.4, -0.3, 0.1]]), CORRECT[:1], TARGET[:1], counts=np.array([2, 1, 3]))
+    ),
+    "a head of one prompt": ROWS["linear_softmax"]._replace(
+        problem=LinearSoftmax(
+            np.array([[0.4, 1.0], [-0.3, 0.2], [0.1, -0.5]]), np.array([[0.6, 0.8]]), CORRECT[:1], TARGET[:1],
+            counts=np.array([2, 1, 3]),
+        )
+    ),
+    "a tree of one level": ROWS["tree"]._replace(
+        problem=Tree(np.array([[0.3, -0.7, 1.1, 0.2]]), np.array([1, 0, 0, 1], bool), np.array([0, 0, 0, 1], bool))
+    ),
+}  # fmt: skip
 
 # Kinds of step
 
@@ -252,16 +268,20 @@ def problem_of(row: Row, kind: Kind) -> Problem:
     return dataclasses.replace(row.problem, reward_correct=correct, reward_incorrect=incorrect)
 
 
-def naive_of(row: Row, kind: Kind) -> Naive:
+def naive_of(row: Row, kind: Kind, group_size: int = 0) -> Naive:
     problem = row.problem.listed()
     correct, target = (
         tuple(frozenset(np.flatnonzero(own).tolist()) for own in np.atleast_2d(members))
         for members in (problem.correct, problem.target)
     )
-    return Naive(
-        np.asarray(problem.parameters), row.logits(problem), correct, target, setting_of(row, kind),
-        problem.tokens, kind.aggregation,
-    )  # fmt: skip
+    setting = setting_of(row, kind)
+    setting = dataclasses.replace(setting, group_size=group_size or setting.group_size)
+    parameters = np.asarray(problem.parameters)
+    return Naive(parameters, row.logits(problem), correct, target, setting, problem.tokens, kind.aggregation)
+
+
+def row_of(name: str) -> Row:
+    return (ROWS | EDGES)[name]
 
 
 # Runs
@@ -305,7 +325,8 @@ class Bench:
         """The problem, its places and the floats on the device."""
         laid = self.storage.laid_out(self.problem, self.dtype)
         traced = jax.tree.map(lambda value: jnp.asarray(value, self.dtype), self.traced)
-        return laid, self.storage.first_places(self.problem.by_classes()), traced
+        lumped = isinstance(self.storage, Lumped)
+        return laid, self.storage.first_places(self.problem.by_classes() if lumped else self.problem), traced
 
     def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
         present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None
@@ -332,6 +353,37 @@ class Bench:
             found = jax.tree.map(np.asarray, jax.jit(all_steps)(key_of(seed), *self.arrays()))
         return self.told(*found)
 
+    def taught(self, prompts: Any, places: Any) -> np.ndarray:
+        """(n, ...) the parameters after a first step on each of n batches: its prompts (n, P) and what they drew (n, P, G)."""
+
+        def one(arrays: Any, prompts: Any, places: Any) -> Any:
+            learner = self.learner(*arrays, key_of(0))
+            state, keys, _, drawn = learner.draw(jnp.int32(0), learner.start())
+            policies = learner.policies(state, prompts)
+            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(places=places))
+            batch, memory = learner.weigh(keys, prompts, drawn, state)
+            return learner.learn(batch, state._replace(memory=memory)).parameters
+
+        with jax.enable_x64(self.dtype == "float64"):
+            given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
+            return np.asarray(jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+
+    def first_steps(self, seeds: int) -> Run:
+        """The first step of so many runs, in the form of a run of so many steps; without records."""
+
+        def one(arrays: Any, seed: Any) -> Any:
+            learner = self.learner(*arrays, key_of(seed))
+            after, _, prompts, drawn = learner.draw(jnp.int32(0), learner.start())
+            after = learner.step(jnp.int32(0), learner.start())
+            return prompts, drawn.groups.places, after.parameters, after.places
+
+        with jax.enable_x64(self.dtype == "float64"):
+            numbers = jnp.arange(seeds, dtype=jnp.uint32)
+            prompts, drawn, parameters, places = jax.tree.map(
+                np.asarray, jax.jit(jax.vmap(one, (None, 0)))(self.arrays(), numbers)
+            )
+        return self.told(prompts, drawn, None, parameters, places, {})
+
     def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, places: Any, rows: Any) -> Run:
         """What was found, in words of the problem's actions and in parameters of all of them."""
         groups, noises, listed = [], [], []
@@ -343,7 +395,9 @@ class Bench:
             groups.append({m: [words[a] for a in group.tolist()] for m, group in zip(batch, own, strict=True)})
             shape = (len(batch), self.group_size, self.problem.tokens)
             random = np.zeros(shape) if noise is None else noise[index].reshape(len(batch), -1, shape[2])
-            noises.append({m: of_prompt[: self.group_size].tolist() for m, of_prompt in zip(batch, random, strict=True)})
+            noises.append(
+                {m: of_prompt[: self.group_size].tolist() for m, of_prompt in zip(batch, random, strict=True)}
+            )
             listed.append(self.listed(parameters[index], actions, at))
         return Run(groups, noises, np.array(listed), rows)
 
@@ -396,13 +450,13 @@ class Bench:
 @functools.cache
 def run_of(name: str, kind: str, storage: str, dtype: str = "float64", steps: int = 10) -> Run:
     """A run of seed 3."""
-    return Bench(ROWS[name], KINDS[kind], storage, dtype).run(3, steps)
+    return Bench(row_of(name), KINDS[kind], storage, dtype).run(3, steps)
 
 
 @functools.cache
 def naive_run(name: str, kind: str, storage: str) -> list[Taken]:
     """The naive steps on the groups that a run drew."""
-    naive, found = naive_of(ROWS[name], KINDS[kind]), run_of(name, kind, storage)
+    naive, found = naive_of(row_of(name), KINDS[kind]), run_of(name, kind, storage)
     memory, taken = start(naive), []
     for groups, noise in zip(found.groups, found.noise, strict=True):
         taken.append(step(naive, memory, groups, noise))
