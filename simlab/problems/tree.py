@@ -179,7 +179,7 @@ def tree(
             not rewarded, logits of another number, or an unreadable file.
 
     >>> toy = tree()
-    >>> toy.mode_words, toy.shape
+    >>> toy.mode_words, toy.logits.shape
     (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
     """
     check_whole("branching", branching, 2, LARGEST_TREE)
