@@ -1,7 +1,7 @@
 """What is recorded of prompts that share a head once more, loop by loop in float64.
 
-It shares nothing with the library: what is of the prompts alone is that of naive_bank.py, steps come from naive_steps.py,
-and singular values and vectors are those of NumPy.
+It shares nothing with the library: what is of the prompts alone is that of naive_bank.py, steps are those of
+naive_steps.py, and singular values and vectors come from NumPy.
 """
 
 import math
@@ -112,19 +112,20 @@ def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
     first = naive.parameters
     update_before = gradient_before = np.zeros_like(first)
     rows = naive_bank.records(naive, steps)
-    for taken, row in zip(steps, rows, strict=True):
+    for place, taken in enumerate(steps):
+        row = rows[place]
         before, after = taken.before.logits, taken.after.logits
         gradient, update, change = head_gradient(naive, taken.gradients), after - before, after - first
         values = np.linalg.svd(change, compute_uv=False)[:8]
         row["singular_values"] = np.concatenate([values, np.full(8 - len(values), math.nan)])
-        row |= rank_record(change) | {f"update_{name}": value for name, value in rank_record(update).items()}
+        row.update(rank_record(change) | {f"update_{name}": value for name, value in rank_record(update).items()})
         left, left_before = leading_vectors(change)[0], leading_vectors(before - first)[0]
         row["direction_alignment"] = absolute_cosine(left, left_before)
         for name, now, earlier in (("update", update, update_before), ("gradient", gradient, gradient_before)):
             row[f"{name}_alignment"] = absolute_cosine(now, earlier)
             vectors = leading_vectors(now)[1], leading_vectors(earlier)[1]
             row[f"{name}_direction_alignment"] = absolute_cosine(*vectors)
-        row |= residual_record(naive, before, leading_vectors(gradient)[1], taken)
-        row |= interference_record(naive, taken)
+        row.update(residual_record(naive, before, leading_vectors(gradient)[1], taken))
+        row.update(interference_record(naive, taken))
         update_before, gradient_before = update, gradient
     return rows

@@ -133,7 +133,7 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
     return Taken(before, replace(memory, batches=(*before.batches, batch)), groups, advantages, first)
 
 
-def gradients(
+def gradients(  # noqa: PLR0917
     naive: Naive,
     parameters: np.ndarray,
     sampler: list[Policies],

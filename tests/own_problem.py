@@ -1,6 +1,7 @@
-"""A user's own problem, as it would stand in a package of theirs: actions on a ring, and a policy that is smooth there."""
+"""A user's own problem, as it would stand in a package of theirs: a policy that is smooth on a ring of actions."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +29,7 @@ class Ring(Problem):
     correct: np.ndarray
     target: np.ndarray
 
-    over_actions = {"waves": 0, "arcs": 1, "correct": 0, "target": 0}
+    over_actions: ClassVar = {"waves": 0, "arcs": 1, "correct": 0, "target": 0}
     lumps = shards = False  # parameters are no action's own, so that they cannot be kept action by action
 
     @property

@@ -1,4 +1,4 @@
-"""What test_problem_contract.py goes through: problems, kinds of step, and runs of them, told in words of their actions.
+"""What test_problem_contract.py goes through: problems, kinds of step, and runs, told in words of their actions.
 
 A new problem is one row of ``ROWS``: how it is made, small and with actions that start alike, what its logits are to
 NumPy, and the naive records of its metrics.
@@ -218,7 +218,9 @@ KINDS = {
     ),
     "one rollout": Kind(ADAM | {"estimator": "w_reinforce", "group_size": 1, "kl": 0.1}, aggregation="constant"),
     "theorem, one rollout": Kind({"estimator": "psr", "group_size": 1, "update_rule": "theorem"}),
-    "literal": Kind({"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}),
+    "literal": Kind(
+        {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
+    ),
     "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "gradient_steps": 2}),
 }  # fmt: skip
 BASE = Setting(
@@ -354,7 +356,7 @@ class Bench:
         return self.told(*found)
 
     def taught(self, prompts: Any, places: Any) -> np.ndarray:
-        """(n, ...) the parameters after a first step on each of n batches: its prompts (n, P) and what they drew (n, P, G)."""
+        """(n, ...) the parameters after a first step on each of n batches: prompts (n, P) and what they drew (n, P, G)."""
 
         def one(arrays: Any, prompts: Any, places: Any) -> Any:
             learner = self.learner(*arrays, key_of(0))
@@ -384,7 +386,7 @@ class Bench:
             )
         return self.told(prompts, drawn, None, parameters, places, {})
 
-    def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, places: Any, rows: Any) -> Run:
+    def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, places: Any, rows: Any) -> Run:  # noqa: PLR0917
         """What was found, in words of the problem's actions and in parameters of all of them."""
         groups, noises, listed = [], [], []
         words = naive_of(self.row, self.kind).words

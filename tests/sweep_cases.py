@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from refusals import refusal as refusal
+from refusals import refusal  # noqa: F401  # for the tests of sweeps
 
 from simlab import cli
 from simlab.sweep.options import build_sweeps

@@ -170,7 +170,7 @@ def test_a_first_step_leads_to_each_outcome_as_often_as_it_is_likely(name, stora
     "name", [name if name == "linear_softmax" else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
 )
 def test_a_first_step_on_any_batch_is_the_naive_one_whatever_the_order_and_none_where_rewards_are_equal(name):
-    """One compiled step: groups of all actions, the same with prompts and rollouts the other way round, ties of rewards."""
+    """One compiled step: groups of any actions, the same in the opposite order, and groups of equal rewards."""
     kind = Kind({"estimator": "grpo", "gradient_steps": 2} | ADAM, prompts=3)
     bench, naive, random = (
         Bench(ROWS[name], kind, "dense", group_size=3),

@@ -53,8 +53,8 @@ def problem(name: str, **parameters: Any) -> Problem:
     """Build a problem by name.
 
     Raises:
-        InputError: as ``constructor``, for an unknown parameter, what the function refuses, and one that makes something
-            else than a problem.
+        InputError: as ``constructor``, for an unknown parameter, for what the function refuses, and for one that makes
+            no problem.
 
     >>> problem("anchored", actions=100, correct=10).actions
     100
