@@ -356,7 +356,7 @@ class Bench:
         return self.told(*found)
 
     def taught(self, prompts: Any, places: Any) -> np.ndarray:
-        """(n, ...) the parameters after a first step on each of n batches: prompts (n, P) and what they drew (n, P, G)."""
+        """(n, ...) the parameters after a first step on each of n batches: prompts (n, P), and what they drew."""
 
         def one(arrays: Any, prompts: Any, places: Any) -> Any:
             learner = self.learner(*arrays, key_of(0))

@@ -27,12 +27,14 @@ from problem_contract import (
 from refusals import refusal
 
 from simlab.arms import parse
+from simlab.estimators import REGISTRY
 from simlab.problems import anchored, linear_softmax, prompt_bank
 from simlab.simulate.api import simulate
-from simlab.simulate.metrics import POLICY
+from simlab.simulate.metrics import POLICY, USUAL
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
 from simlab.simulate.trajectory import Learners, Plan, begin, go_on
+from simlab.surrogates import SURROGATES
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -279,6 +281,25 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
             wanted = each[first:last].mean(axis=0) if metric.of == "every step" else each[last - 1]
             mine, wanted = (comparable(metric.name, values) for values in (found[place], wanted))
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-10, err_msg=metric.name)
+
+
+# Every estimator, surrogate and optimiser
+
+METHODS = ["unlikeliness+clip_cov", "cw_grpo+casp(quantile=0)", *(f"{name}+ppo_clip" for name in REGISTRY)]
+METHODS += [f"grpo+{name}" for name in SURROGATES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ROWS)
+def test_everything_runs_on_every_problem(name, method):
+    """Groups are larger than k of the pass@k weights: of k rollouts there is one subset, which teaches nothing."""
+    problem = ROWS[name].problem
+    steps = {"seeds": 2, "steps": 10, "record_every": 5, "gradient_steps": 2, "optimizer": "adamw", "storage": "dense"}
+    result = simulate(problem, method, group_size=8, prompts_per_step=problem.prompts // 2, **steps)
+    for metric in USUAL:
+        assert np.isfinite(result[metric.name].isel(step=slice(1, None))).all(), metric.name
+    assert (result.entropy[:, -1] != result.entropy[:, 0]).all()
 
 
 # What is recorded
