@@ -1,7 +1,24 @@
-"""Problems: what is sampled and what is correct."""
+"""Problems: what is sampled, what is correct, and what a policy's parameters are."""
 
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
+from simlab.problems.registry import PROBLEMS, problem, register
 from simlab.problems.tree import Tree, tree
+
+__all__ = [
+    "PROBLEMS",
+    "Categorical",
+    "LinearSoftmax",
+    "Problem",
+    "PromptBank",
+    "Tree",
+    "anchored",
+    "custom",
+    "linear_softmax",
+    "problem",
+    "prompt_bank",
+    "register",
+    "tree",
+]

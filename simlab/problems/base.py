@@ -101,7 +101,7 @@ class Problem:
     @property
     def numbers(self) -> int:
         """How many numbers a run carries where every action is listed."""
-        return np.size(self.parameters) // self.entries * self.actions
+        return max(np.size(self.parameters) // self.entries, self.prompts) * self.actions
 
     def step_numbers(self, batch: int) -> tuple[int, int]:
         """How many numbers a step on so many prompts passes over, and how many products of two it adds up."""
@@ -131,7 +131,7 @@ class Problem:
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:
-        """The problem with an entry for each class of actions that no array tells apart, in the order of the first ones."""
+        """The problem with an entry for each class of actions that no array tells apart, by their first ones."""
         if self.counts is not None:
             return self
         columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.over_actions.items()]

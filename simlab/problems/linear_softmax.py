@@ -25,10 +25,10 @@ LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge r
 
 
 class History(NamedTuple):
-    """What the records need to know of the last steps.
+    """What the records need to know of the last steps, each of the arrays with a first axis of actions.
 
     Attributes:
-        gradients: (P, A) the gradient of each prompt's objective at the policy that drew its group.
+        gradients: (A, P) the gradient of each prompt's objective at the policy that drew its group.
         gradient: (A, d) that of W, the mean over the prompts of the batch.
         gradient_before: of the batch before.
         weights_before: (A, d) W before the last step.
@@ -36,7 +36,7 @@ class History(NamedTuple):
         weights_recorded: (A, d) W at the last record.
     """
 
-    gradients: Float[Array, "P A"]
+    gradients: Float[Array, "A P"]
     gradient: Float[Array, "A d"]
     gradient_before: Float[Array, "A d"]
     weights_before: Float[Array, "A d"]
@@ -132,7 +132,7 @@ class LinearSoftmax(Problem):
     def first_history(self, learner: "Learner", state: "State") -> History:
         """No gradient yet, and no other weights."""
         weights = state.parameters
-        gradients = jnp.zeros((learner.prompts_per_step, len(weights)), weights.dtype)
+        gradients = jnp.zeros((len(weights), learner.prompts_per_step), weights.dtype)
         nothing = jnp.zeros_like(weights)
         return History(gradients, nothing, nothing, weights, weights, weights)
 
@@ -141,7 +141,7 @@ class LinearSoftmax(Problem):
     ) -> History:
         """A batch's gradients, and where its step started."""
         return History(
-            gradients=gradients,
+            gradients=gradients.T,
             gradient=self.pulled_back(gradients / len(gradients), parameters, batch.prompts),
             gradient_before=history.gradient,
             weights_before=parameters,

@@ -1,39 +1,60 @@
-"""Problems by name: the library's, and those that a user has written in a file."""
+"""Problems by name: the library's, those that a user registers, and those in a user's file."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from simlab import own_files
 from simlab.constructors import Constructor, is_file
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, check_parameters
 from simlab.problems.base import Problem
 from simlab.problems.categorical import anchored, custom
 from simlab.problems.linear_softmax import linear_softmax
 from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.tree import tree
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "anchored": anchored,
-    "custom": custom,
-    "prompt_bank": prompt_bank,
-    "linear_softmax": linear_softmax,
-    "tree": tree,
-}
+Makes = Callable[..., Problem]
+ALLOWED = "allowed: a Problem, or a function with defaults for all parameters that makes one"
+
+_PROBLEMS: dict[str, Makes] = {}
+PROBLEMS: Mapping[str, Makes] = MappingProxyType(_PROBLEMS)
+
+
+def register(makes: Makes) -> Makes:
+    """List a function that makes a problem under its own name; also a decorator.
+
+    Raises:
+        InputError: for a name that is taken, or a parameter without a default.
+    """
+    name = makes.__name__
+    if name in _PROBLEMS:
+        raise InputError(f"problem {name!r} is registered already; choose another name")
+    _defaults(name, makes)
+    _PROBLEMS[name] = makes
+    return makes
 
 
 def problem(name: str, **parameters: Any) -> Problem:
     """Build a problem by its name, or by ``FILE.py:NAME``.
 
     Raises:
-        InputError: for an unknown name or parameter, and what the constructor refuses.
+        InputError: as ``problem_constructor``, for an unknown parameter, for what the function refuses, and for one
+            that makes no problem.
+
+    >>> problem("anchored", actions=100, correct=10).actions
+    100
     """
-    built: Problem = problem_constructor(name)(**parameters)
-    return built
+    found = problem_constructor(name)
+    check_parameters(name, parameters, found.defaults)
+    made = found(**parameters)
+    if not isinstance(made, Problem):
+        raise InputError(f"problem {name!r} makes a {type(made).__name__}; {ALLOWED}")
+    return made
 
 
 def problem_constructor(name: str) -> Constructor:
-    """What makes the problem of a name: a registered constructor, or an object in a file of the user's.
+    """What makes the problem of a name, with the defaults of its parameters: registered, or in a file of the user's.
 
     The object in ``FILE.py:NAME`` is a ``Problem``, or a function or class with defaults for all of its parameters that
     makes one.
@@ -41,32 +62,24 @@ def problem_constructor(name: str) -> Constructor:
     Raises:
         InputError: for an unknown name, and for a file without such an object.
     """
-    if is_file(name):
-        return _of_file(name)
-    check_choice("problem", name, sorted(PROBLEMS))
-    return Constructor(name, PROBLEMS[name], _defaults(PROBLEMS[name]))
-
-
-def _of_file(name: str) -> Constructor:
+    if not is_file(name):
+        check_choice("problem", name, sorted(PROBLEMS))
+        return Constructor(name, PROBLEMS[name], _defaults(name, PROBLEMS[name]))
     found = own_files.load(name)
     if isinstance(found, Problem):
         return Constructor(name, lambda: found, {})
-    allowed = "allowed: a Problem, or a function with defaults for all parameters that makes one"
-    try:
-        defaults = _defaults(found)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} is a {type(found).__name__}; {allowed}") from None
-    if missing := [own for own, default in defaults.items() if default is inspect.Parameter.empty]:
-        raise InputError(f"{name} has no default for {missing[0]!r}; {allowed}")
-
-    def make(**parameters: Any) -> Problem:
-        made = found(**parameters)
-        if not isinstance(made, Problem):
-            raise InputError(f"{name} makes a {type(made).__name__}; {allowed}")
-        return made
-
-    return Constructor(name, make, defaults)
+    if not callable(found):
+        raise InputError(f"{name} is a {type(found).__name__}; {ALLOWED}")
+    return Constructor(name, found, _defaults(name, found))
 
 
-def _defaults(make: Callable[..., Any]) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in inspect.signature(make).parameters.items()}
+def _defaults(name: str, makes: Makes) -> dict[str, Any]:
+    """The defaults of a function's parameters, which all have one."""
+    parameters = inspect.signature(makes).parameters
+    if bare := [own for own, parameter in parameters.items() if parameter.default is parameter.empty]:
+        raise InputError(f"{name} has no default for {bare[0]!r}; {ALLOWED}")
+    return {own: parameter.default for own, parameter in parameters.items()}
+
+
+for _makes in (anchored, custom, prompt_bank, linear_softmax, tree):
+    register(_makes)

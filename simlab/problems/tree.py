@@ -131,8 +131,6 @@ class Tree(Problem):
         """Refuse what a tree has no meaning for."""
         if settings.update_rule != "simulator":
             raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
-        if settings.storage in ("lumped", "sharded"):
-            raise InputError(f"storage = {settings.storage!r} of a tree, whose nodes have few actions; allowed: dense")
 
     @property
     def leaf_logp(self) -> Float[np.ndarray, " leaves"]:
@@ -181,7 +179,7 @@ def tree(
             not rewarded, logits of another number, or an unreadable file.
 
     >>> toy = tree()
-    >>> toy.mode_words, toy.shape
+    >>> toy.mode_words, toy.logits.shape
     (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
     """
     check_whole("branching", branching, 2, LARGEST_TREE)

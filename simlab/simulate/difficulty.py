@@ -35,13 +35,13 @@ def by_solve_rate(values: Float[Array, " P"], solve_rates: Float[Array, " P"]) -
 
 def success_mass(batch: Any) -> Float[Array, " bins"]:
     """m_S = (1/G) sum of A over the successes of a group, over the prompts of each bin ``[fade:masses]``."""
-    mass = jnp.mean(jnp.where(batch.correct, batch.advantages[..., 0], 0), axis=1)
+    mass = batch.mean(jnp.where(batch.correct, batch.advantages[..., 0], 0))
     return by_solve_rate(mass / len(mass), batch.solve_rates)
 
 
 def failure_mass(batch: Any) -> Float[Array, " bins"]:
     """m_F = -(1/G) sum of A over the failures of a group, over the prompts of each bin ``[fade:masses]``."""
-    mass = -jnp.mean(jnp.where(batch.correct, 0, batch.advantages[..., 0]), axis=1)
+    mass = -batch.mean(jnp.where(batch.correct, 0, batch.advantages[..., 0]))
     return by_solve_rate(mass / len(mass), batch.solve_rates)
 
 
@@ -86,7 +86,7 @@ OF_PROMPTS = (
         "effective_prompts",
         f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {SINCE}",
         EVERY_STEP,
-        lambda batch: effective_size(jnp.mean(jnp.abs(batch.advantages[..., 0]), axis=1)),
+        lambda batch: effective_size(batch.mean(jnp.abs(batch.advantages[..., 0]))),
     ),
     Metric(
         "effective_rollouts",

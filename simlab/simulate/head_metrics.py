@@ -131,9 +131,14 @@ def interference(
 
 
 def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
-    """What ranks and alignments are of: changes of W since the start, updates, and gradients, each now and before."""
-    history, weights, start = whole.state.history, whole.state.parameters, whole.learner.first
-    return [
+    """What ranks and alignments are of: changes of W since the start, updates, and gradients, each now and before.
+
+    The row of a place that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
+    vectors and cosines of m equal rows.
+    """
+    learner, places, history, weights = whole.learner, whole.state.places, whole.state.history, whole.state.parameters
+    start, times = learner.storage.everywhere(learner.first, places), jnp.sqrt(learner.members(weights, places))
+    matrices = [
         weights - start,
         history.weights_recorded - start,
         weights - whole.before,
@@ -141,6 +146,7 @@ def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
         history.gradient,
         history.gradient_before,
     ]
+    return [times * matrix for matrix in matrices]
 
 
 def ranks_and_alignments(whole: Whole) -> Row:
@@ -157,7 +163,8 @@ def residuals(whole: Whole, direction: Float[Array, " d"]) -> Row:
 
     def of_one(places: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
         times = group.times(jnp.zeros_like(policy.weights), learner.storage)
-        return times, policy.p, learner.storage.everywhere(correct, places)
+        shares = policy.p * jnp.sqrt(policy.members)  # so that equal rows of a residual count as often as there are
+        return times, shares, learner.storage.everywhere(correct, places)
 
     of_all = learner.each(of_one)
     times, shares, correct = of_all(
@@ -181,7 +188,7 @@ def effects(whole: Whole) -> Row:
     measured = learner.each(changes)
     moved = problem.logits_of(history.gradient) / temperature
     change, predicted = measured(state.places, old, new, moved, learner.correct)
-    by_itself = jnp.sum(problem.features[prompts] ** 2, axis=1, keepdims=True) * history.gradients / len(prompts)
+    by_itself = jnp.sum(problem.features[prompts] ** 2, axis=1, keepdims=True) * history.gradients.T / len(prompts)
     own = (jax.tree.map(lambda values: values[prompts], part) for part in (old, new))
     _, of_itself = measured(state.places, *own, by_itself / temperature, learner.correct[prompts])
     return interference(change, predicted, of_itself, prompts)

@@ -45,7 +45,7 @@ class Drawn(NamedTuple):
 class Batch(NamedTuple):
     """What a step learned from: the prompts, what was drawn, and its advantages.
 
-    ``active`` says which groups have both outcomes, ``holds_target`` which have a rollout in the target set;
+    ``correct`` is false for rollouts that only fill a group up. ``active`` says which groups have both outcomes, ``holds_target`` which have a rollout in the target set;
     ``solve_rates`` are the exact probabilities of a correct rollout, under the policies that drew the groups.
     """
 
@@ -62,6 +62,13 @@ class Batch(NamedTuple):
     def dtype(self) -> Any:
         """That of the numbers."""
         return self.advantages.dtype
+
+    def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
+        """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
+        present = self.rollouts.mask
+        if present is None:
+            return jnp.mean(values, axis=1)
+        return jnp.sum(jnp.where(present, values, 0), axis=1) / jnp.sum(present, axis=1, dtype=values.dtype)
 
 
 class Last(NamedTuple):
@@ -179,20 +186,19 @@ class Learner:
             return rows
         return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
 
-    def kept_by_place(self, state: State) -> tuple[list[Array], list[Array]]:
-        """What moves with an action that gets a place of its own: parameters and moments."""
-        leaves = (jax.tree.leaves(part) for part in (state.parameters, state.moments))
-        parameters, moments = ([leaf for leaf in part if leaf.ndim] for part in leaves)
-        return parameters, moments
+    def kept_by_place(self, state: State) -> tuple[list[Array], ...]:
+        """What moves with an action that gets a place of its own: parameters, moments, history."""
+        parts = (jax.tree.leaves(part) for part in (state.parameters, state.moments, state.history))
+        return tuple([leaf for leaf in part if leaf.ndim] for part in parts)
 
-    def with_kept(self, state: State, places: Places, kept: tuple[list[Array], list[Array]]) -> State:
+    def with_kept(self, state: State, places: Places, kept: tuple[list[Array], ...]) -> State:
         """The state with what ``kept_by_place`` gave, moved."""
         found = []
-        for part, moved in zip((state.parameters, state.moments), kept, strict=True):
+        for part, moved in zip((state.parameters, state.moments, state.history), kept, strict=True):
             leaves, structure = jax.tree.flatten(part)
             left = iter(moved)
             found.append(jax.tree.unflatten(structure, [next(left) if leaf.ndim else leaf for leaf in leaves]))
-        return state._replace(parameters=found[0], moments=found[1], places=places)
+        return state._replace(parameters=found[0], moments=found[1], history=found[2], places=places)
 
     # Policies
 
@@ -287,6 +293,7 @@ class Learner:
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
         absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
+        correct = correct if self.present is None else correct & ~absent
         holds = jnp.any(target & ~absent, axis=-1)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates)
         return batch, memory

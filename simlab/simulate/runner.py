@@ -25,7 +25,7 @@ from simlab.simulate.devices import Devices, devices_by, own_memory
 from simlab.simulate.faults import complain
 from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, enough_places, most_touched, size_at_start
-from simlab.simulate.settings import LARGEST_INT, Settings, StaticSettings
+from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings, StaticSettings
 from simlab.simulate.sharded import Sharded, on_mesh
 from simlab.simulate.storage import DENSE, EMPTY, Dense
 from simlab.simulate.trajectory import Learners, Plan, Progress, begin, go_on
@@ -46,12 +46,21 @@ def check(problem: Problem, settings: Settings) -> None:
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
+    check_storage(problem, settings.storage)
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
     for value in (problem.parameters.min(), problem.parameters.max()):
         if abs(value) > largest:
             where = f"{settings.dtype}, {settings.storage}"
             raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
+
+
+def check_storage(problem: Problem, storage: str) -> None:
+    """Raise ``InputError`` for a storage that cannot hold a problem."""
+    cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
+    if storage in cannot:
+        allowed = ", ".join(name for name in STORAGES if name not in cannot)
+        raise InputError(f"storage = {storage!r} of a {type(problem).__name__}; allowed: {allowed}")
 
 
 def check_shards(problem: Problem, settings: Settings, shards: int) -> None:
