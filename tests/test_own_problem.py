@@ -8,7 +8,7 @@ import pytest
 from refusals import refusal
 
 from simlab.problems import PROBLEMS, problem, register
-from simlab.problems.registry import constructor
+from simlab.problems.registry import problem_constructor
 from simlab.simulate.api import simulate
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -17,7 +17,7 @@ FILE = Path(own_problem.__file__)
 
 def test_it_is_listed_with_its_parameters_and_built_by_name_or_by_file():
     assert PROBLEMS["ring"] is own_problem.ring
-    assert constructor("ring").defaults == {"actions": 24, "waves": 3, "width": 3, "height": 1.5}
+    assert problem_constructor("ring").defaults == {"actions": 24, "waves": 3, "width": 3, "height": 1.5}
     by_name, by_file = (problem(name, actions=9, width=2) for name in ("ring", f"{FILE}:ring"))
     assert by_name.fingerprint == by_file.fingerprint != problem("ring").fingerprint
 
@@ -44,7 +44,7 @@ def test_what_cannot_be_a_problem_is_refused_in_one_line(tmp_path):
         return None
 
     assert refusal(register, ring) == "problem 'ring' is registered already; choose another name"
-    assert refusal(register, bare) == "problem 'bare': parameters ['actions'] need a default"
+    assert refusal(register, bare) == "bare has no default for 'actions'; allowed: a Problem, or a function with defaults for all parameters that makes one"
     (tmp_path / "mine.py").write_text("three = 3\ndef nothing(actions=3): pass\n")
     assert "is a int; allowed: a function that makes a Problem" in refusal(problem, f"{tmp_path}/mine.py:three")
     assert "makes a NoneType; allowed: a Problem" in refusal(problem, f"{tmp_path}/mine.py:nothing")

@@ -7,7 +7,7 @@ from typing import Any
 
 from simlab import own_files
 from simlab.constructors import Constructor, is_file
-from simlab.errors import InputError, check_choice, check_parameters
+from simlab.errors import InputError, check_choice
 from simlab.problems.base import Problem
 from simlab.problems.categorical import anchored, custom
 from simlab.problems.linear_softmax import linear_softmax
@@ -46,7 +46,6 @@ def problem(name: str, **parameters: Any) -> Problem:
     100
     """
     found = problem_constructor(name)
-    check_parameters(name, parameters, found.defaults)
     made = found(**parameters)
     if not isinstance(made, Problem):
         raise InputError(f"problem {name!r} makes a {type(made).__name__}; {ALLOWED}")
