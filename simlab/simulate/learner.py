@@ -353,15 +353,17 @@ class Learner:
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
-        coefficients = self.coefficients(batch, ratio)
+        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
         gradients = self.gradients(coefficients, batch, state, policies)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
         return self.move(gradient, state._replace(fault=fault)), gradients
 
-    def coefficients(self, batch: Batch, ratio: Float[Array, "P G T"]) -> Float[Array, "P G T D"]:
+    def coefficients(
+        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G T"], rollouts: Rollouts
+    ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
-        values = self.surrogate(ratio, batch.advantages, batch.rollouts)
+        values = self.surrogate(ratio, advantages, rollouts)
         return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
 
     def averaging(self, dtype: Any) -> Float[Array, "G T"]:
@@ -410,6 +412,14 @@ class Learner:
     def has_room(self, state: State) -> Bool[Array, ""]:
         """Whether the storage has a place for every action that the next step may draw."""
         return jnp.asarray(self.storage.has_room(self, state))
+
+    def is_stale(self, state: State) -> Bool[Array, ""]:
+        """Whether something that is kept from step to step is to be computed again before the next one."""
+        return jnp.zeros((), bool)
+
+    def refreshed(self, state: State) -> State:
+        """The state with that computed again."""
+        return state
 
     def before_last_step(self, parameters: Any, places: Places, state: State) -> Any:
         """Parameters before the step to a state, with a place for every action that the step drew."""

@@ -39,7 +39,9 @@ FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
 FLOATS_A_ROLLOUT = 32 * 3
 
 
-class Places(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Places:
     """What is known of S places, of which the first C are those of the classes.
 
     Attributes:
@@ -216,7 +218,8 @@ class Lumped(Dense):
         own = jnp.where(lumped, first[jnp.minimum(of_class, classes - 1)] + ordinals, drawn)
         moved = Moved(jnp.where(lumped, own, self.size), drawn)  # one past the last: not written
         touched, taken = places.touched + jnp.sum(new, dtype=jnp.int32), places.taken + new.astype(jnp.uint32)
-        return Places(places.counts, moved(places.class_of), touched, taken), moved, own
+        places = dataclasses.replace(places, class_of=moved(places.class_of), touched=touched, taken=taken)
+        return places, moved, own
 
     def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""]:
         """Whether there is a place for every action that the next step may draw."""
@@ -229,7 +232,7 @@ class Lumped(Dense):
 
     def grown(self, state: "State", problem: "Problem", *, batched: bool) -> tuple["State", "Lumped"]:
         """The same state with twice as many places, the new ones free; ``batched`` states have a first axis of runs."""
-        larger = Lumped(GROWTH * self.size)
+        larger = dataclasses.replace(self, size=GROWTH * self.size)
         axis = int(batched) + int(problem.has_own_parameters)
 
         def wider(values: Array) -> Array:

@@ -105,5 +105,17 @@ def _steps(
         state, index = carry
         return learners.all(lambda one, state: one.step(index, state))(state), index + 1
 
-    taken: tuple[State, Int[Array, ""]] = jax.lax.while_loop(goes_on, step, (state, index))
+    def any_stale(state: State) -> Bool[Array, ""]:
+        return jnp.any(learners.all(lambda one, state: one.is_stale(state))(state))
+
+    def steps(carry: tuple[State, Int[Array, ""]]) -> tuple[State, Int[Array, ""]]:
+        """The steps until something is stale, at least one; nothing is left stale.
+
+        A condition inside a step would copy what is kept, at every step.
+        """
+        state, index = jax.lax.while_loop(lambda carry: goes_on(carry) & ~any_stale(carry[0]), step, carry)
+        refreshed = learners.all(lambda one, state: one.refreshed(state))
+        return jax.lax.cond(any_stale(state), refreshed, lambda state: state, state), index
+
+    taken: tuple[State, Int[Array, ""]] = jax.lax.while_loop(goes_on, steps, (state, index))
     return taken
