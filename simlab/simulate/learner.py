@@ -395,9 +395,7 @@ class Learner:
 
     def move(self, gradient: Any, state: State) -> State:
         """The state after the optimiser has taken its step."""
-        change, moments = self.optimizer.update(
-            jax.tree.map(jnp.negative, gradient), state.moments, state.parameters
-        )
+        change, moments = self.optimizer.update(jax.tree.map(jnp.negative, gradient), state.moments, state.parameters)
         if self.settings.fixes_update_norm:
             change = with_norm(change, self.numbers.update_norm, self.members(change, state.places), self.storage)
         return state._replace(parameters=jax.tree.map(jnp.add, state.parameters, change), moments=moments)
@@ -477,7 +475,9 @@ class Learner:
             outcomes, right = old.outcomes(), self.storage.everywhere(correct, places)
             times = group.times(jnp.zeros_like(outcomes.weights), self.storage)
             change = old.moved_scores(moved / temperature)
-            return OneUpdate(outcomes, new.outcomes(), change, times, right, old, group, advantages, self.settings.top_n)
+            return OneUpdate(
+                outcomes, new.outcomes(), change, times, right, old, group, advantages, self.settings.top_n
+            )
 
         own = (old, new, moved, correct, state.last.groups, state.last.advantages)
         return self.measured(UPDATE, one, places, own, state, before)

@@ -39,9 +39,7 @@ FLOATS_A_PLACE = 24  # state, its copy while it grows, and what a step computes
 FLOATS_A_ROLLOUT = 32 * 3
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """What is known of S places, of which the first C are those of the classes.
 
     Attributes:
@@ -49,12 +47,14 @@ class Places:
         class_of: (S,) the class that the action of a place came from.
         touched: how many places hold an action of their own.
         taken: (C,) how many actions have left each class.
+        kept: what sparse steps keep of the policy, see ``simlab.simulate.sparse``; None in ordinary ones.
     """
 
     counts: Count
     class_of: Int[Array, " S"]
     touched: Int[Array, ""]
     taken: UInt32[Array, " C"]
+    kept: Any = None
 
     @property
     def classes(self) -> int:
@@ -218,7 +218,7 @@ class Lumped(Dense):
         own = jnp.where(lumped, first[jnp.minimum(of_class, classes - 1)] + ordinals, drawn)
         moved = Moved(jnp.where(lumped, own, self.size), drawn)  # one past the last: not written
         touched, taken = places.touched + jnp.sum(new, dtype=jnp.int32), places.taken + new.astype(jnp.uint32)
-        places = dataclasses.replace(places, class_of=moved(places.class_of), touched=touched, taken=taken)
+        places = places._replace(class_of=moved(places.class_of), touched=touched, taken=taken)
         return places, moved, own
 
     def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""]:

@@ -152,7 +152,7 @@ OF_POLICIES = (
         "pass_at_k",
         "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k",
         POLICY,
-        lambda one: jnp.stack([pass_at_k(q_pos(one), k) for k in one.ks]),
+        lambda one: jnp.array([pass_at_k(q_pos(one), k) for k in one.ks], one.policy.total.dtype),
         ("k",),
     ),
     Metric(

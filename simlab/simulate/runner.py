@@ -217,11 +217,11 @@ def run(
             numbers = [*seeds[first : first + together]]
             missing = together - len(own)
             call = Call(problem, own + own[-1:] * missing, numbers + numbers[-1:] * missing, steps, devices)
-            found.append({name: values[: len(own)] for name, values in _rows(call).items()})
+            found.append({name: values[: len(own)] for name, values in records(call).items()})
     return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
 
-def _rows(call: "Call") -> Rows:
+def records(call: "Call") -> Rows:
     """The records of a batch, of whose runs those that take sparse steps go together, and the others.
 
     What a run draws does not depend on those beside it.
@@ -290,7 +290,7 @@ class Call:
     def are_sparse(self) -> Bool[np.ndarray, " runs"]:
         """For each run whether its steps are sparse: whether its coefficients sum to exactly 0 in every group.
 
-        Rewards are binary and rollouts interchangeable: for any number of correct rollouts two orders of them are tried.
+        Rewards are binary and rollouts interchangeable: of any number of correct rollouts two orders are tried.
         """
         settings, runs = self.settings[0].static, len(self.seeds)
         if not isinstance(self.storage, Lumped) or not may_be_sparse(self.problem, settings):

@@ -58,14 +58,6 @@ class Weights(NamedTuple):
     is_stale: Bool[Array, ""]
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SparsePlaces(Places):
-    """What is known of S places, their weights too."""
-
-    kept: Weights
-
-
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Sparse(Lumped):
@@ -80,7 +72,7 @@ class Sparse(Lumped):
             return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (GROWTH - 1) * sums.shape[-1])])
 
         kept = kept._replace(rows=wider(kept.rows), chunks=wider(kept.chunks))
-        return state._replace(places=dataclasses.replace(state.places, kept=kept)), larger
+        return state._replace(places=state.places._replace(kept=kept)), larger
 
 
 class SparseLearner(Learner):
@@ -88,13 +80,12 @@ class SparseLearner(Learner):
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
-        kept = self.weights(self.first, self.first_places)
-        self.first_places = SparsePlaces(**vars(self.first_places), kept=kept)
+        self.first_places = self.first_places._replace(kept=self.weights(self.first, self.first_places))
 
     def policies(self, state: State, prompts: Int[Array, " P"]) -> Policy:
         """The policy that draws the next group; its scores are relative to the reference of the weights."""
 
-        def policy(places: SparsePlaces, logits: Float[Array, " S"]) -> Policy:
+        def policy(places: Places, logits: Float[Array, " S"]) -> Policy:
             kept, filled = places.kept, self.storage.filled(logits, EMPTY, places)
             scores = relative_scores(filled, self.numbers.temperature, kept.reference)
             left = places.left(logits.dtype)
@@ -113,7 +104,7 @@ class SparseLearner(Learner):
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
         change, moments = self.optimizer.update(-gradient, state.moments)
         parameters = state.parameters.at[drawn].add(change)
-        places = dataclasses.replace(state.places, kept=self.renewed(drawn, parameters, state.places))
+        places = state.places._replace(kept=self.renewed(drawn, parameters, state.places))
         everywhere = jnp.zeros_like(parameters).at[drawn].add(gradient)
         return state._replace(parameters=parameters, moments=moments, places=places, fault=fault), everywhere[None]
 
@@ -126,7 +117,7 @@ class SparseLearner(Learner):
         """The state with all weights computed again if they are stale."""
         kept, fresh = state.places.kept, self.weights(state.parameters, state.places)
         kept = jax.tree.map(lambda old, new: jnp.where(kept.is_stale, new, old), kept, fresh)
-        return state._replace(places=dataclasses.replace(state.places, kept=kept))
+        return state._replace(places=state.places._replace(kept=kept))
 
     def weights(self, logits: Float[Array, " S"], places: Places) -> Weights:
         """All weights, in O(S)."""
@@ -137,7 +128,7 @@ class SparseLearner(Learner):
         rows = total(weights.reshape(-1, ROW).T).at[of_classes].set(_rows(of_classes, weights, places))
         return Weights(weights, rows, total(rows.reshape(-1, ROW).T), reference, jnp.zeros((), bool))
 
-    def renewed(self, drawn: Int[Array, " G"], logits: Float[Array, " S"], places: SparsePlaces) -> Weights:
+    def renewed(self, drawn: Int[Array, " G"], logits: Float[Array, " S"], places: Places) -> Weights:
         """The weights with those of some places, and the sums that hold these or the classes, anew."""
         kept, classes = places.kept, jnp.arange(places.classes, dtype=jnp.int32)
         row, chunk = (jnp.concatenate([classes[::size] // size, drawn // size]) for size in (ROW, CHUNK))
