@@ -284,7 +284,7 @@ class Call:
 
     def of(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
         """A call of some of these runs, in the order given."""
-        settings, seeds = ([values[int(run)] for run in runs] for values in (self.settings, self.seeds))
+        settings, seeds = [self.settings[run] for run in runs], [self.seeds[run] for run in runs]
         return Call(self.problem, settings, seeds, self.steps, self.devices, sparse=sparse)
 
     def are_sparse(self) -> Bool[np.ndarray, " runs"]:

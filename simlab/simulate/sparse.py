@@ -98,7 +98,9 @@ class SparseLearner(Learner):
         self, batch: Batch, state: State, policies: Policy, ratio: Float[Array, "1 G 1"]
     ) -> tuple[State, Float[Array, "1 S"]]:
         """One gradient step on the group, and its gradient."""
-        drawn = batch.drawn.groups.places[0]
+        group = batch.drawn.groups
+        assert isinstance(group, Listed)
+        drawn = group.places[0]
         coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
