@@ -411,14 +411,6 @@ class Learner:
         """Whether the storage has a place for every action that the next step may draw."""
         return jnp.asarray(self.storage.has_room(self, state))
 
-    def is_stale(self, state: State) -> Bool[Array, ""]:
-        """Whether something that is kept from step to step is to be computed again before the next one."""
-        return jnp.zeros((), bool)
-
-    def refreshed(self, state: State) -> State:
-        """The state with that computed again."""
-        return state
-
     def before_last_step(self, parameters: Any, places: Places, state: State) -> Any:
         """Parameters before the step to a state, with a place for every action that the step drew."""
         if places is None:

@@ -388,7 +388,7 @@ def _learners(
     def make(key: Any, traced: Any) -> Learner:
         return kind(settings, problem, storage, places, key, traced, there)
 
-    return Learners(make, keys, traced)
+    return Learners(make, keys, traced, sparse=kind is SparseLearner)
 
 
 def planned(steps: Int[np.ndarray, " R"]) -> Plan:
