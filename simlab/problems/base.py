@@ -48,6 +48,8 @@ class Problem:
     over_actions: ClassVar[Mapping[str, int]] = {}
     # Whether the parameters have a first axis of prompts, of which a batch touches its own rows alone.
     has_own_parameters: ClassVar[bool] = False
+    # Whether the parameters are the logits of its one prompt, so that a step may move those of a group alone.
+    parameters_are_logits: ClassVar[bool] = False
 
     # Whether lumped storage can hold it, and whether sharded storage can.
     lumps: ClassVar[bool] = True

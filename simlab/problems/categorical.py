@@ -39,6 +39,7 @@ class Categorical(Problem):
     target: Bool[np.ndarray, " N"]
 
     over_actions = {"logits": 0, "correct": 0, "target": 0}
+    parameters_are_logits = True
 
     def __post_init__(self) -> None:
         lengths = {name: len(getattr(self, name)) for name in self.over_actions}

@@ -360,15 +360,17 @@ class Learner:
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
-        coefficients = self.coefficients(batch, ratio)
+        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
         gradients = self.gradients(coefficients, batch, state, policies)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
         return self.move(gradient, state._replace(fault=fault)), gradients
 
-    def coefficients(self, batch: Batch, ratio: Float[Array, "P G T"]) -> Float[Array, "P G T D"]:
+    def coefficients(
+        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G T"], rollouts: Rollouts
+    ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
-        values = self.surrogate(ratio, batch.advantages, batch.rollouts)
+        values = self.surrogate(ratio, advantages, rollouts)
         return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
 
     def averaging(self, dtype: Any) -> Float[Array, "G T"]:

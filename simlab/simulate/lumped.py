@@ -47,12 +47,14 @@ class Places(NamedTuple):
         class_of: (S,) the class that the action of a place came from.
         touched: how many places hold an action of their own.
         taken: (C,) how many actions have left each class.
+        kept: what sparse steps keep of the policy, see ``simlab.simulate.sparse``; None in ordinary ones.
     """
 
     counts: Count
     class_of: Int[Array, " S"]
     touched: Int[Array, ""]
     taken: UInt32[Array, " C"]
+    kept: Any = None
 
     @property
     def classes(self) -> int:
@@ -220,7 +222,8 @@ class Lumped(Dense):
         own = jnp.where(lumped, first[jnp.minimum(of_class, classes - 1)] + ordinals, drawn)
         moved = Moved(jnp.where(lumped, own, self.size), drawn)  # one past the last: not written
         touched, taken = places.touched + jnp.sum(new, dtype=jnp.int32), places.taken + new.astype(jnp.uint32)
-        return Places(places.counts, moved(places.class_of), touched, taken), moved, own
+        places = places._replace(class_of=moved(places.class_of), touched=touched, taken=taken)
+        return places, moved, own
 
     def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""]:
         """Whether there is a place for every action that the next step may draw."""
@@ -235,7 +238,7 @@ class Lumped(Dense):
 
     def grown(self, state: "State", problem: "Problem", *, batched: bool) -> tuple["State", "Lumped"]:
         """The same state with twice as many places, the new ones free; ``batched`` states have a first axis of runs."""
-        larger = Lumped(GROWTH * self.size)
+        larger = dataclasses.replace(self, size=GROWTH * self.size)
         axis = int(batched) + int(problem.has_own_parameters)
 
         def wider(values: Array) -> Array:

@@ -8,13 +8,13 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators.registry import check_domain
@@ -27,6 +27,7 @@ from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, enough_places, most_touched, size_at_start
 from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings, StaticSettings
 from simlab.simulate.sharded import Sharded, on_mesh
+from simlab.simulate.sparse import Sparse, SparseLearner, may_be_sparse
 from simlab.simulate.storage import DENSE, EMPTY, Dense
 from simlab.simulate.trajectory import Learners, Plan, Progress, begin, go_on
 
@@ -225,8 +226,25 @@ def run(
             numbers = [*seeds[first : first + together]]
             missing = together - len(own)
             call = Call(problem, own + own[-1:] * missing, numbers + numbers[-1:] * missing, steps, devices)
-            found.append({name: values[: len(own)] for name, values in call.rows().items()})
+            found.append({name: values[: len(own)] for name, values in records(call).items()})
     return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+
+
+def records(call: "Call") -> Rows:
+    """The records of a batch, of whose runs those that take sparse steps go together, and the others.
+
+    What a run draws does not depend on those beside it.
+    """
+    sparse = call.are_sparse()
+    if not sparse.any():
+        return call.rows()
+    rows: Rows = {}
+    for kind in np.unique(sparse):
+        chosen = np.flatnonzero(sparse == kind)
+        own = call.of(np.resize(chosen, len(sparse)), sparse=bool(kind))
+        for name, values in own.rows().items():
+            rows.setdefault(name, np.empty_like(values))[chosen] = values[: len(chosen)]
+    return rows
 
 
 def _computing(settings: Settings, devices: Devices | None) -> contextlib.AbstractContextManager[object]:
@@ -248,9 +266,11 @@ class Call:
         seeds: Sequence[int],
         steps: Int[np.ndarray, " R"],
         devices: Devices | None,
+        *,
+        sparse: bool = False,
     ):
         self.settings, self.seeds, self.steps, self.devices = settings, seeds, steps, devices
-        self.storage = self._storage(problem)
+        self.storage = self._storage(problem, sparse)
         self.problem = problem.by_classes() if isinstance(self.storage, Lumped) else problem.listed()
         static = settings[0].static
         self.present = jnp.asarray(static.group_size, jnp.int32)
@@ -261,14 +281,35 @@ class Call:
         alone = len(seeds) == 1
         self.own = jax.tree.map(lambda leaf: leaf[0], (keys, traced)) if alone else (keys, traced)
 
-    def _storage(self, problem: Problem) -> Dense:
+    def _storage(self, problem: Problem, sparse: bool) -> Dense:
         settings = self.settings[0]
         if settings.storage == "sharded":
             assert self.devices
             return Sharded(problem.actions, self.devices)
         if settings.storage == "lumped":
-            return Lumped(size_at_start(problem, settings, int(self.steps[-1])))
+            kind = Sparse if sparse else Lumped
+            return kind(size_at_start(problem, settings, int(self.steps[-1])))
         return DENSE
+
+    def of(self, runs: Int[np.ndarray, " runs"], *, sparse: bool) -> "Call":
+        """A call of some of these runs, in the order given."""
+        settings, seeds = [self.settings[run] for run in runs], [self.seeds[run] for run in runs]
+        return Call(self.problem, settings, seeds, self.steps, self.devices, sparse=sparse)
+
+    def are_sparse(self) -> Bool[np.ndarray, " runs"]:
+        """For each run whether its steps are sparse: whether its coefficients sum to exactly 0 in every group.
+
+        Rewards are binary and rollouts interchangeable: of any number of correct rollouts two orders are tried.
+        """
+        settings, runs = self.settings[0].static, len(self.seeds)
+        if not isinstance(self.storage, Lumped) or not may_be_sparse(self.problem, settings):
+            return np.zeros(runs, bool)
+        storage, rollouts = Sparse(enough_places(self.problem.entries, 0)), np.arange(settings.group_size)
+        ranks = np.full((2, self.static.group_size), self.static.group_size, np.int32)
+        ranks[:, : settings.group_size] = rollouts, np.random.default_rng(0).permutation(rollouts)
+        program = functools.partial(_always_sum_to_zero, self.static, storage)
+        arguments = self.laid, storage.first_places(self.problem), self.present, *self.own, ranks
+        return np.atleast_1d(self._kept("decide", storage, program, arguments).call(*arguments))
 
     @functools.cached_property
     def laid(self) -> Problem:
@@ -300,11 +341,14 @@ class Call:
         """The program that takes these runs to their end, or as far as the storage has room."""
         laid = storage.shapes(self.problem, self.static.dtype) if isinstance(storage, Sharded) else self.laid
         arguments = laid, *self._arguments(storage, progress)
-        leaves, structure = jax.tree.flatten(arguments)
-        key = (self.static, storage, self.devices, structure, *((leaf.shape, str(leaf.dtype)) for leaf in leaves))
         program = functools.partial(_program, self.static, storage)
         if isinstance(storage, Sharded):
             program = on_mesh(program, storage, laid)
+        return self._kept("run", storage, program, arguments)
+
+    def _kept(self, name: str, storage: Dense, program: Callable[..., Any], arguments: tuple[Any, ...]) -> Compiled:
+        leaves, structure = jax.tree.flatten(arguments)
+        key = (name, self.static, storage, self.devices, structure, *((leaf.shape, str(leaf.dtype)) for leaf in leaves))
         return kept(key, lambda: jax.jit(program).lower(*arguments).compile())
 
     def progress_bytes(self, storage: Lumped) -> int:
@@ -324,13 +368,36 @@ def _program(
     progress: Progress | None,
 ) -> Progress:
     """Runs from their start, or from where they are, to their end, or as far as the storage has room."""
+    learners = _learners(settings, storage, problem, places, present, keys, traced)
+    return go_on(learners, plan, begin(learners, plan) if progress is None else progress)
+
+
+def _always_sum_to_zero(
+    settings: StaticSettings,
+    storage: Sparse,
+    problem: Problem,
+    places: Any,
+    present: Array,
+    keys: Any,
+    traced: Any,
+    ranks: Int[Array, "2 G"],
+) -> Bool[Array, "*runs"]:
+    """For each run whether its coefficients sum to exactly 0, whichever rollouts of a group are correct."""
+    learners = _learners(settings, storage, problem, places, present, keys, traced)
+    decided: Bool[Array, "*runs"] = learners.all(lambda one: one.always_sum_to_zero(ranks))()
+    return decided
+
+
+def _learners(
+    settings: StaticSettings, storage: Dense, problem: Problem, places: Any, present: Array, keys: Any, traced: Any
+) -> Learners:
     there = jnp.arange(settings.group_size) < present if fills_groups(settings) else None
+    kind = SparseLearner if isinstance(storage, Sparse) else Learner
 
     def make(key: Any, traced: Any) -> Learner:
-        return Learner(settings, problem, storage, places, key, traced, there)
+        return kind(settings, problem, storage, places, key, traced, there)
 
-    learners = Learners(make, keys, traced)
-    return go_on(learners, plan, begin(learners, plan) if progress is None else progress)
+    return Learners(make, keys, traced, sparse=kind is SparseLearner)
 
 
 def planned(steps: Int[np.ndarray, " R"]) -> Plan:

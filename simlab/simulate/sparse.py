@@ -1,25 +1,37 @@
-"""Sparse steps of the lumped engine: where weights sum to zero and the optimiser is SGD, only drawn places change.
+"""Take sparse steps: where coefficients sum to zero and the optimiser is SGD, only places that were drawn change.
 
 log pi moves every logit by -p_j (sum of all coefficients), which is then exactly 0, and SGD moves no logit that has no
 gradient. So the weights of all S places and their sums are kept from step to step, and a step renews those of the G
-places drawn. It costs O(32 G) for each of the three levels of the tree, plus one pass over S / 1024 sums, plus one over
-the C classes.
+places drawn. It costs O(32 G) for each of the three levels of the sums, plus one pass over S / 1024 sums, plus one over
+the C classes. With two classes, and 4096 places, a group that drew places 3, 70 and 2050 computes again::
+
+    the weights of places              3    70   2050
+    the sums of rows                0  0     2     64      of 32 places each; row 0 holds the classes
+    the sums of chunks              0  0     0      2      of 32 rows each
+    the total of chunks 0 to 3
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from simlab.simulate.descent import CHUNK, ROW, masses_of, total
+from simlab.estimators.tokens import of_tokens
 from simlab.simulate.faults import COEFFICIENT
-from simlab.simulate.lane import Drawn, Group, State
-from simlab.simulate.lumped import LumpedLane
-from simlab.simulate.policy import Policy, relative_scores
-from simlab.simulate.program import Program
-from simlab.simulate.update import exact_sum
+from simlab.simulate.gradients import exact_sum
+from simlab.simulate.groups import Listed
+from simlab.simulate.learner import Batch, Drawn, Learner, State, number_correct
+from simlab.simulate.lumped import GROWTH, Lumped, Places, relative_scores
+from simlab.simulate.policy import Policy
+from simlab.simulate.storage import EMPTY
+from simlab.simulate.sum_tree import CHUNK, ROW, masses_of, total
+
+if TYPE_CHECKING:
+    from simlab.problems.base import Problem
+    from simlab.simulate.settings import StaticSettings
 
 LARGEST_GROUP = 4096  # what deciding costs grows with its square
 # Within these, 2^24 places of the highest score do not overflow in float32; and what underflows, even from a class of
@@ -28,8 +40,8 @@ HIGHEST_SCORE = 40.0
 LEAST_TOTAL = math.exp(-20)
 
 
-class Tree(NamedTuple):
-    """The weights of S places, as ``Policy`` has them, but relative to the highest score of an earlier step.
+class Weights(NamedTuple):
+    """The weights of S places, as ``Policy`` has them, but relative to the highest logit of an earlier step.
 
     Attributes:
         weights: (S,) exp((logits - reference) / temperature).
@@ -45,89 +57,127 @@ class Tree(NamedTuple):
     reference: Float[Array, ""]
     is_stale: Bool[Array, ""]
 
-    def grown(self, places: int) -> "Tree":
-        """The same with free places at the end, also for an axis of lanes before."""
 
-        def wider(values: Array, length: int) -> Array:
-            return jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, length - values.shape[-1])])
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Sparse(Lumped):
+    """Lumped storage that keeps the weights of its places from step to step."""
 
-        weights, rows, chunks = wider(self.weights, places), wider(self.rows, places // ROW), places // CHUNK
-        return self._replace(weights=weights, rows=rows, chunks=wider(self.chunks, chunks))
+    def grown(self, state: State, problem: "Problem", *, batched: bool) -> tuple[State, Lumped]:
+        """The same state with twice as many places, the new ones free."""
+        state, larger = super().grown(state, problem, batched=batched)
+        kept = state.places.kept
 
+        def wider(sums: Float[Array, "..."]) -> Float[Array, "..."]:
+            return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (GROWTH - 1) * sums.shape[-1])])
 
-def may_be_sparse(program: Program) -> bool:
-    """Whether a step changes drawn places alone, if its coefficients sum to zero; and whether these depend on the
-    number of correct rollouts alone, so that it can be told beforehand if they do.
-    """
-    estimator, surrogate = program.build_estimator({}), program.build_surrogate({})
-    return (
-        (program.optimizer, program.update_rule, program.gradient_steps) == ("sgd", "simulator", 1)
-        and not (program.uses_kl or program.uses_entropy_bonus or surrogate.candidates)
-        and program.exchangeable
-        and estimator.needs | surrogate.needs == {"rewards"}
-        and not jax.tree.leaves(estimator.init())
-        and program.group_size <= LARGEST_GROUP
-    )
+        kept = kept._replace(rows=wider(kept.rows), chunks=wider(kept.chunks))
+        return state._replace(places=state.places._replace(kept=kept)), larger
 
 
-class SparseLane(LumpedLane):
-    """A lane whose coefficients sum to zero for every group, with SGD."""
+class SparseLearner(Learner):
+    """A learner whose coefficients sum to zero for every group, with SGD."""
 
-    def start(self) -> State:
-        """The state before the first step: all actions in their classes."""
-        return self.planted(super().start())
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.first_places = self.first_places._replace(kept=self.weights(self.first, self.first_places))
 
-    def planted(self, state: State) -> State:
-        """The state with all weights computed from its logits, in O(S)."""
-        reference = jnp.max(state.logits)
-        weights = jnp.exp(self._scores(state.logits, reference))
-        of_classes = jnp.arange(0, len(self.place.logits), ROW, dtype=jnp.int32) // ROW
-        rows = total(weights.reshape(-1, ROW).T).at[of_classes].set(self._rows(of_classes, weights, state))
-        chunks = total(rows.reshape(-1, ROW).T)
-        return state._replace(tree=Tree(weights, rows, chunks, reference, jnp.zeros((), bool)))
+    def policies(self, state: State, prompts: Int[Array, " P"]) -> Policy:
+        """The policy that draws the next group; its scores are relative to the reference of the weights."""
+
+        def policy(places: Places, logits: Float[Array, " S"]) -> Policy:
+            kept, filled = places.kept, self.storage.filled(logits, EMPTY, places)
+            scores = relative_scores(filled, self.numbers.temperature, kept.reference)
+            left = places.left(logits.dtype)
+            return Policy(scores, kept.weights, total(kept.chunks), left, kept.rows, kept.chunks, self.storage)
+
+        policies: Policy = self.each(policy)(state.places, self.problem.logits_of(state.parameters, prompts))
+        return policies
+
+    def ascend(
+        self, batch: Batch, state: State, policies: Policy, ratio: Float[Array, "1 G 1"]
+    ) -> tuple[State, Float[Array, "1 S"]]:
+        """One gradient step on the group, and its gradient."""
+        group = batch.drawn.groups
+        assert isinstance(group, Listed)
+        drawn = group.places[0]
+        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
+        gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
+        change, moments = self.optimizer.update(-gradient, state.moments)
+        parameters = state.parameters.at[drawn].add(change)
+        places = state.places._replace(kept=self.renewed(drawn, parameters, state.places))
+        everywhere = jnp.zeros_like(parameters).at[drawn].add(gradient)
+        return state._replace(parameters=parameters, moments=moments, places=places, fault=fault), everywhere[None]
+
+    def is_stale(self, state: State) -> Bool[Array, ""]:
+        """Whether all weights are to be computed again."""
+        stale: Bool[Array, ""] = state.places.kept.is_stale
+        return stale
 
     def refreshed(self, state: State) -> State:
         """The state with all weights computed again if they are stale."""
-        stale, fresh = state.tree.is_stale, self.planted(state).tree
-        return state._replace(tree=jax.tree.map(lambda old, new: jnp.where(stale, new, old), state.tree, fresh))
+        kept, fresh = state.places.kept, self.weights(state.parameters, state.places)
+        kept = jax.tree.map(lambda old, new: jnp.where(kept.is_stale, new, old), kept, fresh)
+        return state._replace(places=state.places._replace(kept=kept))
+
+    def weights(self, logits: Float[Array, " S"], places: Places) -> Weights:
+        """All weights, in O(S)."""
+        filled = self.storage.filled(logits, EMPTY, places)
+        reference = jnp.max(filled)
+        weights = jnp.exp(self._scores(filled, reference))
+        of_classes = jnp.arange(0, places.classes, ROW, dtype=jnp.int32) // ROW
+        rows = total(weights.reshape(-1, ROW).T).at[of_classes].set(_rows(of_classes, weights, places))
+        return Weights(weights, rows, total(rows.reshape(-1, ROW).T), reference, jnp.zeros((), bool))
+
+    def renewed(self, drawn: Int[Array, " G"], logits: Float[Array, " S"], places: Places) -> Weights:
+        """The weights with those of some places, and the sums that hold these or the classes, anew."""
+        kept, classes = places.kept, jnp.arange(places.classes, dtype=jnp.int32)
+        row, chunk = (jnp.concatenate([classes[::size] // size, drawn // size]) for size in (ROW, CHUNK))
+        scores = self._scores(logits[drawn], kept.reference)
+        weights = kept.weights.at[drawn].set(jnp.exp(scores))
+        rows = kept.rows.at[row].set(_rows(row, weights, places))
+        chunks = kept.chunks.at[chunk].set(total(rows.reshape(-1, ROW)[chunk].T))
+        is_stale = jnp.any(scores >= HIGHEST_SCORE) | (total(chunks) < LEAST_TOTAL)
+        return Weights(weights, rows, chunks, kept.reference, is_stale)
 
     def _scores(self, logits: Float[Array, " n"], reference: Float[Array, ""]) -> Float[Array, " n"]:
         return jnp.minimum(relative_scores(logits, self.numbers.temperature, reference), HIGHEST_SCORE)
 
-    def _rows(self, row: Int[Array, " R"], weights: Float[Array, " S"], state: State) -> Float[Array, " R"]:
-        return total(masses_of(row, weights, self.remaining(state)).T)
+    # Whether it may be used
 
-    def policy(self, state: State) -> Policy:
-        """The policy that draws the next group; its scores are relative to the tree's reference."""
-        tree = state.tree
-        scores = relative_scores(state.logits, self.numbers.temperature, tree.reference)
-        return Policy(scores, tree.weights, total(tree.chunks), self.remaining(state), tree.rows, tree.chunks)
-
-    def ascend(self, group: Group, state: State, policy: Policy, ratio: Float[Array, "1 G 1"]) -> State:
-        """One gradient step on the group."""
-        places = group.actions
-        coefficients = self.coefficients(group, ratio)
-        fault = self.noticed(state.fault, COEFFICIENT, coefficients, group, state)
-        gradient = coefficients[:, 0] / self.numbers.temperature
-        change, moments = self.optimizer.update(-gradient, state.optimizer)
-        logits = state.logits.at[places].add(change)
-        tree = self.renewed(places, logits, state)
-        return state._replace(logits=logits, optimizer=moments, tree=tree, fault=fault)
-
-    def renewed(self, places: Int[Array, " G"], logits: Float[Array, " S"], state: State) -> Tree:
-        """The tree with the weights of some places, and what holds these or the classes summed, anew."""
-        tree, classes = state.tree, jnp.arange(len(self.place.logits), dtype=jnp.int32)
-        row, chunk = (jnp.concatenate([classes[::size] // size, places // size]) for size in (ROW, CHUNK))
-        scores = self._scores(logits[places], tree.reference)
-        weights = tree.weights.at[places].set(jnp.exp(scores))
-        rows = tree.rows.at[row].set(self._rows(row, weights, state))
-        chunks = tree.chunks.at[chunk].set(total(rows.reshape(-1, ROW)[chunk].T))
-        is_stale = jnp.any(scores >= HIGHEST_SCORE) | (total(chunks) < LEAST_TOTAL)
-        return Tree(weights, rows, chunks, tree.reference, is_stale)
+    def always_sum_to_zero(self, ranks: Int[Array, "2 G"]) -> Bool[Array, ""]:
+        """Whether coefficients sum to exactly 0 where the c rollouts of the lowest ranks are correct, for all c."""
+        numbers_correct = jnp.arange(self.group_size + 1, dtype=jnp.int32)
+        return jnp.all(jax.lax.map(lambda correct: jax.vmap(self.sum_to_zero)(ranks < correct), numbers_correct))
 
     def sum_to_zero(self, correct: Bool[Array, " G"]) -> Bool[Array, ""]:
         """Whether the coefficients of a group with these correct rollouts sum to exactly 0."""
-        drawn = Drawn(self.initial, jnp.zeros_like(correct, dtype=jnp.int32), *self.initial.top(0))
-        group, _ = self.weigh(self.key, drawn, correct, self.estimator.init())
-        coefficients = self.coefficients(group, jnp.ones_like(group.advantages))
+        nowhere = Listed(jnp.zeros((1, self.group_size), jnp.int32))
+        top = self.each(lambda _, own: own.top(0))(None, self.initial)
+        rollouts = self.rollouts(Drawn(self.initial, nowhere, *top), correct[None], self.key[None])
+        advantages = of_tokens(self.method.estimator.update(rollouts, self.method.estimator.init())[0])
+        coefficients = self.coefficients(jnp.ones_like(advantages), advantages, rollouts)
         return exact_sum(coefficients.reshape(-1)) == 0
+
+
+def _rows(row: Int[Array, " R"], weights: Float[Array, " S"], places: Places) -> Float[Array, " R"]:
+    """The sums of the masses of some rows."""
+    return total(masses_of(row, weights, places.left(weights.dtype)).T)
+
+
+def may_be_sparse(problem: "Problem", settings: "StaticSettings") -> bool:
+    """Whether a step changes drawn places alone, if its coefficients sum to zero; and whether these depend on the
+    number of correct rollouts alone, so that it can be told beforehand if they do.
+    """
+    method = settings.method()
+    return (
+        (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)
+        and not (settings.uses_kl or settings.uses_entropy_bonus or settings.fixes_update_norm)
+        and method.surrogate.candidates == 0
+        and settings.exchangeable
+        and method.needs == {"rewards"}
+        and not jax.tree.leaves(method.estimator.init())
+        and settings.group_size <= LARGEST_GROUP
+        and problem.parameters_are_logits
+    )

@@ -33,11 +33,15 @@ class Progress(NamedTuple):
 
 
 class Learners(NamedTuple):
-    """Learners in lockstep: what makes one, and the keys and numbers of each; a single one has no axis of learners."""
+    """Learners in lockstep: what makes one, and the keys and numbers of each; a single one has no axis of learners.
+
+    ``sparse`` ones keep the weights of their places from step to step, see ``simlab.simulate.sparse``.
+    """
 
     make: Callable[[Any, TracedSettings], Learner]
     keys: Key[Array, "*learners"]
     numbers: TracedSettings
+    sparse: bool = False
 
     def all(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of a learner and of what is its own, for all of them."""
@@ -105,5 +109,19 @@ def _steps(
         state, index = carry
         return learners.all(lambda one, state: one.step(index, state))(state), index + 1
 
-    taken: tuple[State, Int[Array, ""]] = jax.lax.while_loop(goes_on, step, (state, index))
+    def any_stale(state: State) -> Bool[Array, ""]:
+        return jnp.any(learners.all(lambda one, state: one.is_stale(state))(state))
+
+    def steps(carry: tuple[State, Int[Array, ""]]) -> tuple[State, Int[Array, ""]]:
+        """The steps until the weights of a learner are stale, at least one; none are left stale.
+
+        A condition inside a step would copy all weights, at every step.
+        """
+        state, index = jax.lax.while_loop(lambda carry: goes_on(carry) & ~any_stale(carry[0]), step, carry)
+        refreshed = learners.all(lambda one, state: one.refreshed(state))
+        return jax.lax.cond(any_stale(state), refreshed, lambda state: state, state), index
+
+    taken: tuple[State, Int[Array, ""]] = jax.lax.while_loop(
+        goes_on, steps if learners.sparse else step, (state, index)
+    )
     return taken
