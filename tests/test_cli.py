@@ -116,6 +116,16 @@ def test_a_folder_that_is_not_there_is_made(tmp_path):
     assert read(out).sizes["group_size"] == 1
 
 
+def test_a_quantity_that_is_not_defined_is_shown_as_such(tmp_path, capsys):
+    """The one correct action starts at e^-200, which is 0 in float32: no share of it is retained."""
+    never = ("--problem", "custom", "--param", "logits=0,-200", "--param", "correct=1", "--estimator", "grpo")
+    small = ("--group-size", "2", "--seeds", "2", "--steps", "2")
+    assert main(["sweep", "--out", str(tmp_path / "sweep.nc"), *never, *small]) == 0
+    header, row, *_ = capsys.readouterr().out.splitlines()
+    shown = dict(zip(header.split(), row.split(), strict=True))
+    assert (shown["q_pos"], shown["retained_mass"]) == ("0.00000(0)", "nan")
+
+
 def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
     out = tmp_path / "sweep.nc"
     for shard in ("1/2", "2/2"):

@@ -46,7 +46,11 @@ def wait_for_seeds(found, seeds, seconds=240):
     while f"{seeds} of {seeds} seeds" not in found.text("#status"):
         assert time.monotonic() < end, (found.text("#status"), found.text("#error"))
         found.page.wait_for_timeout(100)
-    # A result is drawn in the next frame.
+    wait_for_drawing(found)
+
+
+def wait_for_drawing(found):
+    """Wait for two frames: what has changed is drawn in the next one."""
     found.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
@@ -188,9 +192,9 @@ def test_the_latest_values_win(seen, server):
     seen.page.focus("#run-group_size")
     for _ in range(20):
         seen.page.keyboard.press("ArrowRight")
+    wait_for_drawing(seen)  # by then the box shows the last of them, and it is asked for
     size = seen.page.input_value("#run-group_size-box")
-    while f"run.group_size={size}&" not in f"{address_of(seen)}&":  # by then they are asked for
-        seen.page.wait_for_timeout(20)
+    assert f"run.group_size={size}&" in f"{address_of(seen)}&"
     wait_for_seeds(seen, 8)
     lines = seen.lines()
     seen.open(f"{server.address}#panel=run&run.actions=32&run.steps=50&run.seeds=8&run.group_size={size}")

@@ -51,9 +51,9 @@ def test_expressions_have_their_usual_value(text, worth):
     ],
 )  # fmt: skip
 def test_other_texts_are_no_expressions_and_that_is_found_at_once(text):
-    start = time.process_time()
+    start = time.thread_time()
     assert parse(text) is None
-    assert time.process_time() - start < 0.1
+    assert time.thread_time() - start < 0.1
 
 
 def test_the_longest_and_the_deepest_allowed_are_read():

@@ -58,9 +58,9 @@ def test_a_data_set_that_is_left_out_is_refused_with_the_reason(reason, names):
     ],
 )
 def test_the_last_box_is_the_answer(completion, answer):
-    start = time.process_time()
+    start = time.thread_time()
     assert boxed(completion) == answer
-    assert time.process_time() - start < 0.1
+    assert time.thread_time() - start < 0.1
 
 
 # reasoning-gym

@@ -194,6 +194,16 @@ def test_the_fit_finds_the_law_that_made_a_curve():
         np.testing.assert_allclose(law(k), np.exp(-scale * (k + shift) ** -exponent), atol=1e-9)
 
 
+def test_starts_so_steep_that_they_overflow_are_passed_over():
+    """A solved bank's pass@k of FADE's Figure 11, of which a line through the last points has 10^778 for its scale."""
+    curve = [0.43744493, 0.63382281, 0.73834435, 0.80119572, 0.84237116, 0.87126075, 0.89273128, 0.90944689, 0.92290749]
+    k, measured = np.arange(1, 11), np.array([*curve, 0.9339207])
+    law = fit_shifted_power_law(k, measured)
+    for name, factor in itertools.product(("scale", "exponent", "shift"), (0.99, 1.01)):
+        beside = dataclasses.replace(law, **{name: factor * getattr(law, name)})
+        assert np.sqrt(np.mean((beside(k) - measured) ** 2)) > law.residual
+
+
 def test_the_errors_of_the_fit_are_those_of_noise():
     """The spread of fits to a curve with independent noise, against the mean of the errors each of them gives."""
     k, random = np.geomspace(1, 1000, 40), np.random.default_rng(0)

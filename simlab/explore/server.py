@@ -67,9 +67,8 @@ def application(port: int, laboratory: Laboratory) -> Guard:
         return Response(plotly_script(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     async def status(_: Request) -> Response:
-        line = laboratory.line
-        told = {"to_compile": laboratory.process.to_compile, "running": line.running is not None}
-        return JSONResponse({**told, "waiting": len(line.waiting)})
+        line, left = laboratory.line, laboratory.process.to_compile
+        return JSONResponse({"to_compile": left, "running": line.running is not None, "waiting": len(line.waiting)})
 
     async def simulate(request: Request) -> Response:
         asked = asked_of(json_of(await body_of(request)))

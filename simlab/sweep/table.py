@@ -34,4 +34,6 @@ def _mean_and_error(values: np.ndarray) -> str:
     if len(values) < 2:
         return f"{values.mean():.5f}"
     error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    if not np.isfinite(error):  # retained mass is 0 / 0 where the dtype cannot tell the initial correct mass from 0
+        return f"{values.mean():.5f}"
     return f"{values.mean():.5f}({round(error * 1e5)})"

@@ -60,8 +60,8 @@ def fit_shifted_power_law(k: Shaped[np.ndarray, "..."], pass_at_k: Shaped[np.nda
     [2.0, 0.5, 3.0]
     """
     k, curve = _checked(np.asarray(k, dtype=float), np.asarray(pass_at_k, dtype=float))
-    starts = sorted((_start(k, curve, distance) for distance in STARTING_SHIFTS), key=lambda x: _cost(x, k, curve))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        starts = sorted((_start(k, curve, distance) for distance in STARTING_SHIFTS), key=lambda x: _cost(x, k, curve))
         fits = [least_squares(_residuals, x, _slopes, args=(k, curve), x_scale="jac") for x in starts[:REFINED]]
     best = min(fits, key=lambda fit: float(fit.cost))
     scale, exponent, distance = np.exp(best.x[0]), best.x[1], np.exp(best.x[2])
@@ -122,7 +122,9 @@ def _start(k: np.ndarray, curve: np.ndarray, distance: float) -> np.ndarray:
 
 
 def _cost(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> float:
-    return float(np.sum(_residuals(x, k, curve) ** 2))
+    """The sum of squared residuals; infinite for a start so steep that they overflow."""
+    cost = float(np.sum(_residuals(x, k, curve) ** 2))
+    return cost if np.isfinite(cost) else np.inf
 
 
 def _residuals(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> np.ndarray:

@@ -71,8 +71,12 @@ def begin(server, found):
     """Have the simulating process at a job of the page, which says so before the server has heard of it."""
     change(found)
     wait_for(found, "#status", "simulating")
+    wait_for_server(server, lambda status: status["running"])
+
+
+def wait_for_server(server, holds):
     end = time.monotonic() + SECONDS
-    while not server.ask("status")["running"]:
+    while not holds(server.ask("status")):
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -133,8 +137,7 @@ def test_a_page_that_waits_says_how_many_are_ahead_of_it(server, seen):
     ]
     for other in others:
         other.start()
-    while server.ask("status")["waiting"] < 1:
-        time.sleep(0.02)
+    wait_for_server(server, lambda status: status["waiting"] >= 1)
     for _ in range(5):  # each drag takes the place of the one before
         change(seen)
     wait_for(seen, "#status", "waiting: 2 simulations are ahead of yours")

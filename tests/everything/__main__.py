@@ -99,7 +99,8 @@ def _state(part: str, results: Path) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m tests.everything", description="Run every test, in every environment.")
+    purpose = "Run every test: the slow ones once, the others on every Python."
+    parser = _Parser(prog="python -m tests.everything", description=purpose)
     parser.add_argument("--list", action="store_true", help="say which parts there are, and what each came to")
     parser.add_argument(
         "--only",
