@@ -3,6 +3,7 @@
 What holds of every problem is in test_problem_contract.py.
 """
 
+import itertools
 import math
 
 import jax

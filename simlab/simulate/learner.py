@@ -242,7 +242,7 @@ class Learner:
         batch, memory = self.weigh(keys, prompts, drawn, state)
         return self.learn(batch, state._replace(memory=memory))
 
-    def draw(self, index: Int[Array, ""], state: State) -> tuple[State, PRNGKeyArray, Int[Array, " P"], Drawn]:
+    def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
         """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
 
         What a prompt draws at a step does not depend on the prompts beside it.
@@ -266,7 +266,7 @@ class Learner:
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
         return jax.lax.top_k((words >> 8).astype(jnp.float32), self.prompts_per_step)[1]
 
-    def drawn(self, keys: PRNGKeyArray, policies: Any) -> Drawn:
+    def drawn(self, keys: Key[Array, " P"], policies: Any) -> Drawn:
         """A group of each policy."""
         counted = counts_suffice(self.settings, self.method, self.problem)
 
@@ -367,7 +367,7 @@ class Learner:
         return self.move(gradient, state._replace(fault=fault)), gradients
 
     def coefficients(
-        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G T"], rollouts: Rollouts
+        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts
     ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
         values = self.surrogate(ratio, advantages, rollouts)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
 
 from simlab.simulate.barrier import barrier
 from simlab.simulate.sampling import random_words
@@ -142,7 +142,7 @@ class Lumped(Dense):
         return total(row_sums(values))
 
     def sample(
-        self, learner: "Learner", keys: PRNGKeyArray, prompts: Int[Array, " P"], state: "State"
+        self, learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], state: "State"
     ) -> tuple["State", "Drawn"]:
         """Draw a group for each prompt; the likeliest actions, if the surrogate moves them, and those drawn get places."""
         from simlab.simulate.groups import Listed  # noqa: PLC0415

@@ -123,7 +123,7 @@ def _kept(measure: Callable[..., Array]) -> Callable[[OnePolicy], Array]:
 
 
 def _distinct_correct(one: OneUpdate) -> Array:
-    return one.old.storage.sum(one.correct & (one.times > 0)).astype(one.change.dtype)
+    return one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
 
 
 ACTIVE_RATE = Metric(

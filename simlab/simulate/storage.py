@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.simulate.sampling import draw
 
@@ -122,7 +122,7 @@ class Dense:
     # How a step meets it
 
     def sample(
-        self, learner: "Learner", keys: PRNGKeyArray, prompts: Int[Array, " P"], state: "State"
+        self, learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], state: "State"
     ) -> tuple["State", "Drawn"]:
         """Draw a group for each prompt of a batch."""
         return state, learner.drawn(keys, learner.policies(state, prompts))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.estimators.tokens import covariance_terms
+from simlab.problems.base import AnyArray
 from simlab.problems.exact import pass_at_k
 from simlab.problems.tree_paths import first_node
 from simlab.simulate.metrics import POLICY, UPDATE, USUAL, Metric, OnePolicy, OneUpdate, Row
@@ -83,7 +84,7 @@ def _mode(name: str) -> Any:
     return lambda one: mode_metrics(one.policy.p, one.correct)[name]
 
 
-def of_a_tree(modes: Int[Array, " modes"]) -> tuple[Metric, ...]:
+def of_a_tree(modes: Int[AnyArray, " modes"]) -> tuple[Metric, ...]:
     """What is recorded of a tree with these modes."""
     usual = tuple(
         metric.described(lambda text: text.replace("action", "leaf")) for metric in USUAL if metric.name != "entropy"
