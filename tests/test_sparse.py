@@ -12,11 +12,11 @@ from simlab.arms import parse
 from simlab.estimators import chain, estimator
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
-from simlab.simulate.call import Call, records
+from simlab.simulate.call import Call
 from simlab.simulate.groups import Listed
 from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped
-from simlab.simulate.runner import run
+from simlab.simulate.runner import records, run
 from simlab.simulate.settings import Settings
 from simlab.simulate.sparse import Sparse, SparseLearner, may_be_sparse
 from simlab.simulate.state import Drawn
