@@ -99,7 +99,8 @@ class Call:
             assert isinstance(storage, Lumped)
             state, storage = storage.grown(progress.state, self.problem, batched=len(self.seeds) > 1)
             progress = self._proceed(storage, progress._replace(state=state))
-        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in progress.rows.items()}
+        asked = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
+        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in asked.items()}
         if len(self.seeds) == 1:
             return {name: values[None] for name, values in rows.items()}
         return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}

@@ -57,7 +57,6 @@ def labelled(
         attributes: of the dataset.
     """
     known = {metric.name: metric for metric in metrics}
-    rows = {name: values for name, values in rows.items() if values.size}  # pass@k of no k is none
     used = dict.fromkeys(dimension for name in rows for dimension in known[name].dimensions)
     coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
     coordinates |= {dimension: list(labels[dimension]) for dimension in labels if dimension in used}

@@ -34,7 +34,8 @@ def run(
             choice, and as few as hold a run.
 
     Returns:
-        Arrays (runs, R + 1, ...) by metric, see ``Problem.metrics``; the first record is of step 0.
+        Arrays (runs, R + 1, ...) by metric, see ``Problem.metrics``; the first record is of step 0. A metric along an
+        axis without labels, such as pass@k of no k, is left out.
 
     Raises:
         InputError: if the problem cannot be learned with these settings on these devices.
