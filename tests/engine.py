@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import naive_simulator
 import numpy as np
 from naive_simulator import Setting
+from simlab.simulate.lane import Landscape
 
 from simlab.problems import Categorical, custom
 from simlab.simulate import Numbers, Program
-from simlab.simulate.lane import Landscape
 from simlab.simulate.sampling import draw
 
 

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.random import threefry_2x32
+from simlab.simulate.counted import OF_EQUAL_ROLLOUTS, CountedLane, counts_suffice
+from simlab.simulate.lane import Drawn, Landscape, Lane
 
 from simlab import Rollouts, estimator
 from simlab.estimators import REGISTRY
 from simlab.problems import anchored, custom
 from simlab.simulate import Numbers, Program, dense, run_lanes
 from simlab.simulate import multinomial as module
-from simlab.simulate.counted import OF_EQUAL_ROLLOUTS, CountedLane, counts_suffice
-from simlab.simulate.lane import Drawn, Landscape, Lane
 from simlab.simulate.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
 from simlab.simulate.policy import softmax
 from simlab.simulate.threefry import threefry

@@ -14,7 +14,7 @@ from sweep_cases import SMALL, TINY, asked, command, parts_of, refusal, start
 from simlab.problems import anchored
 from simlab.simulate import runner
 from simlab.simulate.devices import devices_by, own_memory, stations
-from simlab.simulate.runner import host_bytes, needed_bytes
+from simlab.simulate.memory import host_bytes, needed_bytes
 from simlab.simulate.settings import Settings
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from naive_simulator import Setting
 from references import REFERENCES, each_group, mean
+from simlab.simulate.program import SUPPLIED
 
 from simlab import chain, estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
 from simlab.problems import anchored
 from simlab.simulate import Numbers, Program, dense, lanes, simulate
-from simlab.simulate.program import SUPPLIED
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, surrogate
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)

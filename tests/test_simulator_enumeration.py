@@ -16,7 +16,6 @@ import naive_simulator
 import numpy as np
 import pytest
 from naive_simulator import Setting
-
 from simlab.simulate.dense import trajectory
 
 LANES = 30_000

@@ -20,8 +20,8 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
+from simlab.simulate.memory import batch_size, needed_bytes
 from simlab.simulate.metrics import USUAL
-from simlab.simulate.runner import batch_size, needed_bytes
 from simlab.simulate.runner import run as simulate
 from simlab.sweep import Plan
 from simlab.sweep.executor import RESERVED, Budget

@@ -21,7 +21,7 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.estimators import Registered, chain, registry
-from simlab.simulate.runner import needed_bytes
+from simlab.simulate.memory import needed_bytes
 from simlab.sweep import Plan
 from simlab.sweep.executor import RESERVED
 from simlab.sweep.plan import maker

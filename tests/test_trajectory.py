@@ -9,10 +9,10 @@ import naive_simulator
 import numpy as np
 import pytest
 from naive_simulator import Setting
+from simlab.simulate.lane import Lane
 from simulator_settings import ADAM, CANDIDATES
 
 from simlab.simulate import run_lanes
-from simlab.simulate.lane import Lane
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
 from simlab.theory.tail_miss import active, tail_miss
 

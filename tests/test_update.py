@@ -6,12 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from simlab import Rollouts, estimator
-from simlab.errors import InputError
-from simlab.problems import custom
 from simlab.simulate.labelled import simulate
-from simlab.simulate.policy import softmax
 from simlab.simulate.program import Numbers, Program
 from simlab.simulate.update import (
     UPDATE_RULES,
@@ -22,6 +17,11 @@ from simlab.simulate.update import (
     rule_factor,
     with_norm,
 )
+
+from simlab import Rollouts, estimator
+from simlab.errors import InputError
+from simlab.problems import custom
+from simlab.simulate.policy import softmax
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are

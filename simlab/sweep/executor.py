@@ -17,7 +17,8 @@ import numpy as np
 from simlab.errors import Diverged, InputError
 from simlab.identity.processor import processor
 from simlab.simulate.devices import Devices, stations
-from simlab.simulate.runner import batch_size, needed_bytes, run, shards_needed
+from simlab.simulate.memory import batch_size, needed_bytes, shards_needed
+from simlab.simulate.runner import run
 from simlab.sweep.plan import Plan, Unit, Work, batches
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
