@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from simlab.simulate.runner import batch_size, needed_bytes, run
+from simlab.simulate.memory import batch_size, needed_bytes
+from simlab.simulate.runner import run
 from simlab.sweep import Plan, Sweep
 from simlab.sweep.presets import F_GRPO_FIG2
 
