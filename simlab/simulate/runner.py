@@ -201,7 +201,8 @@ def run(
             choice, and as few as hold a run.
 
     Returns:
-        Arrays (runs, R + 1, ...) by metric, see ``Problem.metrics``; the first record is of step 0.
+        Arrays (runs, R + 1, ...) by metric, see ``Problem.metrics``; the first record is of step 0. A metric along an
+        axis without labels, such as pass@k of no k, is left out.
 
     Raises:
         InputError: if the problem cannot be learned with these settings on these devices.
@@ -323,7 +324,8 @@ class Call:
             assert isinstance(storage, Lumped)
             state, storage = storage.grown(progress.state, self.problem, batched=len(self.seeds) > 1)
             progress = self._proceed(storage, progress._replace(state=state))
-        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in progress.rows.items()}
+        asked = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
+        rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in asked.items()}
         if len(self.seeds) == 1:
             return {name: values[None] for name, values in rows.items()}
         return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}
