@@ -150,7 +150,7 @@ def needed(monkeypatch):
 
     def measured(own):
         monkeypatch.setattr(memory, "own_memory", lambda device: own)
-        return needed_bytes(PROBLEM, SETTINGS, STEPS, 1)
+        return needed_bytes(PROBLEM, SETTINGS, STEPS)
 
     return measured
 
