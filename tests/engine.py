@@ -1,17 +1,19 @@
-"""A ``Setting`` of the naive simulator as the library's, and the naive simulation of one of the library's lanes."""
+"""A ``Setting`` of the naive simulator as the library's, and the naive simulation of one of the library's runs."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import naive_simulator
 import numpy as np
 from naive_simulator import Setting
-from simlab.simulate.lane import Landscape
 
 from simlab.problems import Categorical, custom
-from simlab.simulate import Numbers, Program
+from simlab.simulate.learner import Learner
 from simlab.simulate.sampling import draw
+from simlab.simulate.settings import Settings
+from simlab.simulate.storage import DENSE, Stored
 
 
 def problem(setting: Setting) -> Categorical:
@@ -19,70 +21,55 @@ def problem(setting: Setting) -> Categorical:
     return custom(list(setting.logits), sorted(setting.correct), sorted(setting.target), correct, incorrect)
 
 
-def program(setting: Setting, dtype: str = "float64") -> Program:
-    """``kl`` and ``entropy_bonus`` are compiled in whenever either is set, so that settings share programs."""
-    choices, surrogate_choices = (
-        {name: value for name, value in parameters.items() if not isinstance(value, float)}
-        for parameters in (setting.estimator_parameters, setting.surrogate_parameters)
-    )
-    regularised = setting.kl != 0 or setting.entropy_bonus != 0
-    return Program(
-        setting.group_size,
-        setting.estimator,
-        tuple(sorted(choices.items())),
-        setting.surrogate,
-        tuple(sorted(surrogate_choices.items())),
-        optimizer=setting.optimizer,
-        update_rule=setting.update_rule,
-        gradient_steps=setting.gradient_steps,
-        uses_kl=regularised,
-        uses_entropy_bonus=regularised,
-        pass_at_k=setting.pass_at_k,
-        top_n=setting.top_n,
-        dtype=dtype,
-    )
+def called(name: str, parameters: dict[str, Any]) -> str:
+    """An estimator or a surrogate as it is written in an arm."""
+    return f"{name}({','.join(f'{key}={value}' for key, value in parameters.items())})" if parameters else name
 
 
-def numbers(setting: Setting) -> Numbers:
-    floats, surrogate_floats = (
-        {name: value for name, value in parameters.items() if isinstance(value, float)}
-        for parameters in (setting.estimator_parameters, setting.surrogate_parameters)
-    )
-    return Numbers(
-        floats,
-        surrogate_floats,
-        setting.optimizer_parameters,
-        *setting.rewards,
-        setting.temperature,
-        setting.kl,
-        setting.entropy_bonus,
-    )
+def arguments(setting: Setting, dtype: str = "float64", **others: Any) -> dict[str, Any]:
+    """What ``Settings`` and ``simulate`` take: the method as text, as a user writes it, unless ``others`` give it."""
+    estimator = called(setting.estimator, setting.estimator_parameters)
+    surrogate = called(setting.surrogate, setting.surrogate_parameters)
+    named = (
+        "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "update_norm",
+        "gradient_steps", "update_rule", "pass_at_k", "top_n",
+    )  # fmt: skip
+    given = {name: getattr(setting, name) for name in named}
+    return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | given | others
 
 
-def arrays(setting: Setting, dtype: str) -> tuple[Landscape, Numbers]:
-    """The problem and the numbers on the device; to be called with 64-bit types enabled if ``dtype`` needs them."""
-    place = problem(setting)
-    landscape = Landscape(jnp.asarray(place.logits, dtype), jnp.asarray(place.correct), jnp.asarray(place.target))
-    return landscape, jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers(setting))
+def settings(setting: Setting, dtype: str = "float64", **others: Any) -> Settings:
+    return Settings(**arguments(setting, dtype, **others))
 
 
-def lane_key(seed: int) -> jax.Array:
-    """The key of the engine's lane of that seed."""
+def arrays(setting: Setting, dtype: str) -> tuple[Any, Any]:
+    """The problem and the floats on the device; to be called with 64-bit types enabled if ``dtype`` needs them."""
+    traced = jax.tree.map(lambda value: jnp.asarray(value, dtype), settings(setting, dtype).traced)
+    return DENSE.laid_out(problem(setting), dtype), traced
+
+
+def run_key(seed: int) -> jax.Array:
+    """The key of the library's run of that seed."""
     return jax.random.key(seed, impl="threefry2x32")
 
 
+def learner(setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array) -> Learner:
+    """The learner of a run in dense storage."""
+    return Learner(settings(setting, dtype).static, Stored(laid, DENSE, None), key, traced)
+
+
 @functools.partial(jax.jit, static_argnums=3)
-def drawn(lane, index, weights, group_size):
-    return draw(jax.random.fold_in(lane, index), weights, group_size)
+def drawn(run, index, weights, group_size):
+    return draw(jax.random.fold_in(run, index), weights, group_size)
 
 
 def replay(setting, seed, steps):
-    """Logits before, group, and logits after each step of a naive lane that draws what the engine's lane draws."""
+    """Logits before, group, and logits after each step of a naive run that draws what the library's run draws."""
     memory, history = naive_simulator.start(setting), []
     with jax.enable_x64(True):
         for index in range(steps):
             scores = (memory.logits - memory.logits.max()) / setting.temperature
-            group = drawn(lane_key(seed), index, jnp.asarray(np.exp(scores)), setting.group_size).tolist()
+            group = drawn(run_key(seed), index, jnp.asarray(np.exp(scores)), setting.group_size).tolist()
             following = naive_simulator.step(setting, memory, group)
             history.append((memory.logits, group, following.logits))
             memory = following
@@ -99,9 +86,9 @@ def expected_records(setting, seed, recorded):
         yield record | {rate: np.mean([update[rate] for update in updates[first:last]]) for rate in rates}
 
 
-def assert_records(rows, lane, place, expected):
-    """One record of one lane, every metric of it; lists that the program leaves out are left out."""
+def assert_records(rows, run, place, expected):
+    """One record of one run, every metric of it; lists that the settings leave out are left out."""
     expected = {metric: value for metric, value in expected.items() if np.size(value)}
     assert rows.keys() == expected.keys()
     for metric, value in expected.items():
-        np.testing.assert_allclose(rows[metric][lane, place], value, rtol=0, atol=1e-9, err_msg=metric)
+        np.testing.assert_allclose(rows[metric][run, place], value, rtol=0, atol=1e-9, err_msg=metric)
