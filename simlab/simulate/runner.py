@@ -25,7 +25,7 @@ from simlab.simulate.devices import Devices, devices_by, own_memory
 from simlab.simulate.faults import complain
 from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, enough_places, most_touched, size_at_start
-from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings, StaticSettings
+from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings, StaticSettings, check_fits
 from simlab.simulate.sharded import Sharded, on_mesh
 from simlab.simulate.sparse import Sparse, SparseLearner, may_be_sparse
 from simlab.simulate.storage import DENSE, EMPTY, Dense
@@ -42,6 +42,8 @@ Rows = dict[str, np.ndarray]
 
 def check(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` if a problem cannot be learned with these settings."""
+    for name in ("reward_correct", "reward_incorrect"):
+        check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
     check_domain(method.estimator, np.array([[problem.reward_correct, problem.reward_incorrect]]))
     check_range("top_n", settings.top_n, 0, problem.actions)
