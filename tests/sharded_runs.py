@@ -8,12 +8,12 @@ import engine
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simlab.simulate.axis import MESH_AXIS, WHOLE, ShardedAxis
+from simlab.simulate.lane import Landscape, Lane
 
 from simlab.errors import InputError
 from simlab.simulate import lanes, run_lanes, sharded
-from simlab.simulate.axis import MESH_AXIS, WHOLE, ShardedAxis
 from simlab.simulate.devices import groups
-from simlab.simulate.lane import Landscape, Lane
 
 SEED = 3
 DENSE = 0  # in place of a number of devices

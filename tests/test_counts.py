@@ -22,13 +22,14 @@ from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulate import learner as of_learner
 from simlab.simulate import multinomial as module
 from simlab.simulate.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice
-from simlab.simulate.learner import Drawn, Learner
+from simlab.simulate.learner import Learner
 from simlab.simulate.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE
+from simlab.simulate.state import Drawn
+from simlab.simulate.storage import DENSE, Stored
 from simlab.simulate.threefry import threefry
-from simlab.simulate.trajectory import Learners, Plan, begin, go_on
+from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
 
 DTYPES = ("float32", "float64")
 MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time
@@ -218,7 +219,7 @@ def learners(problem, settings):
     """What makes the learner of a key; to be called with 64-bit types enabled if the settings need them."""
     laid = DENSE.laid_out(problem, settings.dtype)
     traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
-    return lambda key: Learner(settings.static, laid, DENSE, None, key, traced)
+    return lambda key: Learner(settings.static, Stored(laid, DENSE, None), key, traced)
 
 
 def drawn(learner, state, group):
@@ -300,11 +301,16 @@ def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, ru
     """Every record, over 400 seeds of each way, within 4.5 standard errors of the difference."""
     fast = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}}
     settings = Settings(name, 32, **fast, update_rule=rule, pass_at_k=(4,), top_n=2, storage="dense")
-    plan, make, means, errors = Plan(jnp.asarray(RECORDED), jnp.int32(len(RECORDED))), learners(PLACE, settings), [], []
+    schedule, make, means, errors = (
+        Schedule(jnp.asarray(RECORDED), jnp.int32(len(RECORDED))),
+        learners(PLACE, settings),
+        [],
+        [],
+    )
 
     def records(key):
         own = Learners(lambda key, _: make(key), key, settings.traced)
-        return go_on(own, plan, begin(own, plan)).rows
+        return go_on(own, schedule, begin(own, schedule)).rows
 
     for seed, counted in enumerate((True, False)):
         monkeypatch.setattr(of_learner, "counts_suffice", lambda *_, counted=counted: counted)

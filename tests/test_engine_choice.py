@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from simlab.simulate.engine import resolved, step_costs, touched
 from sweep_cases import asked
 
 from simlab.problems import anchored, custom
 from simlab.simulate import Program
-from simlab.simulate.engine import resolved, step_costs, touched
 from simlab.sweep import Plan
 from simlab.sweep.storages import storages_in_words
 

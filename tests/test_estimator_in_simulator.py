@@ -13,8 +13,9 @@ from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
 from simlab.methods import Method
 from simlab.problems import anchored
-from simlab.simulate import runner
+from simlab.simulate import call
 from simlab.simulate.api import simulate
+from simlab.simulate.checks import check
 from simlab.simulate.settings import SUPPLIED, Settings
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip
 
@@ -166,7 +167,7 @@ ANY_REWARDS = [name for name in REGISTRY if estimator(name).domain == "any"]
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A refusal comes before any compilation."""
-    monkeypatch.setattr(runner, "kept", never)
+    monkeypatch.setattr(call, "kept", never)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -181,7 +182,7 @@ def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name,
 
 @pytest.mark.parametrize("name", ANY_REWARDS)
 def test_other_estimators_take_any_rewards(name):
-    runner.check(dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0), Settings(name))
+    check(dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0), Settings(name))
 
 
 @pytest.mark.parametrize("rewards", [(0.0, -1.0), (1.0, 0.5), (float("nan"), 0.0)])

@@ -18,15 +18,16 @@ from refusals import refusal
 from sweep_cases import asked
 
 from simlab import cli
-from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
 from simlab.simulate.costs import step_costs
 from simlab.simulate.head_metrics import residual_metrics
 from simlab.simulate.learner import Learner
+from simlab.simulate.recording import record
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE
+from simlab.simulate.storage import DENSE, Stored
+from simlab.sweep.plan import Plan
 from simlab.sweep.result import joining_bytes, read
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
@@ -115,14 +116,14 @@ def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
 @functools.cache
 def stepper():
     """A compiled step on given groups of all prompts: the head after it, and its record."""
-    settings = Settings(parse("dr_grpo"), 4, optimizer="sgd", dtype="float64", storage="dense").static
+    settings = Settings("dr_grpo", 4, optimizer="sgd", dtype="float64", storage="dense").static
 
     def step(laid, places, traced):
-        learner = Learner(settings, laid, DENSE, None, key_of(0), traced)
+        learner = Learner(settings, Stored(laid, DENSE, None), key_of(0), traced)
         state, keys, prompts, drawn = learner.draw(jnp.int32(0), learner.begun(learner.start()))
         batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(places=places)), state)
         after = learner.learn(batch, state._replace(memory=memory))
-        return after.parameters, learner.record(state.parameters, after, jnp.int32(1))
+        return after.parameters, record(learner, state.parameters, after, jnp.int32(1))
 
     return jax.jit(step)
 
@@ -130,7 +131,7 @@ def stepper():
 def one_step(place, groups, learning_rate=1.0):
     """A step on given groups of all prompts: the head after it, and its record."""
     with jax.enable_x64(True):
-        traced = Settings(parse("dr_grpo"), optimizer_parameters={"learning_rate": learning_rate}).traced
+        traced = Settings("dr_grpo", optimizer="sgd", optimizer_parameters={"learning_rate": learning_rate}).traced
         traced = jax.tree.map(jnp.asarray, traced)
         arguments = DENSE.laid_out(place, "float64"), jnp.asarray(groups, jnp.int32), traced
         return jax.tree.map(np.asarray, stepper()(*arguments))
@@ -260,7 +261,7 @@ def test_costs_count_the_head_and_the_features():
     place = linear_softmax(prompts=10, actions=50, failure_modes=3)
     assert place.numbers == 10 * 50 + 50 * 5 + 10 * 5
     assert place.tabular.numbers == 10 * 50
-    few, all_prompts = (step_costs(place, Settings(parse("grpo"), prompts_per_step=number), 10) for number in (2, 0))
+    few, all_prompts = (step_costs(place, Settings("grpo", prompts_per_step=number), 10) for number in (2, 0))
     assert few.dense < all_prompts.dense
 
 
@@ -291,7 +292,7 @@ def test_the_command_sweeps_the_diversity_of_failures(tmp_path):
 
 def test_joining_counts_the_head_and_the_features():
     linear, bank = (asked("--problem", name, "--param", "prompts=16") for name in ("linear_softmax", "prompt_bank"))
-    assert joining_bytes(linear) > joining_bytes(bank)
+    assert joining_bytes(Plan(linear)) > joining_bytes(Plan(bank))
 
 
 # What is refused

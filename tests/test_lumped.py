@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from naive_simulator import Setting
+from simlab.simulate.counts import Count, uniform_below
+from simlab.simulate.lane import Drawn, Lane
 from sweep_cases import command
 
 from simlab.errors import InputError
 from simlab.problems import Classes, anchored, custom
 from simlab.simulate import Numbers, Program, run_lanes, simulate, windows
 from simlab.simulate.compiled import kept
-from simlab.simulate.counts import Count, uniform_below
-from simlab.simulate.lane import Drawn, Lane
 from simlab.simulate.lumped import LumpedLane
 from simlab.simulate.policy import EMPTY, softmax
 from simlab.sweep.result import read

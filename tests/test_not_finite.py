@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simlab.simulate.counted import counts_suffice
+from simlab.simulate.windows import are_sparse
 from sweep_cases import command
 
 import simlab
@@ -18,8 +20,6 @@ from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.rollouts import group_std
 from simlab.simulate import Numbers, Program, run_lanes, simulate
-from simlab.simulate.counted import counts_suffice
-from simlab.simulate.windows import are_sparse
 from simlab.surrogates import Surrogate
 
 

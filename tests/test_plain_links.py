@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from contract import CHECKS
+from simlab.simulate.counted import counts_suffice
+from simlab.simulate.windows import padded
 
 import simlab
 from simlab import Rollouts, chain
@@ -14,9 +16,7 @@ from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
 from simlab.simulate import Numbers, Program, run_lanes, simulate
-from simlab.simulate.counted import counts_suffice
 from simlab.simulate.sparse import may_be_sparse
-from simlab.simulate.windows import padded
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip, surrogate
 from simlab.theory import masses
 

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from simlab.simulate.linear_metrics import svd_each
 
 LANES = np.random.default_rng(0).normal(size=(3, 2, 7, 4))

@@ -8,11 +8,11 @@ import pytest
 from naive_simulator import Setting
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
+from simlab.simulate.engine import SHARDED_FROM, resolved
 from simulator_settings import ADAM, CANDIDATES
 
 from simlab.problems import anchored
 from simlab.simulate import Program
-from simlab.simulate.engine import SHARDED_FROM, resolved
 
 RECORDED = (1, 2, 3, 8)
 ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))

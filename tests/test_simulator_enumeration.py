@@ -17,7 +17,7 @@ import pytest
 import runs
 from naive_simulator import Setting
 
-from simlab.simulate.trajectory import Learners, Plan, begin, go_on
+from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
 
 RUNS = 30_000
 LOGITS = (0.7, -0.4, 0.2, 1.1, -0.9)
@@ -101,12 +101,12 @@ def simulated_means(chosen, steps, dtype):
     Where a step leaves the policy as it was, the share of correct actions kept is 1 only if XLA rounds its
     probabilities as it rounded those of the start, which it does in batches about as large as the runner's.
     """
-    plan = Plan(jnp.arange(1, steps + 1, dtype=jnp.int32), jnp.int32(steps))
+    schedule = Schedule(jnp.arange(1, steps + 1, dtype=jnp.int32), jnp.int32(steps))
 
     def records(own):
         seed, traced = own
         one = Learners(lambda key, own: runs.learner(chosen, dtype, laid, own, key), runs.run_key(seed), traced)
-        return {name: row for name, row in go_on(one, plan, begin(one, plan)).rows.items() if row.size}
+        return {name: row for name, row in go_on(one, schedule, begin(one, schedule)).rows.items() if row.size}
 
     with jax.enable_x64(dtype == "float64"):
         laid, traced = runs.arrays(chosen, dtype)

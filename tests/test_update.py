@@ -16,7 +16,7 @@ from simlab.simulate.storage import DENSE
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
-NO_CANDIDATES = np.zeros(0, np.int32)
+NO_CANDIDATES = jnp.zeros(0, jnp.int32)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_logit_gradient_is_that_of_the_written_objective(rule, temperature):
     logits, temperature = policy_arguments(temperature)
     advantages = [WEIGHTS[action] for action in ACTIONS]
     autodiff = jax.grad(lambda z: OBJECTIVES[rule](jax.nn.softmax(z / temperature), advantages, ACTIONS))(logits)
-    policy, group = DENSE.softmax(logits, temperature), Listed(jnp.asarray(ACTIONS))
+    policy, group = DENSE.softmax(logits, temperature, None), Listed(jnp.asarray(ACTIONS))
     coefficients = (jnp.asarray(advantages) / len(ACTIONS))[:, None, None]
     gradient = policy.score_gradient(coefficients, group, NO_CANDIDATES, rule) / temperature
     np.testing.assert_allclose(gradient, autodiff, rtol=0, atol=1e-15)
@@ -77,7 +77,11 @@ def test_regularisers_have_the_gradient_of_their_definition(objective, temperatu
     logits, temperature = policy_arguments(temperature)
     initial = jax.nn.softmax(jnp.linspace(-1.0, 1.0, 7) / temperature)
     autodiff = jax.grad(lambda z: objective(jax.nn.softmax(z / temperature), initial))(logits)
-    policy, group, weights = DENSE.softmax(logits, temperature), Listed(jnp.asarray(ACTIONS)), jnp.ones((7, 1)) / 7
+    policy, group, weights = (
+        DENSE.softmax(logits, temperature, None),
+        Listed(jnp.asarray(ACTIONS)),
+        jnp.ones((7, 1)) / 7,
+    )
     gradients = {
         entropy: lambda: policy.entropy_gradient(group, weights),
         kl_to_initial: lambda: policy.kl_gradient(jnp.log(initial), group, weights),

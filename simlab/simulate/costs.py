@@ -1,7 +1,7 @@
 """Choose the storage whose step costs less, by a model of both that is fitted to measurements.
 
-A dense step passes over all numbers of a problem and searches its actions for each rollout; a lumped step passes over the
-places that the run has come to need, and gives one to each rollout. Only their ratio is used, so that the processor
+A dense step passes over all numbers of a problem and searches its actions for each rollout; a lumped step passes over
+the places that the run has come to need, and gives one to each rollout. Only their ratio is used, so that the processor
 matters little.
 """
 

@@ -5,6 +5,7 @@ and may run in one batch.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -107,7 +108,7 @@ class Settings:
             ``simlab.arms.parse``.
     """
 
-    method: Arm | Method
+    method: str | Arm | Method
     group_size: int = 8
     optimizer: str = "adam"
     optimizer_parameters: Mapping[str, float] = field(default_factory=dict)
@@ -124,9 +125,7 @@ class Settings:
     storage: str = "auto"
 
     def __post_init__(self) -> None:
-        if isinstance(self.method, str):
-            object.__setattr__(self, "method", parse(self.method))
-        elif not isinstance(self.method, Arm | Method):
+        if not isinstance(self.method, str | Arm | Method):
             raise InputError(f"method is a {type(self.method).__name__}; allowed: text, an Arm or a Method")
         for name in FLOATS:
             object.__setattr__(self, name, _on_host(getattr(self, name)))
@@ -166,19 +165,24 @@ class Settings:
         check_range("kl", self.kl, 0)
         check_range("update_norm", self.update_norm, 0)
 
+    @functools.cached_property
+    def arm(self) -> Arm | Method:
+        """The method, read if it is text."""
+        return parse(self.method) if isinstance(self.method, str) else self.method
+
     def build(self) -> Method:
-        """The method."""
-        return self.method if isinstance(self.method, Method) else self.method.build()
+        """The method, built."""
+        return self.arm if isinstance(self.arm, Method) else self.arm.build()
 
     @property
     def name(self) -> str:
         """What a message calls the method."""
-        return self.method.estimator.name if isinstance(self.method, Method) else str(self.method)
+        return self.arm.estimator.name if isinstance(self.arm, Method) else str(self.arm)
 
     @property
     def traced(self) -> TracedSettings:
         """The floats."""
-        floats = {} if isinstance(self.method, Method) else self.method.floats
+        floats = {} if isinstance(self.arm, Method) else self.arm.floats
         moments = optimizer_defaults(self.optimizer) | dict(self.optimizer_parameters)
         return TracedSettings(floats, moments, self.temperature, self.kl, self.entropy_bonus, self.update_norm)
 
@@ -190,7 +194,7 @@ class Settings:
         except Unseen:  # only objects differ then, not what they hold
             own = None
         return StaticSettings(
-            shape=self.method if isinstance(self.method, Method) else self.method.without_floats(),
+            shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
             group_size=self.group_size,
             optimizer=self.optimizer,
             update_rule=self.update_rule,
@@ -212,7 +216,7 @@ class Settings:
         Raises:
             Unseen: for code, or what it holds, that cannot be told from another.
         """
-        method = self.method if isinstance(self.method, Method) else self.method.without_floats().build()
+        method = self.arm if isinstance(self.arm, Method) else self.arm.without_floats().build()
         return own_source((method, OPTIMIZERS[self.optimizer]))
 
     def resolved(self, storage: str) -> "Settings":

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.estimators.tokens import covariance_terms
+from simlab.problems.base import AnyArray
 from simlab.problems.exact import pass_at_k
 from simlab.problems.tree_paths import first_node
 from simlab.simulate.metrics import POLICY, UPDATE, USUAL, Metric, OnePolicy, OneUpdate, Row
@@ -57,7 +58,8 @@ def level_entropy(own: TreePolicy) -> Float[Array, " T"]:
 
 def rank_logp(one: OnePolicy) -> Float[Array, " top_n"]:
     """Lambda(n), expected: log pi of the rank-n candidate, mean over levels."""
-    return jnp.sum(one.own.visits[:, None] * ranks(one.own.nodes, one.top_n), axis=0) / one.own.depth
+    own: TreePolicy = one.own
+    return jnp.sum(own.visits[:, None] * ranks(own.nodes, one.top_n), axis=0) / own.depth
 
 
 def group_rank_logp(one: OneUpdate) -> Float[Array, " top_n"]:
@@ -83,7 +85,7 @@ def _mode(name: str) -> Any:
     return lambda one: mode_metrics(one.policy.p, one.correct)[name]
 
 
-def of_a_tree(modes: Int[Array, " modes"]) -> tuple[Metric, ...]:
+def of_a_tree(modes: Int[AnyArray, " modes"]) -> tuple[Metric, ...]:
     """What is recorded of a tree with these modes."""
     usual = tuple(
         metric.described(lambda text: text.replace("action", "leaf")) for metric in USUAL if metric.name != "entropy"
