@@ -50,9 +50,9 @@ def host_bytes(problem: Problem, settings: Settings) -> int:
 
 
 def needed_bytes(
-    problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], together: int, devices: Devices | None = None
+    problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices | None = None
 ) -> int:
-    """Bytes of the host's memory that ``together`` runs take, at most; compiles what tells it.
+    """Bytes of the host's memory that the runs of one call take, at most; compiles what tells it.
 
     On CPUs, where several devices share it, that is what all of them take.
 
@@ -62,7 +62,7 @@ def needed_bytes(
     settings = resolved(problem, settings, int(steps[-1]))
     check(problem, settings)
     devices = devices or devices_by(1)[0]
-    each = device_bytes(problem, settings, steps, together, devices)
+    each = device_bytes(problem, settings, steps, devices)
     host, room = host_bytes(problem, settings), own_memory(devices[0])
     if room is None:
         return host + len(devices) * each
@@ -71,10 +71,9 @@ def needed_bytes(
     return host
 
 
-def device_bytes(
-    problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], together: int, devices: Devices
-) -> int:
-    """Bytes that ``together`` runs take of each device that they are on, at most."""
+def device_bytes(problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices) -> int:
+    """Bytes that the runs of one call take of each device that they are on, at most."""
+    together = batch_size(problem, settings, jax.default_backend())
     with computing(settings, devices):
         call = Call(problem, [settings] * together, [0] * together, steps, devices)
         if isinstance(call.storage, Lumped):
@@ -94,7 +93,7 @@ def shards_needed(problem: Problem, settings: Settings, steps: Int[np.ndarray, "
         return 1
     shards, most = 1, min(jax.local_device_count(), problem.actions)
     while True:
-        each = device_bytes(problem, settings, steps, 1, devices_by(shards)[0])
+        each = device_bytes(problem, settings, steps, devices_by(shards)[0])
         if each <= room:
             return shards
         if shards == most:
