@@ -13,11 +13,11 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from simlab.simulate.update import logit_gradient
 
 import simlab
 from simlab.plotting import STYLE
 from simlab.simulate.policy import softmax
-from simlab.simulate.update import logit_gradient
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {

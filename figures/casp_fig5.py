@@ -17,13 +17,13 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from simlab.simulate.dense import landscape, lane_arrays
+from simlab.simulate.tree_lane import TreeLane
 
 from figures.shared.condensed import keep, rounded
 from simlab.plotting import STYLE
 from simlab.problems import Tree, tree
 from simlab.problems.tree_paths import path_sums, prefix_sums, word
-from simlab.simulate.dense import landscape, lane_arrays
-from simlab.simulate.tree_lane import TreeLane
 from simlab.simulate.tree_metrics import mode_metrics
 from simlab.simulate.tree_policy import node_logp
 from simlab.sweep import Sweep

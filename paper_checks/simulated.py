@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float64, Int, PRNGKeyArray
+from simlab.simulate.lane import Landscape, Lane
 
 from paper_checks.evidence import Estimate
 from simlab.simulate import Numbers, Program
-from simlab.simulate.lane import Landscape, Lane
 from simlab.simulate.sampling import draw
 
 LANES = 20_000

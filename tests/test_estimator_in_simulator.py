@@ -2,9 +2,9 @@
 
 import dataclasses
 
-import engine
 import numpy as np
 import pytest
+import runs
 from naive_simulator import Setting
 from references import REFERENCES, each_group, mean
 
@@ -41,8 +41,8 @@ def simulated(problem, arguments, seeds=1):
 
 
 def assert_naive(rows, setting, seed=0):
-    for place, expected in enumerate(engine.expected_records(setting, seed, RECORDED), start=1):
-        engine.assert_records(rows, seed, place, expected)
+    for place, expected in enumerate(runs.expected_records(setting, seed, RECORDED), start=1):
+        runs.assert_records(rows, seed, place, expected)
 
 
 # With memory and reading log-probabilities, and ranks.
@@ -58,7 +58,7 @@ def test_the_simulator_supplies_what_every_registered_estimator_needs():
 def test_registered_estimators_run(name):
     """On the anchored problem with rewards 1 and 0: records are finite, the policy learns, as the naive loops do."""
     setting = dataclasses.replace(SETTING, estimator=name)
-    rows = simulated(PLACE, engine.arguments(setting))
+    rows = simulated(PLACE, runs.arguments(setting))
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert abs(rows["q_pos"][0, -1] - rows["q_pos"][0, 0]) > 0.005
     assert_naive(rows, setting)
@@ -72,7 +72,7 @@ MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow)
 def test_registered_surrogates_run(name):
     """With several gradient steps a group, so that ratios leave 1; two seeds differ."""
     setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, gradient_steps=3)
-    rows = simulated(PLACE, engine.arguments(setting), seeds=2)
+    rows = simulated(PLACE, runs.arguments(setting), seeds=2)
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert (np.abs(rows["q_pos"][:, -1] - rows["q_pos"][:, 0]) > 0.01).all()
     assert rows["q_pos"][0, -1] != rows["q_pos"][1, -1]
@@ -82,7 +82,7 @@ def test_registered_surrogates_run(name):
 def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
     """Clip-Cov dropping a quarter of the tokens, others each step: it is reproducible, and not PPO's clip."""
     cov = "grpo+clip_cov(share=0.25, low=-9, high=9)"
-    runs = [simulated(PLACE, engine.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
+    runs = [simulated(PLACE, runs.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
     np.testing.assert_array_equal(runs[0]["q_pos"], runs[1]["q_pos"])
     assert runs[0]["q_pos"][0, -1] != runs[2]["q_pos"][0, -1]
 
@@ -143,7 +143,7 @@ def test_a_users_own_estimator_runs_unregistered(name, monkeypatch):
     monkeypatch.setitem(REFERENCES, name, reference)
     setting = dataclasses.replace(SETTING, estimator=name, optimizer="sgd", rewards=(2.0, -0.5))
     problem = dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-0.5)
-    rows = simulated(problem, engine.arguments(setting, method=Method(own, ppo_clip())), seeds=2)
+    rows = simulated(problem, runs.arguments(setting, method=Method(own, ppo_clip())), seeds=2)
     for seed in range(2):
         assert_naive(rows, setting, seed)
 

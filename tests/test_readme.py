@@ -36,7 +36,7 @@ def test_the_estimator_example_is_under_ten_lines():
 def test_each_sweep_command_describes_a_sweep(command):
     sweeps = build_sweeps(cli._parser().parse_args(shlex.split(command)[1:]))
     for sweep in sweeps.values():
-        assert all(sweep.program(cell).group_size in sweep.group_sizes for _, cell in sweep.cells())
+        assert all(cell.group_size in sweep.group_sizes for _, cell in sweep.cells())
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab where")])

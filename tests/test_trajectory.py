@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-import engine
 import jax
 import jax.numpy as jnp
 import naive_simulator
 import numpy as np
 import pytest
+import runs
 from naive_simulator import Setting
 from simulator_settings import ADAM, CANDIDATES
 
@@ -71,8 +71,8 @@ SETTINGS = {
 
 
 def records(setting, seeds, recorded, dtype="float64"):
-    settings = [engine.settings(setting, dtype)] * len(seeds)
-    return run(engine.problem(setting), settings, seeds, np.array(recorded))
+    settings = [runs.settings(setting, dtype)] * len(seeds)
+    return run(runs.problem(setting), settings, seeds, np.array(recorded))
 
 
 # Each is compiled anew: a temperature besides, and what other tests run too, are run by hand.
@@ -84,8 +84,8 @@ COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else n
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])
     rows = records(setting, [3], RECORDED)
-    for place, expected in enumerate(engine.expected_records(setting, 3, RECORDED), start=1):
-        engine.assert_records(rows, 0, place, expected)
+    for place, expected in enumerate(runs.expected_records(setting, 3, RECORDED), start=1):
+        runs.assert_records(rows, 0, place, expected)
 
 
 @pytest.mark.parametrize("name", ["theorem", "kl and entropy bonus, cold"])
@@ -93,7 +93,7 @@ def test_step_0_records_the_initial_policy_and_no_update(name):
     setting = replace(BASE, **SETTINGS[name])
     rows = records(setting, [3], RECORDED)
     initial = naive_simulator.policy_record(setting, np.array(LOGITS))
-    engine.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
+    runs.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
     assert all(np.isnan(rows[metric][0, 0]) for metric in rows.keys() - initial.keys())
     assert (initial["retained_mass"], initial["share_correct_kept"]) == (1, 1)
 
@@ -103,7 +103,7 @@ def test_clipping_bites_when_a_group_is_used_more_than_once(name, unclipped):
     """So that the cases above test clipping: without it, or with the default bounds, the naive run ends elsewhere."""
     clipped = replace(BASE, **SETTINGS[name])
     free = replace(clipped, surrogate_parameters=unclipped)
-    ends = [engine.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
+    ends = [runs.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
     assert np.abs(ends[0] - ends[1]).max() > 1e-3
 
 
@@ -111,7 +111,7 @@ def test_the_theorem_rule_is_the_theorem():
     """dQ_pos [f-grpo:eq-17] and dQ_upos [f-grpo:prop-3.2] of the group that was drawn, to float64."""
     setting = replace(BASE, **THEOREM)
     rows = records(setting, [3], RECORDED)
-    history = engine.replay(setting, 3, RECORDED[-1])
+    history = runs.replay(setting, 3, RECORDED[-1])
     correct = np.isin(np.arange(50), list(setting.correct))
     for place, step in enumerate(RECORDED, start=1):
         before, group, _ = history[step - 1]
@@ -140,7 +140,7 @@ def train(setting, dtype, steps=300):
     """Initial and final logits, and which actions were ever drawn."""
 
     def learnt(laid, key, traced):
-        learner = engine.learner(setting, dtype, laid, traced, key)
+        learner = runs.learner(setting, dtype, laid, traced, key)
 
         def step(index, carry):
             state = learner.step(index, carry[0])
@@ -150,8 +150,8 @@ def train(setting, dtype, steps=300):
         return laid.logits, state.parameters, touched
 
     with jax.enable_x64(dtype == "float64"):
-        laid, traced = engine.arrays(setting, dtype)
-        initial, final, touched = jax.jit(learnt)(laid, engine.run_key(0), traced)
+        laid, traced = runs.arrays(setting, dtype)
+        initial, final, touched = jax.jit(learnt)(laid, runs.run_key(0), traced)
         return np.asarray(initial), np.asarray(final), np.asarray(touched)
 
 
@@ -203,8 +203,8 @@ def test_recording_more_often_changes_no_bit(setting, dtype):
 def test_runs_do_not_influence_each_other():
     """Eleven runs of different seeds and settings, in two calls of eight; reversed; and some of them alone."""
     base = replace(BASE, **CLIPPED)
-    settings = [engine.settings(replace(base, temperature=0.5 + seed / 10)) for seed in range(11)]
-    problem, recorded, seeds = engine.problem(base), np.array(RECORDED), [*range(11)]
+    settings = [runs.settings(replace(base, temperature=0.5 + seed / 10)) for seed in range(11)]
+    problem, recorded, seeds = runs.problem(base), np.array(RECORDED), [*range(11)]
     together = run(problem, settings, seeds, recorded)
     reverse = run(problem, settings[::-1], seeds[::-1], recorded)
     assert len(np.unique(together["q_pos"][:, -1])) == 11

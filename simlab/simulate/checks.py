@@ -9,7 +9,7 @@ from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators.registry import check_domain
 from simlab.problems.base import Problem
 from simlab.simulate.devices import devices_by
-from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings
+from simlab.simulate.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulate.storage import EMPTY
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
@@ -17,6 +17,8 @@ LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
 def check(problem: Problem, settings: Settings) -> None:
     """Raise ``InputError`` if a problem cannot be learned with these settings."""
+    for name in ("reward_correct", "reward_incorrect"):
+        check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
     check_domain(method.estimator, np.array([[problem.reward_correct, problem.reward_incorrect]]))
     check_range("top_n", settings.top_n, 0, problem.actions)

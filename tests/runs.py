@@ -13,7 +13,7 @@ from simlab.problems import Categorical, custom
 from simlab.simulate.learner import Learner
 from simlab.simulate.sampling import draw
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE, Stored
+from simlab.simulate.storage import DENSE, Dense, Stored
 
 
 def problem(setting: Setting) -> Categorical:
@@ -53,9 +53,11 @@ def run_key(seed: int) -> jax.Array:
     return jax.random.key(seed, impl="threefry2x32")
 
 
-def learner(setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array) -> Learner:
-    """The learner of a run in dense storage."""
-    return Learner(settings(setting, dtype).static, Stored(laid, DENSE, None), key, traced)
+def learner(  # noqa: PLR0917
+    setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array, storage: Dense = DENSE, places: Any = None
+) -> Learner:
+    """The learner of a run, in dense storage unless another is given with its first places."""
+    return Learner(settings(setting, dtype, storage=storage.name).static, Stored(laid, storage, places), key, traced)
 
 
 @functools.partial(jax.jit, static_argnums=3)
