@@ -9,6 +9,7 @@ import pytest
 from simlab import cli
 from simlab.llm.training.options import build_settings
 from simlab.sweep.options import build_sweeps
+from simlab.sweep.plan import Plan
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [
@@ -21,7 +22,7 @@ COMMANDS = [
 
 def test_the_python_examples_run_one_after_the_other():
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(block, namespace)
