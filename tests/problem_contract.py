@@ -28,6 +28,7 @@ from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped
 from simlab.simulate.recording import record
 from simlab.simulate.settings import Settings
+from simlab.simulate.state import State
 from simlab.simulate.storage import DENSE, Stored
 
 # Problems
@@ -358,18 +359,24 @@ class Bench:
 
     def taught(self, prompts: Any, places: Any) -> np.ndarray:
         """(n, ...) the parameters after a first step on each of n batches: prompts (n, P), and what they drew."""
+        parameters: np.ndarray = self.states_after(prompts, places).parameters
+        return parameters
 
-        def one(arrays: Any, prompts: Any, places: Any) -> Any:
+    def states_after(self, prompts: Any, places: Any) -> State:
+        """The states after a first step on each of n batches."""
+
+        def one(arrays: Any, prompts: Any, places: Any) -> State:
             learner = self.learner(*arrays, key_of(0))
             state, keys, _, drawn = learner.draw(jnp.int32(0), learner.start())
             policies = learner.policies(state, prompts)
             drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(places=places))
             batch, memory = learner.weigh(keys, prompts, drawn, state)
-            return learner.learn(batch, state._replace(memory=memory)).parameters
+            return learner.learn(batch, state._replace(memory=memory))
 
         with jax.enable_x64(self.dtype == "float64"):
             given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
-            return np.asarray(jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+            states: State = jax.tree.map(np.asarray, jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+            return states
 
     def first_steps(self, seeds: int) -> Run:
         """The first step of so many runs, in the form of a run of so many steps; without records."""

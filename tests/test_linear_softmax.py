@@ -3,6 +3,7 @@
 What holds of every problem is in test_problem_contract.py.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -13,13 +14,14 @@ import naive_linear
 import naive_simulator
 import numpy as np
 import pytest
-from problem_contract import KINDS, ROWS, Bench, key_of, run_of, settings_of
+from problem_contract import KINDS, ROWS, Bench, Kind, key_of, run_of, settings_of
 from refusals import refusal
 from sweep_cases import asked
 
 from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
+from simlab.simulate.api import simulate
 from simlab.simulate.costs import step_costs
 from simlab.simulate.head_metrics import residual_metrics
 from simlab.simulate.learner import Learner
@@ -113,6 +115,26 @@ def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
     np.testing.assert_allclose(shared.rows["cross_effect"], 0, atol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "optimizer", ["sgd", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adam", "adamw"))]
+)
+def test_with_a_feature_of_its_own_a_prompt_has_the_records_of_a_bank(optimizer):
+    """Bit by bit, where no sum is over all parameters; and under plain gradient steps no prompt moves another."""
+    listed = OWN.problem.listed()
+    head = LinearSoftmax(listed.weights, np.eye(4), listed.correct, listed.target)
+    chosen = {"optimizer": optimizer, "optimizer_parameters": {"learning_rate": 0.2}, "temperature": 1.2, "kl": 0.1}
+    chosen |= {"entropy_bonus": 0.02, "prompts_per_step": 3, "group_size": 4, "dtype": "float64", "storage": "dense"}
+    steps = {"pass_at_k": (1, 4), "top_n": 2, "seeds": 2, "steps": 12, "record_every": 4}
+    shared, tabular = (simulate(problem, "a_grae", **chosen, **steps) for problem in (head, head.tabular))
+    assert len(tabular.data_vars) > 15
+    for name in tabular.data_vars:
+        np.testing.assert_array_equal(shared[name], tabular[name], name)
+    assert (shared.q_pos[:, -1] != shared.q_pos[:, 0]).all()
+    np.testing.assert_allclose(shared.cross_effect[:, 1:], 0, atol=1e-15)
+    if optimizer == "sgd":
+        np.testing.assert_allclose(shared.d_q_pos_outside[:, 1:], 0, atol=1e-15)
+
+
 @functools.cache
 def stepper():
     """A compiled step on given groups of all prompts: the head after it, and its record."""
@@ -161,6 +183,29 @@ def test_an_action_no_rollout_drew_moves_by_exactly_zero_at_every_prompt():
     np.testing.assert_array_equal(after[undrawn], place.weights[undrawn])
     moved = place.features @ (after - place.weights).T
     assert abs(moved[1, 5]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "storage"),
+    [
+        ("grpo", "dense"),
+        pytest.param("grpo", "lumped", marks=pytest.mark.slow),
+        pytest.param("power_alpha", "dense", marks=pytest.mark.slow),
+    ],
+)
+def test_an_action_never_drawn_stays_where_it_was_for_a_whole_run(estimator, storage):
+    """Bit by bit in float32, after 200 steps of an Adam whose eps is so small that rounding noise would show."""
+    problem = linear_softmax(prompts=6, actions=40, failure_modes=3).listed()
+    rare = np.where(np.arange(40) < 20, 0.0, 20.0)[:, None]  # so that no prompt draws these
+    row = OWN._replace(problem=dataclasses.replace(problem, weights=problem.weights - rare).by_classes())
+    eps = {"optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}}
+    found = Bench(row, Kind({"estimator": estimator, "group_size": 7} | eps, prompts=3), storage, "float32").run(0, 200)
+    start = row.problem.listed().weights.astype(np.float32)
+    drawn = sorted({action for groups in found.groups for group in groups.values() for (action,) in group})
+    undrawn = np.setdiff1d(np.arange(40), drawn)
+    assert len(undrawn) >= 15
+    np.testing.assert_array_equal(found.parameters[-1][undrawn], start[undrawn])
+    assert np.abs(found.parameters[-1] - start)[drawn].max() > 0.1
 
 
 # Gradients
@@ -275,15 +320,18 @@ OPTIONS = (
 
 
 @pytest.mark.slow
-def test_the_command_sweeps_the_diversity_of_failures(tmp_path):
+def test_the_command_sweeps_the_diversity_of_failures(tmp_path, capsys):
     """Heads of two sizes in one result, whose smaller ones have fewer singular values."""
     out = tmp_path / "linear.nc"
     assert cli.main(["sweep", *OPTIONS, "--out", str(out)]) == 0
+    assert "storage dense for G = 4" in capsys.readouterr().out
     dataset = read(out)
     assert dataset.sizes == {
         "estimator": 1, "group_size": 1, "failure_modes": 2, "seed": 2, "step": 2, "k": 4, "rank": 5, "bin": 10,
         "singular": 8,
     }  # fmt: skip
+    described = {metric.name: metric.description for metric in linear_softmax().metrics}
+    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
     there = dataset.singular_values.isel(step=-1).notnull().sum("singular")
     assert (there.sel(failure_modes=1) == 3).all()
     assert (there.sel(failure_modes=3) == 5).all()

@@ -127,9 +127,42 @@ def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
     alone = ROWS["custom"].problem
     alone = type(alone)(bank.logits[0], bank.correct[0], bank.target[0])
     rows = OWN._replace(problem=bank), ROWS["custom"]._replace(problem=alone)
-    beside, single = (Bench(row, kind, "dense").taught([[0]], [[[0, 1, 1, 5]]])[0] for row in rows)
-    np.testing.assert_array_equal(beside[0], single)
-    assert np.abs(single - alone.logits).max() > 1e-3
+    beside, single = (Bench(row, kind, "dense").states_after([[0]], [[[0, 1, 1, 5]]]) for row in rows)
+    np.testing.assert_array_equal(beside.parameters[0], single.parameters)
+    assert np.abs(single.parameters - alone.logits).max() > 1e-3
+    assert jax.tree.all(jax.tree.map(np.array_equal, beside.memory, single.memory))
+    assert {name: beside.sums[name] for name in single.sums} == single.sums
+    assert single.sums["active_rate"] == 1
+
+
+# The untouched stay untouched
+
+
+@pytest.mark.parametrize(
+    ("estimator", "storage"),
+    [
+        ("grpo", "dense"),
+        *(pytest.param(name, "dense", marks=pytest.mark.slow) for name in ("rloo", "f_grpo", "power_alpha")),
+        pytest.param("grpo", "lumped", marks=pytest.mark.slow),
+    ],
+)
+def test_an_action_never_drawn_moves_by_exactly_zero_under_zero_sum_weights(estimator, storage):
+    """Bit by bit, after 200 steps of an Adam whose eps is so small that rounding noise would show."""
+    index = np.arange(40)
+    rare = np.where(index < 20, 0.0, -30.0) + np.sin(index) + 3.0 * (index % 4 == 0)
+    correct, target = (np.tile(members, (6, 1)) for members in (index % 4 == 0, index == 0))
+    bank = PromptBank(rare + np.arange(6)[:, None], correct, target, counts=np.ones(40, int))
+    eps = {"optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}, "pass_at_k": (), "top_n": 0}
+    kind = Kind({"estimator": estimator, "group_size": 7} | eps, prompts=3)
+    found = Bench(OWN._replace(problem=bank), kind, storage, "float32").run(0, 200)
+    touched = np.zeros((6, 40), bool)
+    for groups in found.groups:
+        for prompt, group in groups.items():
+            touched[prompt, np.ravel(group)] = True
+    initial, after = bank.logits.astype(np.float32), found.parameters[-1]
+    assert (~touched).sum() >= 100
+    np.testing.assert_array_equal(after[~touched], initial[~touched])
+    assert np.abs(after - initial)[touched].max() > 0.1
 
 
 # Metrics
@@ -268,6 +301,20 @@ def test_the_result_of_a_bank_is_labelled_and_described(unbroken):
     assert not dataset.isel(step=slice(1, None)).isnull().any().to_array().any()
     np.testing.assert_allclose(dataset.bin, np.arange(0.05, 1, 0.1))
     assert dataset.solve_rate_histogram.dims[-2:] == ("step", "bin")
+    described = {metric.name: metric.description for metric in prompt_bank().metrics}
+    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
+
+
+def test_a_cell_is_the_simulation_of_its_problem_and_settings(unbroken):
+    rate = {"learning_rate": 0.2}
+    alone = simulate(
+        prompt_bank(prompts=6, actions=8), "ha_dw+ppo_clip@token_mean", group_size=4, optimizer_parameters=rate,
+        prompts_per_step=2, pass_at_k=(1, 2**20), top_n=5, seeds=12, steps=8, record_every=4,
+    )  # fmt: skip
+    within = read(unbroken).sel(estimator="ha_dw", group_size=4, learning_rate=0.2)
+    assert {*within.data_vars} == {*alone.data_vars}
+    for name in alone.data_vars:
+        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
 
 
 def test_the_command_shards_merges_and_makes_a_lost_part_anew(unbroken, tmp_path, capsys):

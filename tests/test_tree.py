@@ -268,21 +268,27 @@ OPTIONS = (
 
 
 @pytest.mark.slow
-def test_the_command_sweeps_a_tree_and_labels_what_it_records(tmp_path):
+def test_the_command_sweeps_a_tree_and_labels_what_it_records(tmp_path, capsys):
     out = tmp_path / "tree.nc"
     assert cli.main(["sweep", *OPTIONS, "--out", str(out)]) == 0
+    assert "storage dense for G = 4" in capsys.readouterr().out
     dataset = read(out)
-    sizes = {"learning_rate": 2, "seed": 3, "step": 3, "k": 1, "rank": 4, "mode": 2, "level": 2, "percent": 5}
-    assert sizes.items() <= dict(dataset.sizes).items()
+    assert dataset.sizes == {
+        "estimator": 1, "group_size": 1, "learning_rate": 2, "seed": 3, "step": 3,
+        "k": 1, "rank": 4, "mode": 2, "level": 2, "percent": 5,
+    }  # fmt: skip
+    described = {metric.name: metric.description for metric in tree().metrics}
+    assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == described
     assert dataset.mode.values.tolist() == ["AB", "CA"]
     np.testing.assert_allclose(dataset.mode_probability.sum("mode"), dataset.q_pos, rtol=1e-5)
     assert dataset.rank_logp.isel(rank=3).isnull().all()
     chosen = {"group_size": 4, "optimizer_parameters": {"learning_rate": 0.2}, "pass_at_k": (1,), "top_n": 4}
     own = tree(2, 3, rewarded="AB CA")
     alone = simulate(own, "grpo+casp(quantile=0)@constant", seeds=3, steps=4, record_every=2, **chosen)
-    within = dataset.sel(learning_rate=0.2).squeeze()
+    within = dataset.sel(estimator="grpo", group_size=4, learning_rate=0.2)
+    assert {*within.data_vars} == {*alone.data_vars}
     for name in alone.data_vars:
-        np.testing.assert_array_equal(within[name].values, alone[name].values.squeeze(), name)
+        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
 
 
 def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
