@@ -9,7 +9,6 @@ import pytest
 from simlab import cli
 from simlab.llm.training.options import build_settings
 from simlab.sweep.options import build_sweeps
-from simlab.sweep.plan import Plan
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [
