@@ -1,4 +1,4 @@
-"""The categorical simulator once more, loop by loop in float64: what the engine must agree with.
+"""The categorical simulator once more, loop by loop in float64: what the library must agree with.
 
 It shares nothing with the library. Estimators come from references.py, a group being a step of one prompt whose
 rollouts have one token; gradients of the policy come from the softmax Jacobian, one sampled action at a time.

@@ -41,7 +41,8 @@ class Ring(Problem):
         """The waves added up, of the only prompt. JAX finds how a gradient of these moves the amplitudes."""
         return (self.waves @ parameters)[None]
 
-    def metrics(self, settings):
+    @property
+    def metrics(self):
         """What is recorded: the usual, and two quantities more."""
         arc_mass = Metric(
             "arc_mass", "probability of each arc", POLICY, lambda one: self.arcs @ one.policy.p, dimensions=("arc",)

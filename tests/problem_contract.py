@@ -23,11 +23,12 @@ from own_problem import Ring, ring
 
 from simlab.arms import parse
 from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, anchored, custom
+from simlab.simulate.call import fills_groups
 from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped
-from simlab.simulate.runner import fills_groups
+from simlab.simulate.recording import record
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE
+from simlab.simulate.storage import DENSE, Stored
 
 # Problems
 
@@ -332,7 +333,7 @@ class Bench:
 
     def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
         present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None
-        return Learner(self.static, problem, self.storage, places, key, traced, present)
+        return Learner(self.static, Stored(problem, self.storage, places), key, traced, present)
 
     def run(self, seed: int, steps: int) -> Run:
         """A run, recorded after each step."""
@@ -343,7 +344,7 @@ class Bench:
             batch, memory = learner.weigh(keys, prompts, drawn, after)
             after = learner.learn(batch, after._replace(memory=memory))
             start = learner.before_last_step(before.parameters, before.places, after)
-            row = learner.record(start, after, jnp.int32(1))
+            row = record(learner, start, after, jnp.int32(1))
             return after, (prompts, drawn.groups.places, batch.rollouts.noise, after.parameters, after.places, row)
 
         def all_steps(key: Any, *arrays: Any) -> Any:

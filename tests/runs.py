@@ -13,7 +13,7 @@ from simlab.problems import Categorical, custom
 from simlab.simulate.learner import Learner
 from simlab.simulate.sampling import draw
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE, Dense
+from simlab.simulate.storage import DENSE, Dense, Stored
 
 
 def problem(setting: Setting) -> Categorical:
@@ -26,26 +26,20 @@ def called(name: str, parameters: dict[str, Any]) -> str:
     return f"{name}({','.join(f'{key}={value}' for key, value in parameters.items())})" if parameters else name
 
 
-def settings(setting: Setting, dtype: str = "float64", storage: str = "dense", **others: Any) -> Settings:
-    """The method as text, as a user writes it, unless ``others`` give it."""
+def arguments(setting: Setting, dtype: str = "float64", **others: Any) -> dict[str, Any]:
+    """What ``Settings`` and ``simulate`` take: the method as text, as a user writes it, unless ``others`` give it."""
     estimator = called(setting.estimator, setting.estimator_parameters)
-    given = {
-        "method": f"{estimator}+{called(setting.surrogate, setting.surrogate_parameters)}@token_mean",
-        "group_size": setting.group_size,
-        "optimizer": setting.optimizer,
-        "optimizer_parameters": setting.optimizer_parameters,
-        "temperature": setting.temperature,
-        "kl": setting.kl,
-        "entropy_bonus": setting.entropy_bonus,
-        "update_norm": setting.update_norm,
-        "gradient_steps": setting.gradient_steps,
-        "update_rule": setting.update_rule,
-        "pass_at_k": setting.pass_at_k,
-        "top_n": setting.top_n,
-        "dtype": dtype,
-        "storage": storage,
-    }
-    return Settings(**given | others)
+    surrogate = called(setting.surrogate, setting.surrogate_parameters)
+    named = (
+        "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "update_norm",
+        "gradient_steps", "update_rule", "pass_at_k", "top_n",
+    )  # fmt: skip
+    given = {name: getattr(setting, name) for name in named}
+    return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | given | others
+
+
+def settings(setting: Setting, dtype: str = "float64", **others: Any) -> Settings:
+    return Settings(**arguments(setting, dtype, **others))
 
 
 def arrays(setting: Setting, dtype: str) -> tuple[Any, Any]:
@@ -63,7 +57,7 @@ def learner(  # noqa: PLR0917
     setting: Setting, dtype: str, laid: Any, traced: Any, key: jax.Array, storage: Dense = DENSE, places: Any = None
 ) -> Learner:
     """The learner of a run, in dense storage unless another is given with its first places."""
-    return Learner(settings(setting, dtype, storage.name).static, laid, storage, places, key, traced)
+    return Learner(settings(setting, dtype, storage=storage.name).static, Stored(laid, storage, places), key, traced)
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -10,9 +10,9 @@ import numpy as np
 import runs
 
 from simlab.errors import InputError
-from simlab.simulate import runner
+from simlab.simulate import memory, runner
+from simlab.simulate.call import Call
 from simlab.simulate.devices import devices_by
-from simlab.simulate.runner import Call
 from simlab.simulate.sharded import EVERYWHERE, MESH_AXIS, Sharded
 from simlab.simulate.storage import DENSE as ON_ONE_DEVICE
 
@@ -95,9 +95,9 @@ def room(problem, settings, counts):
     """By number of devices what is ``taken``, and of the host; and over how many of some memory a run is spread."""
     settings = dataclasses.replace(settings, dtype="float32", storage="sharded")
     needs = {shards: taken(problem, settings, shards) for shards in counts}
-    arrays = runner.host_bytes(problem, settings)
+    arrays = memory.host_bytes(problem, settings)
     of_the_host = {
-        shards: runner.needed_bytes(problem, settings, STEPS, 1, devices=devices_by(shards)[0]) - arrays
+        shards: memory.needed_bytes(problem, settings, STEPS, devices=devices_by(shards)[0]) - arrays
         for shards in counts
     }
     whole = needs[1][0]
@@ -108,8 +108,8 @@ def room(problem, settings, counts):
 
 def shards_chosen(problem, settings, own_memory):
     """Over how many devices of so much memory a run is spread, or why it is refused."""
-    runner.own_memory = lambda device: own_memory
+    memory.own_memory = lambda device: own_memory
     try:
-        return runner.shards_needed(problem, settings, STEPS)
+        return memory.shards_needed(problem, settings, STEPS)
     except InputError as error:
         return str(error)

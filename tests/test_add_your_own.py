@@ -16,7 +16,7 @@ from simlab.arms import parse
 from simlab.estimators import Estimator, registry
 from simlab.methods import Method, focal
 from simlab.problems import anchored
-from simlab.simulate import Program, simulate
+from simlab.simulate.api import simulate
 from simlab.surrogates import ppo_clip, surrogate
 from simlab.theory import masses
 
@@ -63,7 +63,7 @@ def test_it_is_listed() -> None:
 
 
 def test_it_is_simulated() -> None:
-    result = simulate(anchored(60, 6), Program(group_size=8, estimator=NAME), steps=100, seeds=2)
+    result = simulate(anchored(60, 6), NAME, group_size=8, steps=100, seeds=2)
     assert (result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all()
 
 
@@ -83,8 +83,7 @@ def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
 
 @pytest.mark.parametrize("name", ["ppo_clip", pytest.param("casp", marks=pytest.mark.slow)])
 def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
-    program = Program(group_size=8, estimator=NAME, surrogate=name, gradient_steps=2)
-    result = simulate(anchored(60, 6), program, steps=50, seeds=2)
+    result = simulate(anchored(60, 6), f"{NAME}+{name}", group_size=8, gradient_steps=2, steps=50, seeds=2)
     assert np.isfinite(result.q_pos).all()
 
 

@@ -12,9 +12,9 @@ from several_devices import DEVICES, called, flags
 from sweep_cases import SMALL, TINY, asked, command, parts_of, refusal, start
 
 from simlab.problems import anchored
-from simlab.simulate import runner
+from simlab.simulate import memory, runner
 from simlab.simulate.devices import devices_by, own_memory, stations
-from simlab.simulate.runner import host_bytes, needed_bytes
+from simlab.simulate.memory import host_bytes, needed_bytes
 from simlab.simulate.settings import Settings
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
@@ -149,8 +149,8 @@ def needed(monkeypatch):
     """Bytes of the host that a simulation needs where a device has so many of its own, and how many that are."""
 
     def measured(own):
-        monkeypatch.setattr(runner, "own_memory", lambda device: own)
-        return needed_bytes(PROBLEM, SETTINGS, STEPS, 1)
+        monkeypatch.setattr(memory, "own_memory", lambda device: own)
+        return needed_bytes(PROBLEM, SETTINGS, STEPS)
 
     return measured
 

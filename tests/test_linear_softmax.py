@@ -23,9 +23,10 @@ from simlab.problems import LinearSoftmax, linear_softmax
 from simlab.simulate.costs import step_costs
 from simlab.simulate.head_metrics import residual_metrics
 from simlab.simulate.learner import Learner
+from simlab.simulate.recording import record
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE
+from simlab.simulate.storage import DENSE, Stored
 from simlab.sweep.plan import Plan
 from simlab.sweep.result import joining_bytes, read
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
@@ -118,11 +119,11 @@ def stepper():
     settings = Settings("dr_grpo", 4, optimizer="sgd", dtype="float64", storage="dense").static
 
     def step(laid, places, traced):
-        learner = Learner(settings, laid, DENSE, None, key_of(0), traced)
+        learner = Learner(settings, Stored(laid, DENSE, None), key_of(0), traced)
         state, keys, prompts, drawn = learner.draw(jnp.int32(0), learner.begun(learner.start()))
         batch, memory = learner.weigh(keys, prompts, drawn._replace(groups=drawn.groups._replace(places=places)), state)
         after = learner.learn(batch, state._replace(memory=memory))
-        return after.parameters, learner.record(state.parameters, after, jnp.int32(1))
+        return after.parameters, record(learner, state.parameters, after, jnp.int32(1))
 
     return jax.jit(step)
 

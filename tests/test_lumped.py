@@ -13,14 +13,16 @@ from refusals import refusal
 from sweep_cases import command
 
 from simlab.problems import LinearSoftmax, PromptBank, anchored, custom
-from simlab.simulate import lumped, runner
+from simlab.simulate import call, lumped
 from simlab.simulate.api import simulate
 from simlab.simulate.compiled import kept
 from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Drawn, Learner
+from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, which_member
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
+from simlab.simulate.state import Drawn
+from simlab.simulate.storage import Stored
 from simlab.simulate.wide_integers import Count, uniform_below
 from simlab.sweep.result import read
 
@@ -175,7 +177,7 @@ class ByClasses(Outcomes):
         return places, words
 
     def placed(self, learner, state, prompts, policies, places, words):
-        return learner.storage.given_places(learner, prompts, state, policies, places, words)
+        return learner.storage.given_places(learner, prompts, state, policies, places, words=words)
 
 
 def word_of(member, count):
@@ -288,7 +290,7 @@ def test_a_class_of_10_to_the_18_is_counted_exactly():
     problem = anchored(10**18, 10**17, correct_logit=0.0, anchor_logit=40.0)
     traced = jax.tree.map(lambda value: jnp.asarray(value, "float32"), settings.traced)
     laid, places = storage.laid_out(problem, "float32"), storage.first_places(problem)
-    learner = Learner(settings.static, laid, storage, places, key_of(0), traced)
+    learner = Learner(settings.static, Stored(laid, storage, places), key_of(0), traced)
     state = jax.jit(lambda state: jax.lax.fori_loop(0, 25, learner.step, state))(learner.start())
     left = state.places.counts.less(state.places.taken)
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
@@ -312,7 +314,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monke
 
 def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(monkeypatch):
     names = []
-    monkeypatch.setattr(runner, "kept", lambda key, compile_it: names.append(key) or kept(key, compile_it))
+    monkeypatch.setattr(call, "kept", lambda key, compile_it: names.append(key) or kept(key, compile_it))
     for group_size, steps in [(2, [4]), (31, [3, 5]), (32, [6])]:
         run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
     assert len(names) == 3

@@ -33,7 +33,7 @@ from simlab.simulate.api import simulate
 from simlab.simulate.metrics import POLICY, USUAL
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
-from simlab.simulate.trajectory import Learners, Plan, begin, go_on
+from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
 from simlab.surrogates import SURROGATES
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -230,7 +230,7 @@ def test_a_run_is_the_same_alone_and_among_others_and_in_any_windows(name, stora
     alone = run(row.problem, settings[7:8], [7], recorded)
     few = run(row.problem, settings[7:8], [7], np.array([7, 10]))
     assert len(np.unique(together["q_pos"][:, -1])) == 11
-    of_steps = {metric.name for metric in row.problem.metrics(settings[0].static) if metric.of == "every step"}
+    of_steps = {metric.name for metric in row.problem.metrics if metric.of == "every step"}
     for metric, rows in together.items():
         np.testing.assert_array_equal(rows, reverse[metric][::-1], err_msg=metric)
         np.testing.assert_array_equal(rows[7:8], alone[metric], err_msg=metric)
@@ -250,12 +250,12 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
 
     with jax.enable_x64(True):
         key, recorded, arrays = jax.random.key(3, impl="threefry2x32"), (1, 7, 10), bench.arrays()
-        plans = [Plan(jnp.array(recorded, jnp.int32), jnp.int32(count)) for count in (1, 3)]
+        plans = [Schedule(jnp.array(recorded, jnp.int32), jnp.int32(count)) for count in (1, 3)]
         progress = jax.jit(lambda arrays, key: begin(learners(arrays, key), plans[0]))(arrays, key)
         onwards = jax.jit(lambda arrays, key, plan, progress: go_on(learners(arrays, key), plan, progress))
         whole = onwards(arrays, key, plans[1], progress).rows
         broken = onwards(arrays, key, plans[1], onwards(arrays, key, plans[0], progress)).rows
-    for metric in row.problem.metrics(bench.static):
+    for metric in row.problem.metrics:
         found = np.asarray(whole[metric.name])
         np.testing.assert_array_equal(found, np.asarray(broken[metric.name]), err_msg=metric.name)
         assert metric.of == POLICY or np.isnan(found[0]).all()
@@ -297,7 +297,7 @@ def test_everything_runs_on_every_problem(name, method):
 def test_metrics_are_described_and_labelled_and_have_these_shapes(name):
     problem = ROWS[name].problem
     chosen = {"group_size": 4, "pass_at_k": (1, 2), "top_n": 3, "storage": "dense"}
-    metrics = problem.metrics(Settings(settings_of(ROWS[name], KINDS["rewards"]).method, **chosen).static)
+    metrics = problem.metrics
     result = simulate(problem, "grpo", steps=2, seeds=2, record_every=1, **chosen)
     assert len({metric.name for metric in metrics}) == len(metrics)
     assert {*result.data_vars} == {metric.name for metric in metrics}

@@ -3,6 +3,7 @@
 What holds of every problem is in test_problem_contract.py.
 """
 
+import dataclasses
 import itertools
 import math
 
@@ -25,8 +26,9 @@ from simlab.simulate.api import simulate
 from simlab.simulate.costs import step_costs
 from simlab.simulate.difficulty import effective_size
 from simlab.simulate.learner import Learner
+from simlab.simulate.recording import recorded_policy
 from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE
+from simlab.simulate.storage import DENSE, Stored
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
 from simlab.theory.power_law import fit_shifted_power_law, power_laws
@@ -140,8 +142,8 @@ def at_start(bank, ks, dtype="float32"):
         traced = jax.tree.map(lambda value: jnp.asarray(value, dtype), settings.traced)
 
         def first(laid):
-            learner = Learner(settings.static, laid, DENSE, None, key_of(0), traced)
-            return learner.recorded_policy(learner.start())
+            learner = Learner(settings.static, Stored(laid, DENSE, None), key_of(0), traced)
+            return recorded_policy(learner, learner.start())
 
         return jax.tree.map(np.asarray, jax.jit(first)(DENSE.laid_out(bank, dtype)))
 

@@ -12,13 +12,15 @@ from simlab.arms import parse
 from simlab.estimators import chain, estimator
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
+from simlab.simulate.call import Call
 from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Drawn, Learner
+from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped
-from simlab.simulate.runner import Call, records, run
+from simlab.simulate.runner import records, run
 from simlab.simulate.settings import Settings
 from simlab.simulate.sparse import Sparse, SparseLearner, may_be_sparse
-from simlab.simulate.storage import EMPTY
+from simlab.simulate.state import Drawn
+from simlab.simulate.storage import EMPTY, Stored
 
 PLACES = 1024
 PROBLEM = custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]).by_classes()
@@ -37,7 +39,7 @@ GROUPS = [  # the places drawn, and which member of a class each draw is
 def learner_of(kind, numbers):
     storage = (Sparse if kind is SparseLearner else Lumped)(PLACES)
     laid, present = storage.laid_out(PROBLEM, "float64"), jnp.ones(4, bool)
-    return kind(SETTINGS.static, laid, storage, storage.first_places(PROBLEM), KEY, numbers, present)
+    return kind(SETTINGS.static, Stored(laid, storage, storage.first_places(PROBLEM)), KEY, numbers, present)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -20,8 +20,8 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
+from simlab.simulate.memory import needed_bytes
 from simlab.simulate.metrics import USUAL
-from simlab.simulate.runner import batch_size, needed_bytes
 from simlab.simulate.runner import run as simulate
 from simlab.sweep import Plan
 from simlab.sweep.executor import RESERVED, Budget
@@ -344,8 +344,7 @@ def needs(sweep):
     """Bytes of each of a sweep's simulations."""
     plan = Plan(sweep)
     for cell in plan.distinct:
-        together = batch_size(cell.problem, cell.settings, "cpu")
-        yield needed_bytes(cell.problem, cell.settings, plan.steps, together)
+        yield needed_bytes(cell.problem, cell.settings, plan.steps)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -141,7 +141,7 @@ def test_an_estimator_with_a_surrogate_is_the_arm_of_both():
 
 def test_one_call_in_python_is_the_command(tmp_path):
     out = tmp_path / "sweep.nc"
-    here = simlab.sweep.sweep(ARMS, group_size=[2, 4], alpha=[1, 2.0], learning_rate=0.1, seeds=2, **SHORT)
+    here = simlab.sweep(ARMS, group_size=[2, 4], alpha=[1, 2.0], learning_rate=0.1, seeds=2, **SHORT)
     options = ("--group-size", "2,4", "--param", "alpha=1,2", "--learning-rate", 0.1, "--seeds", 2, *TINY)
     code, _, complaints = command("sweep", "--out", out, "--arms", ARMS, *options)
     assert (code, complaints) == (0, "")
@@ -150,7 +150,7 @@ def test_one_call_in_python_is_the_command(tmp_path):
 
 def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
     asked_for = {"arms": ["grpo"], "seeds": 2, "out": tmp_path / "sweep.nc", **SHORT}
-    first = simlab.sweep.sweep(**asked_for)
-    assert simlab.sweep.sweep(**asked_for).identical(first)
+    first = simlab.sweep(**asked_for)
+    assert simlab.sweep(**asked_for).identical(first)
     assert "1 of 1 units are finished already" in capsys.readouterr().err
-    assert "lists nothing" in refusal(simlab.sweep.sweep, [])
+    assert "lists nothing" in refusal(simlab.sweep, [])

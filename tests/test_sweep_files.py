@@ -46,7 +46,8 @@ GREATEST = Metric("greatest", "probability of the likeliest action", POLICY, lam
 class Peaked(Categorical):
     """One action, which is correct, likelier than the others."""
 
-    def metrics(self, settings):
+    @property
+    def metrics(self):
         return (*USUAL, GREATEST)
 
 

@@ -287,7 +287,8 @@ def test_the_command_sweeps_a_tree_and_labels_what_it_records(tmp_path):
 
 def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
     depths = asked("--problem", "tree", "--param", "depth=2,3", "--param", "rewarded=1,2", "--steps", "2")
-    assert "the trees of this sweep differ in levels or rewarded leaves" in refusal(run, depths, tmp_path / "tree.nc")
+    told = refusal(run, depths, tmp_path / "tree.nc")
+    assert "the problems of this sweep differ in what they record, or in its labels" in told
 
 
 # What is refused

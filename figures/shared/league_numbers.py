@@ -84,6 +84,7 @@ def has_base(name: str) -> bool:
 
 def first_norm(name: str, bank: PromptBank, group_size: int, prompts: int) -> float:
     """The mean Euclidean norm of the gradient of a first batch, at learning rate 1."""
+    bank = bank.listed()
     draw, chosen, norms = np.random.default_rng(0), estimator(name), []
     p = np.exp(bank.logits - bank.logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range
 
 if TYPE_CHECKING:
-    from simlab.simulate.learner import Batch, Learner, State
+    from simlab.simulate.learner import Learner
     from simlab.simulate.metrics import Metric
-    from simlab.simulate.policy import Policy
-    from simlab.simulate.settings import StaticSettings
-    from simlab.simulate.storage import Places, Storage
+    from simlab.simulate.settings import Settings
+    from simlab.simulate.state import Batch, State
+    from simlab.simulate.storage import Dense, Places
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
@@ -58,6 +58,16 @@ class Problem:
     counts: Int[np.ndarray, " C"] | None = dataclasses.field(default=None, kw_only=True)
     reward_correct: float = dataclasses.field(default=1.0, kw_only=True)
     reward_incorrect: float = dataclasses.field(default=0.0, kw_only=True)
+
+    if TYPE_CHECKING:  # fields of every problem, which each declares where it likes among its own
+
+        @property
+        def correct(self) -> Bool[AnyArray, "*M C"]:
+            """Which actions are correct."""
+
+        @property
+        def target(self) -> Bool[AnyArray, "*M C"]:
+            """Which correct actions are the target set."""
 
     def __init_subclass__(cls) -> None:
         jax.tree_util.register_pytree_node(cls, _taken_apart, functools.partial(_put_together, cls))
@@ -129,7 +139,9 @@ class Problem:
         if self.counts is None:
             return self
         self.check_listed()
-        repeated = {name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()}
+        repeated: dict[str, Any] = {
+            name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()
+        }
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:
@@ -140,7 +152,9 @@ class Problem:
         table = np.concatenate([values.reshape(len(values), -1).astype(float) for values in columns], axis=1)
         _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
         order = np.argsort(first)
-        kept = {name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()}
+        kept: dict[str, Any] = {
+            name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()
+        }
         return dataclasses.replace(self, counts=counts[order], **kept)
 
     def replaced(self, **arrays: Any) -> Self:
@@ -151,22 +165,23 @@ class Problem:
 
     # How it is simulated
 
-    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P *logits"]:
+    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P ..."]:
         """The logits of some prompts, or of all."""
         raise NotImplementedError
 
-    def pulled_back(self, gradients: Float[Array, "P *logits"], parameters: Any, prompts: Int[Array, " P"]) -> Any:
+    def pulled_back(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
         """The gradient of the parameters, from that of the logits of some prompts: the default differentiates."""
         _, back = jax.vjp(lambda moved: self.logits_of(moved, prompts), parameters)
         return back(gradients)[0]
 
     def policy(
-        self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Storage", places: "Places | None"
-    ) -> "Policy":
-        """What a rollout of one prompt is drawn from, by the logits of that prompt."""
+        self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Dense", places: "Places | None"
+    ) -> Any:
+        """What a rollout of one prompt is drawn from, by the logits of that prompt: see ``simlab.simulate.policy``."""
         return storage.softmax(logits, temperature, places)
 
-    def metrics(self, settings: "StaticSettings") -> "tuple[Metric, ...]":
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
         """What is recorded of a run."""
         from simlab.simulate.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
 
@@ -176,7 +191,7 @@ class Problem:
         """Labels of the dimensions that its own metrics have."""
         return {}
 
-    def check(self, settings: "StaticSettings") -> None:
+    def check(self, settings: "Settings") -> None:
         """Raise ``InputError`` for settings that it cannot be run with."""
 
     # What only some need
@@ -186,14 +201,15 @@ class Problem:
     ) -> Float[Array, "P ..."]:
         """The logits of what each group drew, in which a step that breaks any number shows."""
         logits = self.logits_of(parameters, prompts)
-        return learner.each(lambda _, own, group: group.values(own, learner.storage))(None, logits, groups)
+        drawn: Array = learner.each(lambda _, own, group: group.values(own, learner.storage))(None, logits, groups)
+        return drawn
 
     def first_history(self, learner: "Learner", state: "State") -> Any:
         """What its own metrics need of earlier steps, before the first one."""
         return None
 
     def next_history(
-        self, history: Any, learner: "Learner", batch: "Batch", gradients: Float[Array, "P *logits"], parameters: Any
+        self, history: Any, learner: "Learner", batch: "Batch", gradients: Float[Array, "P ..."], parameters: Any
     ) -> Any:
         """The same after a step on a batch, by gradients of the logits, from these parameters."""
         return history

@@ -1,8 +1,8 @@
 """One prompt with one softmax policy over N actions: anchors and rare correct actions, or logits of one's own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -38,7 +38,7 @@ class Categorical(Problem):
     correct: Bool[np.ndarray, " N"]
     target: Bool[np.ndarray, " N"]
 
-    over_actions = {"logits": 0, "correct": 0, "target": 0}
+    over_actions: ClassVar[Mapping[str, int]] = {"logits": 0, "correct": 0, "target": 0}
     parameters_are_logits = True
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Categorical(Problem):
         """The logits."""
         return self.logits
 
-    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 N"]:
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 N"]:
         """The parameters themselves."""
         return parameters[None]
 

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,9 @@ from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, check_prompts
 from simlab.problems.solve_rates import Rates
 
 if TYPE_CHECKING:
-    from simlab.simulate.learner import Batch, Learner, State
+    from simlab.simulate.learner import Learner
     from simlab.simulate.metrics import Metric
-    from simlab.simulate.settings import StaticSettings
+    from simlab.simulate.state import Batch, State
 
 ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
@@ -68,7 +68,7 @@ class LinearSoftmax(Problem):
     correct: Bool[np.ndarray, "M A"]
     target: Bool[np.ndarray, "M A"]
 
-    over_actions = {"weights": 0, "correct": 1, "target": 1}
+    over_actions: ClassVar[Mapping[str, int]] = {"weights": 0, "correct": 1, "target": 1}
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("weights", "features")}
@@ -107,7 +107,7 @@ class LinearSoftmax(Problem):
 
     def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
         """The logits W h of some prompts, or of all."""
-        return product(self.features if prompts is None else self.features[prompts], parameters.T)
+        return product(jnp.asarray(self.features if prompts is None else self.features[prompts]), parameters.T)
 
     def pulled_back(
         self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
@@ -122,7 +122,8 @@ class LinearSoftmax(Problem):
     @property
     def numbers(self) -> int:
         """Those of the head, of the features, and of the logits of all prompts."""
-        return self.actions * (self.weights.shape[1] + self.prompts) + self.features.size
+        size: int = self.actions * (self.weights.shape[1] + self.prompts) + np.size(self.features)
+        return size
 
     def step_numbers(self, batch: int) -> tuple[int, int]:
         """The head and the logits of a batch, which come from products, as the gradient goes back by as many."""
@@ -153,7 +154,8 @@ class LinearSoftmax(Problem):
         """Where a window between two records starts."""
         return history._replace(weights_recorded=parameters)
 
-    def metrics(self, settings: "StaticSettings") -> "tuple[Metric, ...]":
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
         """Those of a bank, the rank of the head's updates, and what prompts do to one another."""
         from simlab.simulate.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
 

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,6 @@ from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_
 
 if TYPE_CHECKING:
     from simlab.simulate.metrics import Metric
-    from simlab.simulate.settings import StaticSettings
 
 LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
 USUAL_PROMPTS = 64
@@ -28,8 +27,8 @@ class PromptBank(Problem):
 
     A prompt is a policy of its own. Prompts meet in three places: in what an estimator or surrogate reads of the whole
     batch, in an estimator's memory (a few numbers of past batches, nothing of a single prompt), and in the optimiser,
-    which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while Adam goes on
-    moving it along the moments of its earlier batches, and AdamW shrinks its logits.
+    which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while Adam goes
+    on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
 
     Attributes:
         logits: (M, A) initial logits, or of each class of actions where there are ``counts``; the others likewise.
@@ -45,7 +44,7 @@ class PromptBank(Problem):
     correct: Bool[np.ndarray, "M A"]
     target: Bool[np.ndarray, "M A"]
 
-    over_actions = {"logits": 1, "correct": 1, "target": 1}
+    over_actions: ClassVar[Mapping[str, int]] = {"logits": 1, "correct": 1, "target": 1}
     has_own_parameters = True
 
     def __post_init__(self) -> None:
@@ -64,7 +63,7 @@ class PromptBank(Problem):
         """The logits."""
         return self.logits
 
-    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
         """The parameters of some prompts, or of all."""
         return parameters if prompts is None else parameters[prompts]
 
@@ -74,7 +73,7 @@ class PromptBank(Problem):
         """The gradients of the batch's prompts in their places."""
         return jnp.zeros_like(parameters).at[prompts].set(gradients)
 
-    def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, learner: Any) -> Float[Array, "P G"]:
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "P G"]:
         """The logits of what each group drew, without those of all other actions."""
         return parameters[prompts[:, None], groups.places]
 
@@ -86,7 +85,8 @@ class PromptBank(Problem):
         rates: Rates = np.where(self.correct, weights, 0).sum(axis=1) / weights.sum(axis=1)
         return rates
 
-    def metrics(self, settings: "StaticSettings") -> "tuple[Metric, ...]":
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
         """Means over prompts, and what depends on how difficult a prompt is."""
         from simlab.simulate.difficulty import OF_PROMPTS  # noqa: PLC0415  # the simulator imports problems
 

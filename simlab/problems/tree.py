@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -16,7 +16,7 @@ from simlab.theory.covariance import TOP_PERCENT
 
 if TYPE_CHECKING:
     from simlab.simulate.metrics import Metric
-    from simlab.simulate.settings import StaticSettings
+    from simlab.simulate.settings import Settings
     from simlab.simulate.tree_policy import TreePolicy
 
 LARGEST_TREE = 2**20  # leaves
@@ -48,7 +48,7 @@ class Tree(Problem):
     target: Bool[np.ndarray, " leaves"]
     modes: Int[np.ndarray, " modes"] = field(init=False)
 
-    over_actions = {"correct": 0, "target": 0}
+    over_actions: ClassVar[Mapping[str, int]] = {"correct": 0, "target": 0}
     lumps = shards = False
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Tree(Problem):
         """The logits of all nodes."""
         return self.logits
 
-    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 nodes B"]:
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 nodes B"]:
         """The parameters themselves."""
         return parameters[None]
 
@@ -112,12 +112,13 @@ class Tree(Problem):
 
         return tree_policy(logits, temperature, self.depth)
 
-    def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, learner: Any) -> Float[Array, "1 G T"]:
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "1 G T"]:
         """The logits of the actions on the way to the leaves of a group."""
         nodes, taken = paths(groups.places, self.depth, self.branching)
         return parameters[nodes, taken]
 
-    def metrics(self, settings: "StaticSettings") -> "tuple[Metric, ...]":
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
         """Those of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
         from simlab.simulate.tree_metrics import of_a_tree  # noqa: PLC0415
 
@@ -127,7 +128,7 @@ class Tree(Problem):
         """The words of the modes, the levels, and the percentages of tokens that covariances are of."""
         return {"mode": self.mode_words, "level": range(self.depth), "percent": TOP_PERCENT}
 
-    def check(self, settings: "StaticSettings") -> None:
+    def check(self, settings: "Settings") -> None:
         """Refuse what a tree has no meaning for."""
         if settings.update_rule != "simulator":
             raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
@@ -195,7 +196,7 @@ def tree(
         raise InputError(f"anchor = {anchor!r} is not rewarded; allowed: one of the rewarded leaves")
     values[paths(np.array(start), depth, branching)] += anchor_logit
     correct = _members(rewarded_leaves, branching**depth)
-    rewards = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    rewards: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
     bare = Tree(values, correct, correct, **rewards)
     chosen = _leaves("target", target, depth, branching) or [_least_likely(bare)]
     return Tree(values, correct, _members(chosen, bare.actions), **rewards)

@@ -1,1 +1,5 @@
-"""The simulator. Importing it imports JAX."""
+"""Simulate a method on a problem; the package is called as its function ``simlab.simulate.api.simulate``."""
+
+from simlab.callable_package import make_callable
+
+make_callable(__name__)

@@ -49,5 +49,4 @@ def simulate(
     given = Settings(method, **settings)
     recorded = recorded_steps(steps, record_every)
     rows = run(problem, [given] * seeds, range(seeds), recorded)
-    metrics = problem.metrics(given)
-    return labelled(metrics, labels_of(problem, given), rows, {"seed": np.arange(seeds)}, recorded)
+    return labelled(problem.metrics, labels_of(problem, given), rows, {"seed": np.arange(seeds)}, recorded)

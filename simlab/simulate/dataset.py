@@ -43,6 +43,7 @@ def labelled(
     rows: Mapping[str, np.ndarray],
     leading: Mapping[str, Any],
     recorded: np.ndarray,
+    *,
     attributes: Mapping[str, str] | None = None,
 ) -> xr.Dataset:
     """Records (leading..., step[, other dimensions]) of some metrics as a dataset.

@@ -1,4 +1,4 @@
-"""What is recorded of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
+"""Metrics of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
 
 u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined, such as
 the correlation of successes where there is none, is NaN.
@@ -182,7 +182,8 @@ def effects(whole: Whole) -> Row:
 
     def changes(places: Any, old: Any, new: Any, change: Array, correct: Array) -> tuple[Array, Array]:
         right = learner.storage.everywhere(correct, places)
-        update = OneUpdate(old, new, change, jnp.zeros_like(old.weights), right, old, None, None, 0)
+        nobody, nothing = jnp.zeros_like(old.weights), jnp.zeros((0, 1), change.dtype)
+        update = OneUpdate(old, new, change, nobody, right, old, None, nothing, 0)
         return update.changed(right), update.predicted(right)
 
     measured = learner.each(changes)

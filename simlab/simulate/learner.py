@@ -1,106 +1,33 @@
 """Take a step: draw groups, weigh them, and move the parameters; one learner for all problems and storages.
 
-Every array of a batch has a first axis of prompts, of length 1 where a problem has one prompt. A learner is one seed with
-one set of numbers; ``simlab.simulate.runner`` batches them, repeats their steps and records them.
+A learner is one seed with one set of traced settings. ``simlab.simulate.trajectory`` repeats the steps of many, and
+``simlab.simulate.recording`` records them.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.estimators.tokens import of_tokens
-from simlab.problems.base import Problem
 from simlab.problems.exact import correct_mass
 from simlab.rollouts import Rollouts
 from simlab.simulate.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulate.gradients import with_norm
 from simlab.simulate.groups import Group, Listed, counts_suffice
-from simlab.simulate.metrics import EVERY_STEP, POLICY, UPDATE, Metric, OnePolicy, OneUpdate, Row, Whole
+from simlab.simulate.metrics import EVERY_STEP, Row
 from simlab.simulate.optimizers import optimizer
 from simlab.simulate.settings import StaticSettings, TracedSettings
-from simlab.simulate.storage import Dense, Places
+from simlab.simulate.state import Batch, Drawn, Last, State
+from simlab.simulate.storage import Places, Stored
 from simlab.simulate.threefry import threefry
 from simlab.surrogates import aggregation_weights
 
 NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
-
-
-class Drawn(NamedTuple):
-    """What a step drew, for each prompt of its batch: the policy, the group, and the likeliest actions.
-
-    ``top_logp`` and ``candidates`` are (P, C), or (P, G, T, C) where they differ from token to token.
-    """
-
-    policies: Any
-    groups: Group
-    top_logp: Float[Array, "P *G_T C"]
-    candidates: Int[Array, "P *G_T C"]
-
-
-class Batch(NamedTuple):
-    """What a step learned from: the prompts, what was drawn, and its advantages.
-
-    ``correct`` is false for rollouts that only fill a group up. ``active`` says which groups have both outcomes, ``holds_target`` which have a rollout in the target set;
-    ``solve_rates`` are the exact probabilities of a correct rollout, under the policies that drew the groups.
-    """
-
-    prompts: Int[Array, " P"]
-    drawn: Drawn
-    correct: Bool[Array, "P G"]
-    rollouts: Rollouts
-    advantages: Float[Array, "P G T"]
-    active: Bool[Array, " P"]
-    holds_target: Bool[Array, " P"]
-    solve_rates: Float[Array, " P"]
-
-    @property
-    def dtype(self) -> Any:
-        """That of the numbers."""
-        return self.advantages.dtype
-
-    def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
-        """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
-        present = self.rollouts.mask
-        if present is None:
-            return jnp.mean(values, axis=1)
-        return jnp.sum(jnp.where(present, values, 0), axis=1) / jnp.sum(present, axis=1, dtype=values.dtype)
-
-
-class Last(NamedTuple):
-    """What the records need of the last batch."""
-
-    prompts: Int[Array, " P"]
-    groups: Group
-    advantages: Float[Array, "P G T"]
-
-
-class State(NamedTuple):
-    """What a learner carries from step to step.
-
-    Attributes:
-        parameters: what the optimiser moves.
-        moments: the optimiser's state.
-        memory: the estimator's.
-        places: what the storage knows of its places.
-        last: the last batch, for the records.
-        sums: of each metric of every step, the sum since the last record.
-        history: what the problem's own metrics need of earlier steps.
-        fault: the first number that was not finite.
-    """
-
-    parameters: Any
-    moments: Any
-    memory: Any
-    places: Places
-    last: Last
-    sums: Row
-    history: Any
-    fault: Fault
 
 
 class Learner:
@@ -113,22 +40,19 @@ class Learner:
     def __init__(
         self,
         settings: StaticSettings,
-        problem: Problem,
-        storage: Dense,
-        first_places: Places,
+        stored: Stored,
         key: PRNGKeyArray,
         numbers: TracedSettings,
         present: Bool[Array, " G"] | None = None,
-        metrics: tuple[Metric, ...] | None = None,
     ):
-        self.settings, self.problem, self.storage, self.first_places = settings, problem, storage, first_places
-        self.key, self.numbers, self.present = key, numbers, present
+        self.settings, self.key, self.numbers, self.present = settings, key, numbers, present
+        self.problem, self.storage, self.first_places = stored
         self.method = settings.method(numbers.method)
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
-        self.metrics = problem.metrics(settings) if metrics is None else metrics
-        self.correct, self.target = (jnp.atleast_2d(values) for values in (problem.correct, problem.target))
-        self.first = self.by_prompt(storage.spread)(problem.parameters)
-        self.initial = self.policies_of(self.first, first_places)
+        self.metrics = self.problem.metrics
+        self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
+        self.first = self.by_prompt(self.storage.spread)(self.problem.parameters)
+        self.initial = self.policies_of(self.first, self.first_places)
 
     @property
     def surrogate(self) -> Any:
@@ -167,7 +91,7 @@ class Learner:
         return many if self.problem.prompts > 1 else alone
 
     def by_prompt(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of one set of places as one of all: of each prompt's where prompts have parameters of their own."""
+        """A function of one set of places as one of all: of each prompt's, if prompts have their own parameters."""
         return jax.vmap(function) if self.problem.has_own_parameters else function
 
     def of_batch(self, values: Any, prompts: Int[Array, " P"]) -> Any:
@@ -219,11 +143,11 @@ class Learner:
     def start(self) -> State:
         """The state before the first step."""
         zero = jnp.zeros((), self.settings.dtype)
-        count, size = self.prompts_per_step, self.group_size
         moments = self.optimizer.init(self.first)
         memory = jax.tree.map(lambda value: zero + value, self.method.estimator.init())
-        prompts = jnp.zeros(count, jnp.int32)
-        bare = State(self.first, moments, memory, self.first_places, None, {}, None, no_fault())
+        prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
+        unknown: Any = None
+        bare = State(self.first, moments, memory, self.first_places, unknown, {}, None, no_fault())
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
@@ -326,7 +250,7 @@ class Learner:
 
     def learn(self, batch: Batch, state: State) -> State:
         """Take the gradient steps that a batch pays for."""
-        number = number_correct(batch)
+        number = batch.number_correct
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
         on_policy = jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
@@ -355,13 +279,13 @@ class Learner:
 
     def ascend(
         self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
-    ) -> tuple[State, Float[Array, "P *logits"]]:
+    ) -> tuple[State, Float[Array, "P ..."]]:
         """One gradient step, at policies whose probabilities are ``ratio`` times the sampler's; and the gradients.
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
         coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
-        fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradients = self.gradients(coefficients, batch, state, policies)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
         return self.move(gradient, state._replace(fault=fault)), gradients
@@ -370,7 +294,7 @@ class Learner:
         self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts
     ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
-        values = self.surrogate(ratio, advantages, rollouts)
+        values: Array = self.surrogate(ratio, advantages, rollouts)
         return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
 
     def averaging(self, dtype: Any) -> Float[Array, "G T"]:
@@ -382,13 +306,14 @@ class Learner:
 
     def gradients(
         self, coefficients: Float[Array, "P G T D"], batch: Batch, state: State, policies: Any
-    ) -> Float[Array, "P *logits"]:
+    ) -> Float[Array, "P ..."]:
         """The gradient of each prompt's objective with respect to its logits."""
         settings, numbers, weights = self.settings, self.numbers, self.averaging(coefficients.dtype)
 
-        def one(places: Places, coefficients: Array, group: Group, candidates: Array, policy: Any, first: Any) -> Array:
-            temperature = numbers.temperature
-            gradient = policy.score_gradient(coefficients, group, candidates, settings.update_rule) / temperature
+        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any) -> Array:
+            policy, group, temperature = drawn.policies, drawn.groups, numbers.temperature
+            gradient: Array = policy.score_gradient(coefficients, group, drawn.candidates, settings.update_rule)
+            gradient /= temperature
             if settings.uses_entropy_bonus:
                 gradient += numbers.entropy_bonus * (policy.entropy_gradient(group, weights) / temperature)
             if settings.uses_kl:
@@ -398,7 +323,9 @@ class Learner:
 
         first = self.of_batch(self.initial, batch.prompts)
         places = self.rows(state.places, batch.prompts)
-        return self.each(one)(places, coefficients, batch.drawn.groups, batch.drawn.candidates, policies, first)
+        drawn = batch.drawn._replace(policies=policies)
+        gradients: Array = self.each(one)(places, coefficients, drawn, first)
+        return gradients
 
     def move(self, gradient: Any, state: State) -> State:
         """The state after the optimiser has taken its step."""
@@ -411,7 +338,7 @@ class Learner:
         """How many actions each entry of the parameters stands for."""
         if places is None:
             return 1.0
-        found = self.by_prompt(lambda places: self.storage.members(places, parameters.dtype))(places)
+        found: Array = self.by_prompt(lambda places: self.storage.members(places, parameters.dtype))(places)
         return found.reshape(*found.shape, *[1] * (parameters.ndim - found.ndim))
 
     def has_room(self, state: State) -> Bool[Array, ""]:
@@ -445,70 +372,6 @@ class Learner:
                 finite = jnp.stack([jnp.all(check(leaf, state.places)) for leaf in leaves]).all()
                 fault = fault.noticed(what, finite[None])
         return state._replace(fault=fault)
-
-    # What is recorded
-
-    def recorded_policy(self, state: State) -> Row:
-        """The metrics of the policies."""
-        settings = self.settings
-
-        def one(places: Places, own: Any, initial: Any, correct: Array) -> OnePolicy:
-            first = initial.outcomes().everywhere(places)
-            right = self.storage.everywhere(correct, places)
-            return OnePolicy(own.outcomes(), first, right, own, settings.pass_at_k, settings.top_n)
-
-        own = self.policies_of(state.parameters, state.places)
-        return self.measured(POLICY, one, state.places, (own, self.initial, self.correct), state)
-
-    def recorded_update(self, before: Any, state: State) -> Row:
-        """The metrics of the last step, which started at parameters ``before``."""
-        prompts = state.last.prompts
-        places, temperature = self.rows(state.places, prompts), self.numbers.temperature
-        old, new = (self.policies_of(values, places, prompts) for values in (before, state.parameters))
-        moved = self.problem.logits_of(state.parameters, prompts) - self.problem.logits_of(before, prompts)
-        correct = self.of_batch(self.correct, prompts)
-
-        def one(
-            places: Places, old: Any, new: Any, moved: Array, correct: Array, group: Group, advantages: Array
-        ) -> OneUpdate:
-            outcomes, right = old.outcomes(), self.storage.everywhere(correct, places)
-            times = group.times(jnp.zeros_like(outcomes.weights), self.storage)
-            change = old.moved_scores(moved / temperature)
-            return OneUpdate(
-                outcomes, new.outcomes(), change, times, right, old, group, advantages, self.settings.top_n
-            )
-
-        own = (old, new, moved, correct, state.last.groups, state.last.advantages)
-        return self.measured(UPDATE, one, places, own, state, before)
-
-    def measured(
-        self, of: str, one: Callable[..., Any], places: Places, own: tuple[Any, ...], state: State, before: Any = None
-    ) -> Row:
-        """The metrics of one kind: means over prompts, and those of the whole problem."""
-        chosen = [metric for metric in self.metrics if metric.of == of]
-
-        def values(places: Places, *own: Any) -> Row:
-            told = one(places, *own)
-            return {metric.name: metric.value(told) for metric in chosen if not metric.whole}
-
-        each = self.each(values)(places, *own)
-        row = {name: jnp.mean(found, axis=0) for name, found in each.items()}
-        whole = Whole(self, state, each, before)
-        return row | {metric.name: metric.value(whole) for metric in chosen if metric.whole}
-
-    def record(self, before: Any, state: State, length: Int[Array, ""]) -> Row:
-        """The records after ``length`` steps, the last of which started at parameters ``before``."""
-        steps = length.astype(self.settings.dtype)
-        sums = {name: total / steps for name, total in state.sums.items()}
-        return sums | self.recorded_update(before, state) | self.recorded_policy(state)
-
-
-def number_correct(batch: Batch) -> Int[Array, " P"]:
-    """How many rollouts of each group are correct."""
-    correct = batch.rollouts.rewards > 0
-    if batch.rollouts.mask is not None:
-        correct &= batch.rollouts.mask
-    return jnp.sum(correct, axis=-1, dtype=jnp.int32)
 
 
 def _own_words(key: PRNGKeyArray, stream: int, prompts: Int[Array, " P"]) -> tuple[Shaped[Array, " P"], ...]:

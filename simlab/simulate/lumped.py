@@ -2,8 +2,8 @@
 
 Actions that start alike and were never sampled stay alike, for every coordinate-wise optimiser. A class of them takes
 one place, with one logit, one optimiser state and a count; the first C places are those of the classes. An action that
-is drawn leaves its class for a place of its own, the next free one. Two classes, of 1000 and of 5 actions, after a group
-drew the first class twice (two different actions of it) and the second once::
+is drawn leaves its class for a place of its own, the next free one. Two classes, of 1000 and of 5 actions, after a
+group drew the first class twice (two different actions of it) and the second once::
 
     place        0      1     2       3       4       5 ...
     holds        998    4     one of  one of  one of  nothing yet
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped, UInt32
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt32
 
 from simlab.simulate.barrier import barrier
 from simlab.simulate.sampling import random_words
@@ -28,9 +28,10 @@ from simlab.simulate.wide_integers import Count, uniform_below
 
 if TYPE_CHECKING:
     from simlab.problems.base import Problem
-    from simlab.simulate.learner import Drawn, Learner, State
+    from simlab.simulate.learner import Learner
     from simlab.simulate.policy import Policy
     from simlab.simulate.settings import Settings, StaticSettings
+    from simlab.simulate.state import Drawn, State
 
 FEWEST_PLACES = 2 * CHUNK
 GROWTH = 2
@@ -109,7 +110,7 @@ class Lumped(Dense):
         """What a problem says of the actions of some places."""
         return values[places.class_of[drawn]]
 
-    def filled(self, values: Shaped[Array, " S"], free: float, places: Places = None) -> Shaped[Array, " S"]:
+    def filled(self, values: Shaped[Array, " S"], free: float, places: Places) -> Shaped[Array, " S"]:
         """The values, but ``free`` at places that hold no action."""
         return jnp.where(places.held, values, free)
 
@@ -118,7 +119,7 @@ class Lumped(Dense):
         held = places.held.reshape(-1, *[1] * (values.ndim - 1))
         return jnp.all(jnp.isfinite(values) | ~held)
 
-    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places = None) -> "Policy":
+    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places) -> "Policy":
         """The policy of some logits."""
         from simlab.simulate.policy import Policy  # noqa: PLC0415  # a policy holds its storage
 
@@ -144,19 +145,19 @@ class Lumped(Dense):
     def sample(
         self, learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], state: "State"
     ) -> tuple["State", "Drawn"]:
-        """Draw a group for each prompt; the likeliest actions, if the surrogate moves them, and those drawn get places."""
+        """Draw a group for each prompt, and give what was drawn, or is moved as a candidate, places of its own."""
         from simlab.simulate.groups import Listed  # noqa: PLC0415
-        from simlab.simulate.learner import Drawn  # noqa: PLC0415
+        from simlab.simulate.state import Drawn  # noqa: PLC0415
 
         policies, count = learner.policies(state, prompts), learner.surrogate.candidates
         top = learner.each(lambda _, own: own.top(count))(None, policies)
         if count:
             # No candidate comes twice, so that the n-th of a class is its n-th member.
-            state, _, candidates = self.given_places(learner, prompts, state, policies, top[1], None)
+            state, _, candidates = self.given_places(learner, prompts, state, policies, top[1], words=None)
             top, policies = (top[0], candidates), learner.policies(state, prompts)
         words = learner.each(lambda _, key: random_words(key, 5, learner.group_size))(None, keys)
         drawn = learner.each(_descended)(None, policies, words)
-        state, policies, places = self.given_places(learner, prompts, state, policies, drawn, words[:, 3:])
+        state, policies, places = self.given_places(learner, prompts, state, policies, drawn, words=words[:, 3:])
         present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
         return state, Drawn(policies, Listed(places, present), *top)
 
@@ -167,6 +168,7 @@ class Lumped(Dense):
         state: "State",
         policies: "Policy",
         drawn: Int[Array, "P n"],
+        *,
         words: UInt32[Array, "P 2 n"] | None,
     ) -> tuple["State", "Policy", Int[Array, "P n"]]:
         """Give the members of classes that were drawn places of their own; ``words`` say which member each draw is.
@@ -184,15 +186,15 @@ class Lumped(Dense):
         ) -> tuple[Places, Any, Array, Moved]:
             ordinals = member if words is None else which_member(member, places, drawn, lumped)
             places, moved, own = self.settled(places, drawn, ordinals, lumped)
-            return places, jax.tree.map(moved, kept), own, moved
+            return places, jax.tree.map(moved.__call__, kept), own, moved
 
         # Alike for all prompts, as dense storage has it: candidates of a class are its first members.
         member = jax.vmap(rank)(drawn, lumped) if words is None else words
 
         kept = learner.kept_by_place(state)
         if learner.problem.has_own_parameters:
-            rows = learner.rows((state.places, kept), prompts)
-            places, moved_rows, own, moved = jax.vmap(given)(*rows, drawn, lumped, member)
+            own_places, own_kept = learner.rows((state.places, kept), prompts)
+            places, moved_rows, own, moved = jax.vmap(given)(own_places, own_kept, drawn, lumped, member)
             places, kept = learner.put((state.places, kept), prompts, (places, moved_rows))
             scores, weights = (
                 jax.vmap(lambda move, own: move(own))(moved, v) for v in (policies.scores, policies.weights)

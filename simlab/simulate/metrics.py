@@ -1,8 +1,8 @@
 """Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
 
 There are three kinds, by what a quantity is of: the policy after a step, the last update, or every step, averaged since
-the last record. What a ``Metric`` computes is of one prompt, and the record holds its mean over prompts, unless it is of
-the whole problem.
+the last record. What a ``Metric`` computes is of one prompt, and the record holds its mean over prompts, unless it is
+of the whole problem.
 """
 
 from collections.abc import Callable
@@ -84,12 +84,14 @@ class OneUpdate(NamedTuple):
 
     def changed(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
         """By how much the mass of some outcomes changed."""
-        return correct_mass(self.new.shares - self.old.shares, members, self.old.sum)
+        mass: Array = correct_mass(self.new.shares - self.old.shares, members, self.old.sum)
+        return mass
 
     def predicted(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
         """The same to first order, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
         shares, change = self.old.shares, self.change
-        return correct_mass(shares * (change - self.old.sum(shares * change)), members, self.old.sum)
+        mass: Array = correct_mass(shares * (change - self.old.sum(shares * change)), members, self.old.sum)
+        return mass
 
 
 class Whole(NamedTuple):
@@ -123,7 +125,8 @@ def _kept(measure: Callable[..., Array]) -> Callable[[OnePolicy], Array]:
 
 
 def _distinct_correct(one: OneUpdate) -> Array:
-    return one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
+    distinct: Array = one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
+    return distinct
 
 
 ACTIVE_RATE = Metric(

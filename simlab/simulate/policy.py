@@ -1,7 +1,7 @@
 """A softmax policy over the places of a storage: probabilities, draws, and the gradients of its log-probabilities.
 
-``Policy`` is what a rollout of one token is drawn from. A problem whose rollouts have more tokens has a policy of its own
-with the same methods, as ``simlab.problems.tree`` has.
+``Policy`` is what a rollout of one token is drawn from. A problem whose rollouts have more tokens has a policy of its
+own with the same methods, as ``simlab.problems.tree`` has.
 """
 
 from typing import NamedTuple
@@ -85,7 +85,7 @@ class Policy(NamedTuple):
         scores, places = self.storage.top(self.scores, count)
         if self.counts is not None and count:
             # A place comes as often as it has members.
-            ends = jnp.cumsum(jnp.minimum(self.members[places], count))
+            ends = jnp.cumsum(jnp.minimum(jnp.asarray(self.members)[places], count))
             nth = jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
             scores, places = scores[nth], places[nth]
         return scores - jnp.log(self.total), places

@@ -24,6 +24,7 @@ SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the s
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
 DTYPES = ("float32", "float64")
+FLOATS = ("temperature", "kl", "entropy_bonus", "update_norm")
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
 
@@ -126,6 +127,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.method, str | Arm | Method):
             raise InputError(f"method is a {type(self.method).__name__}; allowed: text, an Arm or a Method")
+        for name in FLOATS:
+            object.__setattr__(self, name, _on_host(getattr(self, name)))
+        moments = {name: _on_host(value) for name, value in self.optimizer_parameters.items()}
+        object.__setattr__(self, "optimizer_parameters", moments)
         check_whole("group_size", self.group_size, 1, LARGEST_GROUP)
         check_whole("gradient_steps", self.gradient_steps, 1, LARGEST_INT)
         check_whole("top_n", self.top_n, 0, LARGEST_INT)
@@ -153,7 +158,7 @@ class Settings:
         """Each number lies inside its range, and fits the dtype."""
         for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
             check_fits(name.rpartition(".")[2], value, self.dtype)
-        for name in ("temperature", "kl", "entropy_bonus", "update_norm"):
+        for name in FLOATS:
             check_fits(name, getattr(self, name), self.dtype)
         optimizer(self.optimizer, **self.optimizer_parameters)
         check_range("temperature", self.temperature, 0, open_low=True)
@@ -195,9 +200,9 @@ class Settings:
             update_rule=self.update_rule,
             gradient_steps=self.gradient_steps,
             prompts_per_step=self.prompts_per_step,
-            uses_kl=self.kl != 0,
-            uses_entropy_bonus=self.entropy_bonus != 0,
-            fixes_update_norm=self.update_norm != 0,
+            uses_kl=bool(self.kl != 0),
+            uses_entropy_bonus=bool(self.entropy_bonus != 0),
+            fixes_update_norm=bool(self.update_norm != 0),
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,
@@ -217,6 +222,11 @@ class Settings:
     def resolved(self, storage: str) -> "Settings":
         """The settings with one storage in place of ``auto``."""
         return dataclasses.replace(self, storage=storage)
+
+
+def _on_host(value: Any) -> Any:
+    """A number of an array library as NumPy's, which can be compared; all else as it is."""
+    return np.asarray(value)[()] if hasattr(value, "dtype") else value
 
 
 def check_fits(name: str, value: Any, dtype: str) -> None:

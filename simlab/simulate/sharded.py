@@ -17,9 +17,10 @@ from simlab.problems.base import Problem
 from simlab.simulate.barrier import barrier
 from simlab.simulate.devices import Devices
 from simlab.simulate.sampling import ROWS, draw_block, draw_row, random_pairs
+from simlab.simulate.state import State
 from simlab.simulate.storage import Dense, Places, dtype_of
 from simlab.simulate.sum_tree import total
-from simlab.simulate.trajectory import Progress
+from simlab.simulate.trajectory import Inputs, Progress, Schedule
 
 MESH_AXIS = "actions"
 UNROLLED = 16  # rows that one pass adds
@@ -83,7 +84,7 @@ class Sharded(Dense):
         listed = problem.listed()
         laid = _over_actions(listed, self.split)
         found: Problem = jax.tree.map(
-            lambda values, sharding: jax.ShapeDtypeStruct(np.shape(values), dtype_of(values, dtype), sharding=sharding),
+            lambda values, sharding: jax.ShapeDtypeStruct(np.shape(values), dtype_of(values, dtype), sharding=sharding),  # type: ignore[no-untyped-call]
             laid,
             self._shardings(laid),
         )
@@ -100,7 +101,7 @@ class Sharded(Dense):
     def specs(self, problem: Problem) -> Any:
         """How the arrays of a problem that is laid out are split."""
         everywhere = jax.tree.map(lambda _: EVERYWHERE, problem)
-        return _over_actions(everywhere, lambda _, axis: PartitionSpec(*[None] * (axis + 1), MESH_AXIS))
+        return _over_actions(everywhere, lambda _, axis: PartitionSpec(*[None] * (axis + 1), MESH_AXIS))  # type: ignore[no-untyped-call]
 
     def _shardings(self, laid: Problem) -> Any:
         return jax.tree.map(
@@ -116,7 +117,7 @@ class Sharded(Dense):
 
     # What meets all places
 
-    def filled(self, values: Shaped[Array, " n"], free: float, places: Places = None) -> Shaped[Array, " n"]:
+    def filled(self, values: Shaped[Array, " n"], free: float, places: Places) -> Shaped[Array, " n"]:
         """The values, but ``free`` at places of no action."""
         row = jnp.arange(ROWS, dtype=jnp.int32)[:, None]
         block = self._first_block() + jnp.arange(self.columns, dtype=jnp.int32)
@@ -134,7 +135,7 @@ class Sharded(Dense):
 
     def largest(self, values: Float[Array, " n"]) -> Float[Array, ""]:
         """The largest value of an action."""
-        own = jnp.max(self.filled(values, -jnp.inf))
+        own = jnp.max(self.filled(values, -jnp.inf, None))
         largest: Float[Array, ""] = jax.lax.pmax(own, MESH_AXIS)  # type: ignore[no-untyped-call]
         return largest
 
@@ -218,14 +219,14 @@ class Sharded(Dense):
 def on_mesh(program: Callable[..., Progress], storage: Sharded, problem: Problem) -> Callable[..., Progress]:
     """A program that runs on each of the devices, on what that one holds of the problem."""
 
-    def here(problem: Problem, places: None, *others: Any) -> Progress:
-        progress = program(storage.joined(problem), places, *others)
-        only_fault = type(progress.state)(*[None] * (len(progress.state) - 1), progress.state.fault)
+    def here(schedule: Schedule, inputs: Inputs, unbegun: None) -> Progress:
+        progress = program(schedule, inputs._replace(problem=storage.joined(inputs.problem)), unbegun)
+        only_fault = State._make([*[None] * (len(progress.state) - 1), progress.state.fault])
         return progress._replace(state=only_fault)
 
-    specs = storage.specs(problem), None, EVERYWHERE, EVERYWHERE, EVERYWHERE, EVERYWHERE, None
+    inputs = Inputs(storage.specs(problem), None, *[EVERYWHERE] * 3)
     spread: Callable[..., Progress] = jax.shard_map(
-        here, mesh=storage.mesh, in_specs=specs, out_specs=EVERYWHERE, check_vma=False
+        here, mesh=storage.mesh, in_specs=(EVERYWHERE, inputs, None), out_specs=EVERYWHERE, check_vma=False
     )
     return spread
 

@@ -23,9 +23,10 @@ from simlab.estimators.tokens import of_tokens
 from simlab.simulate.faults import COEFFICIENT
 from simlab.simulate.gradients import exact_sum
 from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Batch, Drawn, Learner, State, number_correct
+from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import GROWTH, Lumped, Places, relative_scores
 from simlab.simulate.policy import Policy
+from simlab.simulate.state import Batch, Drawn, State
 from simlab.simulate.storage import EMPTY
 from simlab.simulate.sum_tree import CHUNK, ROW, masses_of, total
 
@@ -102,7 +103,7 @@ class SparseLearner(Learner):
         assert isinstance(group, Listed)
         drawn = group.places[0]
         coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
-        fault = self.noticed(state.fault, COEFFICIENT, coefficients, number_correct(batch), batch)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
         change, moments = self.optimizer.update(-gradient, state.moments)
         parameters = state.parameters.at[drawn].add(change)

@@ -1,11 +1,11 @@
 """Keep every action in a place of its own, on one device: dense storage, and what any storage offers.
 
-Problems, policies and the learner meet actions through these methods alone. What happens to each action by itself is the
-same wherever it is kept; what meets actions of all places, such as a sum or a draw, is up to the storage.
+Problems, policies and the learner meet actions through these methods alone. What happens to each action by itself is
+the same wherever it is kept; what meets actions of all places, such as a sum or a draw, is up to the storage.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,9 @@ from simlab.simulate.sampling import draw
 
 if TYPE_CHECKING:
     from simlab.problems.base import Problem
-    from simlab.simulate.learner import Drawn, Learner, State
+    from simlab.simulate.learner import Learner
     from simlab.simulate.policy import Policy
+    from simlab.simulate.state import Drawn, State
 
 # The logit of a place that holds no action. Its weight is exactly 0, without a mask in the hot loop.
 EMPTY = -1e30
@@ -53,7 +54,7 @@ class Dense:
         """What a problem says of the actions of some places."""
         return self.at(values, drawn)
 
-    def filled(self, values: Shaped[Array, " S"], free: float, places: Places = None) -> Shaped[Array, " S"]:
+    def filled(self, values: Shaped[Array, " S"], free: float, places: Places) -> Shaped[Array, " S"]:
         """The values, but ``free`` at places that hold no action."""
         return values
 
@@ -63,12 +64,12 @@ class Dense:
 
     # What meets all places
 
-    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places = None) -> "Policy":
+    def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places) -> "Policy":
         """The policy of some logits."""
         from simlab.simulate.policy import Policy  # noqa: PLC0415  # a policy holds its storage
 
         scaled = self.divided(logits, temperature)
-        scores = self.filled(scaled - self.largest(scaled), EMPTY)
+        scores = self.filled(scaled - self.largest(scaled), EMPTY, places)
         weights = self.once(jnp.exp(scores))
         return Policy(scores, weights, self.sum(weights), storage=self)
 
@@ -136,10 +137,18 @@ class Dense:
         return parameters
 
 
+class Stored(NamedTuple):
+    """A problem as a storage keeps it, and what that knows of its places before the first step."""
+
+    problem: "Problem"
+    storage: Dense
+    first_places: Places
+
+
 def dtype_of(values: Any, dtype: str) -> Any:
     """What an array of a problem is on a device: floats are of ``dtype``, whole numbers of 32 bits."""
     kind = np.asarray(values).dtype
-    return dtype if np.issubdtype(kind, np.floating) else kind if kind == bool else np.int32
+    return dtype if np.issubdtype(kind, np.floating) else kind if kind == np.bool_ else np.int32
 
 
 def on_device(problem: "Problem", dtype: str) -> "Problem":

@@ -1,8 +1,8 @@
 """Repeat the steps of some learners and record them: the one loop of all storages.
 
 A run with records after steps 50 and 100 has four phases: 49 steps, the 50th, 49 more, the 100th. A record compares the
-policies around the last step of its window, so every second phase is one step. Where a storage has no room left for what
-the next step may draw, the loop ends early; the runner grows the storage and calls it again.
+policies around the last step of its window, so every second phase is one step. Where a storage has no room left for
+what the next step may draw, the loop ends early; ``simlab.simulate.call`` grows the storage and calls it again.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,45 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
 
-from simlab.simulate.learner import Learner, State
+from simlab.problems.base import Problem
+from simlab.simulate.learner import Learner
 from simlab.simulate.metrics import Row
+from simlab.simulate.recording import record, recorded_policy
 from simlab.simulate.settings import TracedSettings
+from simlab.simulate.state import State
+from simlab.simulate.storage import Places
 
 
-class Plan(NamedTuple):
-    """The steps after which is recorded: the first ``count`` of ``steps`` (R,), which may be longer."""
+class Schedule(NamedTuple):
+    """The steps after which is recorded: the first ``records`` of ``steps`` (R,), which may be longer."""
 
     steps: Int[Array, " R"]
-    count: Int[Array, ""]
+    records: Int[Array, ""]
 
 
 class Progress(NamedTuple):
-    """Where runs are: their states, the step that comes next, and the records so far, (R + 1, learners, ...) each."""
+    """Where runs are: their states, the number of the next step, and the records so far, (R + 1, runs, ...) each."""
 
     state: State
-    index: Int[Array, ""]
+    step: Int[Array, ""]
     rows: Row
+
+
+class Inputs(NamedTuple):
+    """What the program of a batch of runs reads.
+
+    Attributes:
+        problem: as its storage keeps it.
+        places: what the storage knows of its places before the first step.
+        group_size: how many rollouts of a group are there; the others fill it up.
+        keys, traced: of each run.
+    """
+
+    problem: Problem
+    places: Places
+    group_size: Int[Array, ""]
+    keys: Key[Array, "*learners"]
+    traced: TracedSettings
 
 
 class Learners(NamedTuple):
@@ -53,41 +74,41 @@ class Learners(NamedTuple):
         return lambda *arguments: each(self.keys, self.numbers, *arguments)
 
 
-def begin(learners: Learners, plan: Plan) -> Progress:
+def begin(learners: Learners, schedule: Schedule) -> Progress:
     """The start of runs, with the record of step 0, where quantities of an update do not exist yet and read NaN."""
     state = learners.all(Learner.start)()
     zero = jnp.zeros((), jnp.int32)
-    shapes = jax.eval_shape(lambda: learners.all(lambda one, state: one.record(state.parameters, state, zero))(state))
-    size = len(plan.steps) + 1
+    shapes = jax.eval_shape(lambda: learners.all(lambda one, state: record(one, state.parameters, state, zero))(state))
+    size = len(schedule.steps) + 1
     rows = {name: jnp.full((size, *found.shape), jnp.nan, found.dtype) for name, found in shapes.items()}
-    first = learners.all(Learner.recorded_policy)(state)
+    first = learners.all(recorded_policy)(state)
     return Progress(state, zero, rows | {name: rows[name].at[0].set(value) for name, value in first.items()})
 
 
-def go_on(learners: Learners, plan: Plan, progress: Progress) -> Progress:
+def go_on(learners: Learners, schedule: Schedule, progress: Progress) -> Progress:
     """Take the steps that are left, as far as the storage has room, and record."""
 
     def phase(number: Int[Array, ""], progress: Progress) -> Progress:
         window, is_last = number // 2, number % 2 == 1
-        last = plan.steps[window]
-        first = jnp.where(window > 0, plan.steps[window - 1], 0)
-        begins = ~is_last & (progress.index == first)
+        last = schedule.steps[window]
+        first = jnp.where(window > 0, schedule.steps[window - 1], 0)
+        begins = ~is_last & (progress.step == first)
         state = _unless(begins, learners.all(Learner.begun), progress.state)
         before = state.parameters, state.places
-        state, index = _steps(learners, state, progress.index, jnp.where(is_last, last, last - 1))
-        is_due = is_last & (progress.index < last) & (index == last)
+        state, index = _steps(learners, state, progress.step, jnp.where(is_last, last, last - 1))
+        is_due = is_last & (progress.step < last) & (index == last)
 
-        def record(one: Learner, before: tuple[Any, Any], state: State) -> tuple[Row, State]:
-            return one.record(one.before_last_step(*before, state), state, last - first), one.looked_over(state)
+        def look(one: Learner, before: tuple[Any, Any], state: State) -> tuple[Row, State]:
+            return record(one, one.before_last_step(*before, state), state, last - first), one.looked_over(state)
 
         def recorded(state: State, rows: Row) -> tuple[State, Row]:
-            row, state = learners.all(record)(before, state)
+            row, state = learners.all(look)(before, state)
             return state, {name: values.at[window + 1].set(row[name]) for name, values in rows.items()}
 
         state, rows = jax.lax.cond(is_due, recorded, lambda state, rows: (state, rows), state, progress.rows)
         return Progress(state, index, rows)
 
-    done: Progress = jax.lax.fori_loop(0, 2 * plan.count, phase, progress)
+    done: Progress = jax.lax.fori_loop(0, 2 * schedule.records, phase, progress)
     return done
 
 

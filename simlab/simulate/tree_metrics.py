@@ -1,4 +1,4 @@
-"""What is recorded of a tree beside what is recorded of its leaves as one policy: modes, nodes, tokens of a group."""
+"""Metrics of a tree beside those of its leaves as one policy: of its modes, its nodes, and the tokens of a group."""
 
 from typing import Any
 
@@ -58,7 +58,8 @@ def level_entropy(own: TreePolicy) -> Float[Array, " T"]:
 
 def rank_logp(one: OnePolicy) -> Float[Array, " top_n"]:
     """Lambda(n), expected: log pi of the rank-n candidate, mean over levels."""
-    return jnp.sum(one.own.visits[:, None] * ranks(one.own.nodes, one.top_n), axis=0) / one.own.depth
+    own: TreePolicy = one.own
+    return jnp.sum(own.visits[:, None] * ranks(own.nodes, one.top_n), axis=0) / own.depth
 
 
 def group_rank_logp(one: OneUpdate) -> Float[Array, " top_n"]:

@@ -88,7 +88,7 @@ class TreePolicy(NamedTuple):
     def outcomes(self) -> Policy:
         """The policy over leaves: the log-probability of one adds up along its path ``[casp:app-a-chain-rule]``."""
         logp = path_sums(self.logp)
-        return DENSE.softmax(logp, jnp.ones((), logp.dtype))
+        return DENSE.softmax(logp, jnp.ones((), logp.dtype), None)
 
     def moved_scores(self, change: Float[Array, "nodes B"]) -> Float[Array, " leaves"]:
         """By how much the log-probabilities of leaves move, to first order in a change of logits / temperature.
@@ -158,7 +158,7 @@ class TreePolicy(NamedTuple):
 
 def tree_policy(logits: Float[Array, "nodes B"], temperature: Float[Array, ""], depth: int) -> TreePolicy:
     """The softmax policies of all nodes."""
-    nodes: Policy = jax.vmap(lambda own: DENSE.softmax(own, temperature))(logits)
+    nodes: Policy = jax.vmap(lambda own: DENSE.softmax(own, temperature, None))(logits)
     return TreePolicy(nodes, jnp.zeros((depth, 0), logits.dtype))
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from simlab.errors import Diverged, InputError
 from simlab.identity.processor import processor
 from simlab.simulate.devices import Devices, stations
-from simlab.simulate.runner import batch_size, needed_bytes, run, shards_needed
+from simlab.simulate.memory import needed_bytes, shards_needed
+from simlab.simulate.runner import run
 from simlab.sweep.plan import Plan, Unit, Work, batches
 
 # Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
@@ -73,8 +74,7 @@ def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Row
         InputError: if the work cannot be done, or needs more memory than there is.
     """
     problem, settings, seeds, steps = work.problem, work.settings, work.seeds, work.steps
-    together = batch_size(problem, settings[0], jax.default_backend())  # a smaller batch is filled up
-    with budget.take(needed_bytes(problem, settings[0], steps, together, devices)):
+    with budget.take(needed_bytes(problem, settings[0], steps, devices)):
         rows = run(problem, settings, seeds, steps, devices)
     kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
     return rows | {PROCESSOR: np.full(len(seeds), kind)}
@@ -141,12 +141,12 @@ def execute_there(
 class _Stations:
     """Devices on which batches are simulated side by side, each on those that are free next."""
 
-    def __init__(self, plan: Plan, places: Sequence[Devices], budget: Budget, save: Save):
+    def __init__(self, plan: Plan, devices: Sequence[Devices], budget: Budget, save: Save):
         self.plan, self.budget, self.save = plan, budget, save
-        self.count, self.stopped = len(places), threading.Event()
+        self.count, self.stopped = len(devices), threading.Event()
         self.free = queue.SimpleQueue[Devices]()
-        for devices in places:
-            self.free.put(devices)
+        for some in devices:
+            self.free.put(some)
 
     def run(self, listed: Sequence[Sequence[Unit]]) -> None:
         """Simulate batches; the first that fails ends it, once those that have begun are through."""

@@ -5,7 +5,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,14 @@ from simlab.errors import InputError, check_choice
 from simlab.problems.registry import problem_constructor
 from simlab.simulate.dataset import check_seeds, recorded_steps
 from simlab.simulate.optimizers import OPTIMIZERS
-from simlab.simulate.settings import DTYPES, STORAGES
+from simlab.simulate.settings import DTYPES, STORAGES, Settings
 from simlab.sweep.methods import WRITTEN, check_pair, open_parameters, pair, with_values
 
 AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
-RUN_PARAMETERS = {
-    "temperature": 1.0,
-    "kl": 0.0,
-    "entropy_bonus": 0.0,
-    "update_norm": 0.0,
-    "gradient_steps": 1,
-    "prompts_per_step": 0,
-    "update_rule": "simulator",
-    AGGREGATION: "token_mean",
-}
+# Settings of a run that a sweep has options of their own for; the others are parameters by name.
+OPTIONS = ("method", "group_size", "optimizer", "optimizer_parameters", "pass_at_k", "top_n", "dtype", "storage")
+RUN_PARAMETERS = {one.name: one.default for one in fields(Settings) if one.name not in OPTIONS}
+RUN_PARAMETERS[AGGREGATION] = "token_mean"
 USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
 Sections = dict[str, dict[str, Any]]
 

@@ -18,10 +18,11 @@ from simlab.identity.versions import commit, versions
 from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem_constructor
+from simlab.simulate.checks import check
 from simlab.simulate.costs import resolved
 from simlab.simulate.dataset import labels_of
+from simlab.simulate.memory import batch_size
 from simlab.simulate.metrics import Metric
-from simlab.simulate.runner import batch_size, check
 from simlab.simulate.settings import Settings, StaticSettings
 from simlab.sweep.grid import Cell, Sweep
 
@@ -126,7 +127,7 @@ class Plan:
             self.cells[index] = known[key]
         self.distinct = list(known.values())
         first = self.distinct[0]
-        self.metrics: Sequence[Metric] = first.problem.metrics(first.settings)
+        self.metrics: Sequence[Metric] = first.problem.metrics
         self.labels = _labels(first)
         self._check_alike()
 
@@ -169,7 +170,7 @@ class Plan:
         """Raise ``InputError`` unless all cells record the same metrics with the same labels."""
         names = [metric.name for metric in self.metrics]
         for cell in self.distinct[1:]:
-            if _labels(cell) != self.labels or [one.name for one in cell.problem.metrics(cell.settings)] != names:
+            if _labels(cell) != self.labels or [one.name for one in cell.problem.metrics] != names:
                 raise InputError(
                     "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
                 )

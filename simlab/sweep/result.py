@@ -42,7 +42,7 @@ def assemble(
             filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
     leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
     leading["seed"] = list(range(sweep.seeds))
-    return labelled(plan.metrics, plan.labels, filled, leading, plan.steps, attributes)
+    return labelled(plan.metrics, plan.labels, filled, leading, plan.steps, attributes=attributes)
 
 
 def joining_bytes(plan: Plan) -> int:

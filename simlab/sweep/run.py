@@ -14,7 +14,8 @@ from tqdm import tqdm
 from simlab.errors import InputError
 from simlab.file_lock import file_lock
 from simlab.files import check_replaceable, make_folder
-from simlab.simulate.runner import check_shards, host_bytes
+from simlab.simulate.checks import check_shards
+from simlab.simulate.memory import host_bytes
 from simlab.sweep.executor import PROCESSOR, Workers, check_memory, execute_here, execute_there
 from simlab.sweep.grid import Sweep
 from simlab.sweep.plan import Plan, Unit, maker

@@ -28,8 +28,8 @@ TINY = ("--steps", "2", "--record-every", "1", "--seeds", "1", "--group-size", "
 OPTIONS = {
     "sweep": (
         "preset", "arms", "estimator", "group-size", "surrogate", "gamma", "learning-rate", "seeds", "param", "problem",
-        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "storage", "engine", "out", "figure", "memory",
-        "shard", "scheduler", "shard-actions",
+        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "storage", "engine", "out", "figure",
+        "memory", "shard", "scheduler", "shard-actions",
     ),
     "train": (
         "preset", "config", "arms", "seeds", "task", "model", "steps", "prompts", "group-size", "learning-rate",

@@ -1,7 +1,7 @@
-"""The two engines and a PyTorch script on the grid of F-GRPO's Figure 2; the cost model's choices; whole sweeps.
+"""Dense storage, lumped storage and a PyTorch script on the grid of F-GRPO's Figure 2; the cost model; whole sweeps.
 
-    python -m benchmarks.engines            # an hour on an otherwise idle machine
-    python -m benchmarks.engines --quick    # fewer sizes and steps, no sweeps; prints, writes nothing
+    python -m benchmarks.storages            # an hour on an otherwise idle machine
+    python -m benchmarks.storages --quick    # fewer sizes and steps, no sweeps; prints, writes nothing
 
 Settings are those of the preset f-grpo-fig2, records included; the PyTorch script records nothing. The share of correct
 actions is the preset's at every number of actions. Compilation is timed apart, by the first run of each cell; it counts
@@ -15,27 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import jax
 
 from benchmarks import peer_torch
-from benchmarks.dense_engine import CORES, TIMED_GAMMA
+from benchmarks.cell import ACTIONS, Cell
+from benchmarks.dense_storage import TIMED_GAMMA
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.problems import anchored
-from simlab.simulate import run_lanes
-from simlab.simulate.engine import step_costs
-from simlab.simulate.lanes import lanes_together
-from simlab.sweep import Sweep
-from simlab.sweep.presets import F_GRPO_FIG2
+from simlab.simulate.costs import step_costs
 
-ACTIONS = 128_000
-CORRECT_SHARE = 10 / 128
 SIZES = [2**power for power in range(1, 18)]
-LARGEST_LUMPED = 2**15  # above it a group takes the lumped engine seconds
+LARGEST_LUMPED = 2**15  # above it a group takes lumped storage seconds
 ROUNDS = 3
 RUNS_A_SIZE = 8 * 1000  # seed-steps of one group size in the preset: two gammas, four seeds, 1000 steps
 SWEEPS = {
@@ -44,52 +36,22 @@ SWEEPS = {
 }
 
 
-class Cell:
-    """One group size and number of actions, on one of the engines."""
-
-    def __init__(self, engine: str, group_size: int, actions: int, steps: int):
-        parameters = F_GRPO_FIG2["parameters"] | {"estimator.gamma": (TIMED_GAMMA,)}
-        sweep = Sweep(**F_GRPO_FIG2 | {"group_sizes": (group_size,), "steps": steps, "parameters": parameters})
-        [(_, cell)] = sweep.cells()
-        self.place = anchored(actions, round(actions * CORRECT_SHARE), reward_incorrect=-1.0)
-        self.program = replace(sweep.program(cell), engine=engine)
-        self.steps, self.numbers = sweep.recorded_steps(), sweep.numbers(cell, self.place)
-        self.together = lanes_together(self.program, actions, "cpu")
-
-    def run(self, seed: int) -> None:
-        """As many seeds as the engine simulates in one call."""
-        run_lanes(self.program, self.place, self.steps, [(seed + i, self.numbers) for i in range(self.together)])
-
-    def first_seconds(self) -> float:
-        """Seconds of a first run, which compiles."""
-        start = time.perf_counter()
-        self.run(0)
-        return time.perf_counter() - start
-
-    def seconds_per_step(self) -> float:
-        """Seconds of one step of one seed, while a thread a core makes a call, as in a sweep."""
-        with ThreadPoolExecutor(CORES) as pool:
-            start = time.perf_counter()
-            list(pool.map(self.run, range(CORES)))
-            return (time.perf_counter() - start) / (CORES * self.together * int(self.steps[-1]))
-
-
 def beside(group_size: int, steps: int, torch: Processes) -> dict[str, float | str]:
-    """Both engines and the script, in turn; of each the fastest of some rounds, because others may use the machine."""
+    """Both storages and the script, in turn; of each the fastest of some rounds, because others may use the machine."""
     # Of large groups so few steps that they draw as many as there are actions: later steps cost more, not less.
     few = steps if group_size <= 2048 else min(steps, 2**17 // group_size)
-    cells = {"dense": Cell("dense", group_size, ACTIONS, steps)}
+    cells = {"dense": Cell("dense", group_size, TIMED_GAMMA, steps)}
     if group_size <= LARGEST_LUMPED:
-        cells["lumped"] = Cell("lumped", group_size, ACTIONS, few)
-    first = {f"{engine}_first_run": cell.first_seconds() for engine, cell in cells.items()}
+        cells["lumped"] = Cell("lumped", group_size, TIMED_GAMMA, few)
+    first = {f"{storage}_first_run": cell.first_seconds() for storage, cell in cells.items()}
     rounds: dict[str, list[float]] = {name: [] for name in (*cells, "torch")}
     for _ in range(ROUNDS):
-        for engine, cell in cells.items():
-            rounds[engine].append(cell.seconds_per_step())
+        for storage, cell in cells.items():
+            rounds[storage].append(cell.seconds_per_step())
         script = torch.seconds_per_step(peer_torch.loop_seconds_all_cores, group_size, TIMED_GAMMA, min(steps, 200))
         rounds["torch"].append(script)
     seconds = {name: min(values) for name, values in rounds.items()}
-    costs = step_costs(cells["dense"].program, cells["dense"].place, steps)
+    costs = step_costs(cells["dense"].problem, cells["dense"].settings, steps)
     model = {"dense_model": 1e-6 * costs.dense, "lumped_model": 1e-6 * costs.lumped}
     chosen = "lumped" if costs.lumped < costs.dense else "dense"
     return {"group_size": group_size, **seconds, **first, **model, "chosen": chosen}
@@ -109,12 +71,12 @@ def sweep_seconds(options: tuple[str, ...]) -> dict[str, float]:
         return seconds
 
 
-def report(engines: list[dict]) -> str:
+def report(storages: list[dict]) -> str:
     """The table of all group sizes, in microseconds per seed-step, and how often the choice was right."""
     header = ["G", "lumped us", "dense us", "torch us", "dense / lumped", "torch / chosen", "chosen", "right"]
     header += ["lumped first s", "dense first s"]
     rows, measured, right = [], 0, 0
-    for row in engines:
+    for row in storages:
         both = "lumped" in row
         is_right = both and (row["lumped"] < row["dense"]) == (row["chosen"] == "lumped")
         measured, right = measured + both, right + is_right
@@ -130,10 +92,10 @@ def report(engines: list[dict]) -> str:
                 f"{row['dense_first_run']:.1f}",
             ]
         )
-    ours = RUNS_A_SIZE * sum(row[row["chosen"]] for row in engines)
-    torch = RUNS_A_SIZE * sum(row["torch"] for row in engines)
-    total = f"The grid's seed-steps: {ours:.0f} s on the chosen engines, {torch:.0f} s in PyTorch, {torch / ours:.1f}"
-    choice = f"The choice is right in {right} of the {measured} cells with both engines."
+    ours = RUNS_A_SIZE * sum(row[row["chosen"]] for row in storages)
+    torch = RUNS_A_SIZE * sum(row["torch"] for row in storages)
+    total = f"The grid's seed-steps: {ours:.0f} s in the chosen storage, {torch:.0f} s in PyTorch, {torch / ours:.1f}"
+    choice = f"The choice is right in {right} of the {measured} cells with both storages."
     return f"{table(header, rows)}\n\n{choice} {total} times as long."
 
 
@@ -146,28 +108,28 @@ def main() -> None:
     machine, torch = describe("jax", "jaxlib", "torch", "numpy"), Processes(1)
     steps, sizes = (200, [2, 32, 512]) if options.quick else (1000, SIZES)
     many = (10**5, 10**9) if options.quick else (10**5, 10**7, 10**9, 10**12, 10**15)
-    engines = []
+    storages = []
     for size in sizes:
-        engines.append(beside(size, steps, torch))
-        print(json.dumps(engines[-1]), file=sys.stderr)
+        storages.append(beside(size, steps, torch))
+        print(json.dumps(storages[-1]), file=sys.stderr)
     growth = []
     for actions in many:
-        cell = Cell("lumped", 32, actions, steps)
+        cell = Cell("lumped", 32, TIMED_GAMMA, steps, actions)
         cell.run(0)
         growth.append({"actions": actions, "lumped": min(cell.seconds_per_step() for _ in range(3))})
     sweeps = {} if options.quick else {name: sweep_seconds(chosen) for name, chosen in SWEEPS.items()}
     wide = [[f"{row['actions']:.0e}", f"{1e6 * row['lumped']:.0f}"] for row in growth]
     whole = [[name, *(f"{value:.0f}" for value in seconds.values())] for name, seconds in sweeps.items()]
     text = (
-        f"{ACTIONS} actions:\n\n{report(engines)}\n\nG = 32:\n\n{table(['actions', 'lumped us'], wide)}\n\n"
+        f"{ACTIONS} actions:\n\n{report(storages)}\n\nG = 32:\n\n{table(['actions', 'lumped us'], wide)}\n\n"
         f"Whole sweeps, seconds of wall time:\n\n{table(['sweep', 'empty cache', 'full cache'], whole)}\n\n"
         f"Microseconds per seed-step over {steps} steps, all cores busy. {in_words(machine)}.\n"
     )
     print(text)
     if not options.quick:
-        content = {"machine": machine, "steps": steps, "engines": engines, "growth": growth, "sweeps": sweeps}
-        (RESULTS / "engines.json").write_text(json.dumps(content, indent=1) + "\n")
-        (RESULTS / "engines.md").write_text(text)
+        content = {"machine": machine, "steps": steps, "storages": storages, "growth": growth, "sweeps": sweeps}
+        (RESULTS / "storages.json").write_text(json.dumps(content, indent=1) + "\n")
+        (RESULTS / "storages.md").write_text(text)
 
 
 if __name__ == "__main__":

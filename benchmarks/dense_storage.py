@@ -1,7 +1,7 @@
-"""Time a step of one seed: simlab's dense engine, scripts that do the same, and the memory traffic that bounds them.
+"""Time a step of one seed: simlab's dense storage, scripts that do the same, and the memory traffic that bounds them.
 
-    python -m benchmarks.dense_engine            # the whole grid, ten minutes on an otherwise idle machine
-    python -m benchmarks.dense_engine --quick    # four group sizes, a minute; prints, writes nothing
+    python -m benchmarks.dense_storage            # the whole grid, ten minutes on an otherwise idle machine
+    python -m benchmarks.dense_storage --quick    # four group sizes, a minute; prints, writes nothing
 
 The problem and settings are the preset f-grpo-fig2, run as ``simlab sweep`` runs it, records included; the peers record
 nothing. All use every core, torch in both ways of doing so. Before anything is timed, all must agree.
@@ -9,7 +9,6 @@ nothing. All use every core, torch in both ways of doing so. Before anything is 
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
@@ -20,52 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peer_numpy, peer_torch
+from benchmarks.cell import ACTIONS, CORES, Cell
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.simulate.lanes import needed_bytes, run_lanes
-from simlab.sweep import Sweep
 from simlab.sweep.options import expand
-from simlab.sweep.presets import F_GRPO_FIG2
 
-CORES = os.cpu_count() or 1
 TIMED_GAMMA = 1.0
 SEEDS_A_CORE = 4
 Measure = Callable[[int, int], float]  # (group_size, steps) -> seconds per seed-step
-
-
-class Simlab:
-    """One cell of the preset, on simlab's dense engine."""
-
-    def __init__(self, group_size: int, gamma: float, steps: int):
-        one = {"group_sizes": (group_size,), "steps": steps, "engine": "dense"}
-        sweep = Sweep(**F_GRPO_FIG2 | one | {"parameters": F_GRPO_FIG2["parameters"] | {"estimator.gamma": (gamma,)}})
-        [(_, cell)] = sweep.cells()
-        self.program, self.place, self.steps = sweep.program(cell), sweep.build_problem(cell), sweep.recorded_steps()
-        self.numbers = sweep.numbers(cell, self.place)
-
-    def compile_seconds(self) -> float:
-        """Seconds to compile the cell's program; later calls find it compiled."""
-        start = time.perf_counter()
-        needed_bytes(self.program, self.place, self.steps, self.numbers, 1)
-        return time.perf_counter() - start
-
-    def run(self, seed: int) -> tuple[float, float]:
-        """Probability of a correct action and retained positive mass at the end of one seed's run."""
-        rows = run_lanes(self.program, self.place, self.steps, [(seed, self.numbers)])
-        return float(rows["q_pos"][0, -1]), float(rows["retained_mass"][0, -1])
-
-    def seconds_per_step(self) -> float:
-        """Seconds of one step of one seed."""
-        return seconds_per_seed_step(self.run, int(self.steps[-1]))
-
-
-def seconds_per_seed_step(run: Callable[[int], object], steps: int) -> float:
-    """Seconds of one step of one seed, while a thread a core runs one seed at a time, as in a sweep."""
-    seeds = CORES * SEEDS_A_CORE
-    with ThreadPoolExecutor(CORES) as pool:
-        start = time.perf_counter()
-        list(pool.map(run, range(seeds)))
-        return (time.perf_counter() - start) / (seeds * steps)
 
 
 def step_bytes(actions: int, group_size: int) -> int:
@@ -106,7 +67,9 @@ def agreement(group_size: int = 256, steps: int = 200, seeds: int = 4) -> list[d
     """
     found: list[dict[str, float | str]] = []
     for gamma in (0.0, 1.0):
-        ours = np.array([Simlab(group_size, gamma, steps).run(seed) for seed in range(seeds)])
+        cell = Cell("dense", group_size, gamma, steps)
+        rows = [cell.run(seed) for seed in range(seeds)]
+        ours = np.array([[float(row[name][0, -1]) for name in ("q_pos", "retained_mass")] for row in rows])
         for name, peer in (("torch", peer_torch), ("numpy", peer_numpy)):
             theirs = np.array([peer.run(group_size, gamma, steps, seed) for seed in range(seeds)])
             error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / seeds)
@@ -137,20 +100,20 @@ def peers() -> dict[str, Measure]:
 
 def measure(group_size: int, steps: int, rounds: int, others: dict[str, Measure]) -> dict[str, object]:
     """One group size: every program in turn, ``rounds`` times over, and the medians."""
-    cell = Simlab(group_size, TIMED_GAMMA, steps)
+    cell = Cell("dense", group_size, TIMED_GAMMA, steps)
     compile_seconds = cell.compile_seconds()
     for other in others.values():
         other(group_size, 2)
     seconds: dict[str, list[float]] = {name: [] for name in ("simlab", *others)}
     bandwidths = []
     for _ in range(rounds):
-        seconds["simlab"].append(cell.seconds_per_step())
+        seconds["simlab"].append(cell.seconds_per_step(CORES * SEEDS_A_CORE))
         for name, other in others.items():
             seconds[name].append(other(group_size, steps))
-        bandwidths.append(bytes_per_second(cell.place.actions, group_size))
+        bandwidths.append(bytes_per_second(ACTIONS, group_size))
     median = {name: statistics.median(values) for name, values in seconds.items()}
     bandwidth = statistics.median(bandwidths)
-    floor = step_bytes(cell.place.actions, group_size) / bandwidth
+    floor = step_bytes(ACTIONS, group_size) / bandwidth
     return {
         "group_size": group_size,
         "steps": steps,
@@ -202,8 +165,8 @@ def main() -> None:
     if not options.quick:
         options.out.mkdir(parents=True, exist_ok=True)
         content = {"machine": machine, "agreement": agreed, "cells": cells}
-        (options.out / "dense_engine.json").write_text(json.dumps(content, indent=1) + "\n")
-        (options.out / "dense_engine.md").write_text(text)
+        (options.out / "dense_storage.json").write_text(json.dumps(content, indent=1) + "\n")
+        (options.out / "dense_storage.md").write_text(text)
 
 
 if __name__ == "__main__":
