@@ -1,4 +1,4 @@
-"""Methods written as text, called arms: what they are made of, their numbers, and the method that they build.
+"""Read methods written as text, called arms, and build the methods that they name.
 
 ``maxrl`` is an estimator with the PPO clip and the mean over each sequence; ``dapo`` a whole method of
 ``simlab.methods``. ``+`` puts another surrogate in place of its own and then adds penalties or a bonus, ``@`` puts

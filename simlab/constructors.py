@@ -1,4 +1,4 @@
-"""What a name in an arm makes, and from which parameters: a library's name, or ``FILE.py:NAME`` of the user's own."""
+"""Find what a name in an arm makes, and from which parameters: the library's, or ``FILE.py:NAME`` of the user's own."""
 
 import dataclasses
 import functools

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from arm_texts import INVALID, VALID
 from explorer_cases import browsing, explorer, watched
@@ -13,6 +14,8 @@ from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.explore.weights import hold_weight
 from simlab.grammar import Part, read
+from simlab.problems import anchored
+from simlab.simulate.api import simulate
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +29,9 @@ from simlab.estimators import center, focal
 
 def weight(gamma=2.0, base="mean"):
     return chain(center(base), focal(gamma))
+
+def plain(advantages, rollouts):
+    return advantages - advantages.mean(axis=1, keepdims=True)
 """
 SMALL = {"actions": 32, "steps": 50, "group_size": 4}
 
@@ -54,7 +60,8 @@ def has_run(path):
 def test_an_estimator_of_a_file_is_on_the_page_with_its_parameters_and_is_simulated(browser, mine):
     with explorer("--estimator", "mine.py:weight") as server, watched(browser, server.address) as seen:
         asked = {"panel": "run", "settings": SMALL | {"weight": "mine.py:weight(gamma=0.5)"}}
-        named = {"panel": "run", "settings": SMALL | {"weight": "power_alpha(alpha=1.5)"}}  # the same formula
+        by_name = "f_grpo(gamma=0.5,base=dr_grpo)"  # the same links, and so the same program
+        named = {"panel": "run", "settings": SMALL | {"weight": by_name}}
         assert server.ask("simulate", asked)["result"] == server.ask("simulate", named)["result"] | {"theory": None}
         seen.open(f"{server.address}#panel=run&run.weight=mine.py:weight(gamma=0.5)&run.actions=32&run.steps=50")
         assert seen.page.input_value("#run-weight") == "mine.py:weight"
@@ -63,6 +70,19 @@ def test_an_estimator_of_a_file_is_on_the_page_with_its_parameters_and_is_simula
         assert "mine.py:weight" not in seen.page.locator("#masses-weight option").all_inner_texts()
         assert "--estimator mine.py:weight" in seen.text("#command")
         assert (seen.text("#error"), seen.elsewhere, seen.complaints) == ("", [], [])
+
+
+def test_a_plain_link_of_a_file_is_shown_no_rollout_that_only_fills_its_group_up(mine):
+    """Its group is of its own size, so that its numbers are those of the simulator, and of the formula that it is."""
+    asked = {"weight": "mine.py:plain", "actions": 256, "correct": 0.25, "steps": 50, "group_size": 4}
+    with explorer("--estimator", "mine.py:plain") as server:
+        found = server.ask("simulate", {"panel": "run", "settings": asked})["result"]
+    alone = simulate(
+        anchored(256, 64), "dr_grpo+reinforce", group_size=4, optimizer_parameters={"learning_rate": 0.01},
+        storage="dense", seeds=found["seeds"], steps=50, record_every=1,
+    )  # fmt: skip
+    for name in ("q_pos", "retained_mass", "entropy"):
+        np.testing.assert_allclose(found["metrics"][name]["mean"], alone[name].mean("seed"), rtol=2e-5)
 
 
 @pytest.mark.parametrize(

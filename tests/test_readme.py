@@ -21,7 +21,7 @@ COMMANDS = [
 
 def test_the_python_examples_run_one_after_the_other():
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(block, namespace)

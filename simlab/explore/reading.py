@@ -7,7 +7,7 @@ from simlab.errors import InputError, check_choice, check_whole
 from simlab.explore.bounded import check_plain
 from simlab.explore.refused import Refused
 from simlab.explore.settings import hold_panel
-from simlab.explore.shapes import ACTIONS, LANES, filled_to
+from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.values import read_number
 
 PANELS = ("run", "tree")
@@ -79,7 +79,7 @@ def asked_of(body: Any) -> Asked:
 
 def _hold_work(settings: dict[str, Any]) -> list[str]:
     """Shorten a run of many actions, and say so."""
-    most = LARGEST_WORK // (LANES * filled_to(settings["actions"], ACTIONS))
+    most = LARGEST_WORK // (SEEDS * filled_to(settings["actions"], ACTIONS))
     if settings["steps"] <= most:
         return []
     said = f"steps = {settings['steps']} are too many for {settings['actions']} actions; held at {most}"

@@ -1,4 +1,4 @@
-"""A line that XLA does not move or repeat computations across."""
+"""Keep XLA from moving or repeating a computation across a point of a program."""
 
 from typing import TypeVar
 

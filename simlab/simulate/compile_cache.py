@@ -1,4 +1,4 @@
-"""JAX's cache of compiled programs on disk, with entries that are written whole and verified when they are read.
+"""Keep JAX's compiled programs on disk, in entries that are written whole and verified when they are read.
 
 JAX's own writes an entry in place, and takes what it finds under a name for the program of that name: half an entry, or
 another's. Here an entry that is damaged or of another name is removed, and its program compiled anew; processes side by

@@ -1,4 +1,4 @@
-"""Compiled programs, kept for the next call: threads that ask for the same one wait for its only compilation.
+"""Keep compiled programs for the next call; threads that ask for the same one wait for its only compilation.
 
 They are kept on disk too, for the next process, by ``compile_cache``: where JAX is told to keep them, by
 ``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from simlab.problems.base import LARGEST_ARRAY, Problem
 from simlab.simulate.settings import Settings
 
-# Nanoseconds of a core, fitted to results/engines.json by benchmarks/engines.py.
+# Nanoseconds of a core, set by hand to measurements of benchmarks/storages.py, which counts how often the choice is
+# right: in all 15 cells of benchmarks/results/storages.json, whose processor is twice as fast in either storage.
 DENSE_STEP, DENSE_NUMBER, DENSE_TOKEN = 4_000.0, 3.0, 30.0
 PRODUCT = 0.2  # of two numbers in a product of matrices, by hand and roughly
 LUMPED_STEP, LUMPED_PLACE, LUMPED_ROLLOUT = 20_000.0, 4.2, 600.0

@@ -1,4 +1,4 @@
-"""The devices of this process: which of them a simulation runs on, and what memory they have of their own."""
+"""List the devices of this process: which of them a run is on, and what memory they have of their own."""
 
 import itertools
 import os

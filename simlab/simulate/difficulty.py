@@ -1,4 +1,4 @@
-"""What is recorded of a bank of prompts: means over prompts, and what depends on how difficult a prompt is."""
+"""Metrics of a bank of prompts: means over prompts, and what depends on how difficult a prompt is."""
 
 from typing import Any
 

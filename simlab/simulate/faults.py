@@ -1,6 +1,6 @@
-"""The first number of a lane that is not finite: noticed while it runs, and told in one line after that.
+"""Notice the first number of a run that is not finite, and tell it in one line once the run has ended.
 
-A loop on a device cannot stop to complain, and what is not finite need not show in the records. So a lane carries what
+A loop on a device cannot stop to complain, and what is not finite need not show in the records. So a run carries what
 came first, in four whole numbers. Within a step the advantages and coefficients of its group are looked at, and then
 the logits that it drew; where something is recorded, all logits and the optimiser's moments.
 """

@@ -1,4 +1,4 @@
-"""What is recorded of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
+"""Metrics of prompts that share a linear head: the rank of its updates, and what prompts do to one another.
 
 u_1 is the top right singular vector of the last batch's gradient, as in FADE's Section 15. What is undefined, such as
 the correlation of successes where there is none, is NaN.

@@ -1,7 +1,14 @@
-"""Drawing how often each action occurs in a group, without drawing the group.
+"""Draw how often each action occurs in a group, without drawing the group.
 
 The counts of Poisson many draws are independent Poisson numbers. So all counts are drawn at once, of a number of draws
-that is a little below the group size; the few draws that the group still lacks are made one by one.
+that is a little below the group size; the few draws that the group still lacks are made one by one. A group of 16 from
+actions of probability 3/4 and 1/4::
+
+    mean number of draws   8 = 16 - min(3 sqrt(16), 16 / 2)
+    means of the actions   6 and 2
+    means of the cells     3, 2 and 3    the first action has two cells, since 6 exceeds 4; its second one is in a slot
+    counts of the cells    2, 3 and 3    for example: 8 draws, at most 16 and not too few, so they are kept
+    counts of the actions  2 + 3 = 5 and 3, and of the 8 draws that lack, made one by one, perhaps 6 and 2: 11 and 5
 """
 
 import math

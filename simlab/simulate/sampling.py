@@ -1,10 +1,17 @@
-"""Drawing a group of actions from unnormalised weights, without G x N noise.
+"""Draw a group of actions from unnormalised weights, by two random numbers a draw.
 
 A block of actions is drawn by its mass, then a member of the block by its own: two random numbers a draw. With 10^5
 actions most probabilities are near 1e-7 and a likely neighbour may be 10^8 times likelier, which float32 sums cannot
 resolve: in float32 the masses are counted in whole grains of 2^-31 of their sum, and a random number has 32 bits.
 Small groups add up only the blocks they drew; large ones add up every block once and search it. Of B blocks, block b
-holds the actions b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit.
+holds the actions b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit. Ten actions
+in blocks of four, so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
+
+    block     0  1  2    its masses are 5, 2 and 1, their running sums 5, 7 and 8
+    row 0     4  0  0    random numbers 0.7 and 0.2: 0.7 x 8 = 5.6, first exceeded by the 7 of block 1;
+    row 1     0  2  0    0.2 x 2 = 0.4, first exceeded in the running sums 0, 2, 2, 2 of that block by row 1;
+    row 2     0  0  1    the action is 1 x 3 + 1 = 4
+    row 3     1  0  0    random numbers 0.5 and 0.9: 4.0, so block 0; 4.5 of 4, 4, 4, 5, so row 3: action 3 x 3 + 0 = 9
 """
 
 import jax

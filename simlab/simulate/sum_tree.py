@@ -1,8 +1,13 @@
-"""Drawing places by descending a tree of sums: of 1024 places each, of 32 in each of these, and of each place.
+"""Draw places from a tree of sums: first 1024 places, then 32 of these, then one, each by its sum of weights.
 
 What a draw is does not depend on how many free places follow the ones in use: free ones weigh 0, sums over all places
-are taken by halves (``total``), and below them everything is counted in whole grains. Where lanes are batched a gather
-of one number costs as much as one of 32 in a row, so a level is a row of 32, searched by comparing with all of it.
+are taken by halves (``total``), and below them everything is counted in whole grains. Where runs are batched a gather
+of one number costs as much as one of 32 in a row, so a level is a row of 32, searched by comparing with all of it. Of
+2048 places, 3, 70 and 1030 have the weights 1, 2 and 5, and the others 0; the random numbers are 0.25, 0.5 and 0.9::
+
+    chunks of 1024    3 and 5                        0.25 x 8 = 2 is first exceeded by 3: chunk 0
+    rows of 32        1, 0, 2, 0, 0, ...             0.5 x 3 = 1.5 is first exceeded by 1 + 0 + 2: row 2
+    places 64 to 95   0, but for a 2 at place 70     0.9 x 2 = 1.8 is first exceeded there: place 70
 """
 
 import jax.numpy as jnp

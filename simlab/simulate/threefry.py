@@ -1,4 +1,4 @@
-"""Threefry-2x32 with 20 rounds (Salmon et al. 2011), written out.
+"""Make random words by Threefry-2x32 (Salmon et al. 2011), with its 20 rounds written out.
 
 The same words as ``jax.extend.random.threefry_2x32``, which on a CPU loops over the rounds and stores every word after
 each; written out, the rounds are one pass, and XLA makes the words where they are used.

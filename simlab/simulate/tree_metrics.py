@@ -1,4 +1,4 @@
-"""What is recorded of a tree beside what is recorded of its leaves as one policy: modes, nodes, tokens of a group."""
+"""Metrics of a tree beside those of its leaves as one policy: of its modes, its nodes, and the tokens of a group."""
 
 from typing import Any
 

@@ -40,6 +40,15 @@ def uniform_below(count: Count, random: Count) -> Count:
     """A whole number in [0, count) from 64 random bits: floor(count * random / 2^64).
 
     A number's probability is off by less than 2^-64.
+
+    Half of all random numbers lie below 2^63, whose word of high bits is 2^31, and that one gives half of the count:
+
+    >>> count, random = Count.of(np.array(10**18)), Count.of(np.array(2**63))
+    >>> int(random.high) == 2**31, int(count.high) * 2**32 + int(count.low) == 10**18
+    (True, True)
+    >>> half = uniform_below(count, random)
+    >>> int(half.high) * 2**32 + int(half.low) == 10**18 // 2
+    True
     """
     # Schoolbook multiplication; each partial product is split into its words, which carry upwards.
     low_carry = jax.lax.mulhi(count.low, random.low)

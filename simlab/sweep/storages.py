@@ -1,4 +1,4 @@
-"""Say which storage a sweep runs what in, and what the cost model expects of it and of the other one."""
+"""Say in which storage a sweep runs each group size, and what a step costs there and elsewhere by the cost model."""
 
 import math
 

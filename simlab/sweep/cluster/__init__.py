@@ -1,6 +1,6 @@
-"""Work on the workers of a Dask cluster: one that is there, or processes started here for as long as it takes.
+"""Simulate on the workers of a Dask cluster: one that is there, or processes started here for one sweep.
 
-This process alone knows the sweep and writes its parts. A worker holds nothing: it is sent lanes, problem and all, and
+This process alone knows the sweep and writes its parts. A worker holds nothing: it is sent runs, problem and all, and
 answers with their records. One that falls silent is given nothing more, and records of another shape than was asked for
 are not taken. Yet workers are trusted: Dask unpacks what they send by pickle, which can run code here.
 

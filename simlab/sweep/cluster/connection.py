@@ -1,4 +1,4 @@
-"""Being connected to a cluster: one that is there, or a scheduler and processes of this machine."""
+"""Connect to a Dask cluster: one that is there, or a scheduler and processes of this machine."""
 
 import logging
 import signal

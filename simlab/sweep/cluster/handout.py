@@ -1,4 +1,4 @@
-"""Handing out work: as much at once as there are threads, again where it was lost, twice where it takes too long."""
+"""Hand out work: as much at once as there are threads, again where it was lost, twice where it takes too long."""
 
 import concurrent.futures
 import itertools

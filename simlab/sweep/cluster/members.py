@@ -1,4 +1,4 @@
-"""The workers of a scheduler: who is there, who may take part, and how they are asked."""
+"""Know the workers of a scheduler: who is there, who may take part, and how they are asked."""
 
 import math
 import sys
