@@ -1,25 +1,55 @@
 """simlab: a laboratory for policy-gradient weights in reinforcement learning with verifiable rewards.
 
-``import simlab`` is cheap: JAX is loaded by the first use of ``simlab.simulate`` or ``simlab.sweep``.
+``import simlab`` is cheap: JAX is loaded by the first use of ``problems``, ``Settings``, ``simulate`` or ``sweep``.
 """
 
-import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
-from simlab import theory
+from simlab import arms, estimators, surrogates, theory
+from simlab.errors import InputError
 from simlab.estimators import advantages, chain, estimator
+from simlab.methods import Method, method
 from simlab.rollouts import Rollouts
 
 if TYPE_CHECKING:
+    from simlab import problems
     from simlab.simulate.api import simulate
+    from simlab.simulate.settings import Settings
     from simlab.sweep.api import sweep
 
 __version__ = "0.1.0"
-__all__ = ["Rollouts", "advantages", "chain", "estimator", "simulate", "sweep", "theory"]
+__all__ = [
+    "InputError",
+    "Method",
+    "Rollouts",
+    "Settings",
+    "advantages",
+    "arms",
+    "chain",
+    "estimator",
+    "estimators",
+    "method",
+    "problems",
+    "simulate",
+    "surrogates",
+    "sweep",
+    "theory",
+]
+_LOADING_JAX = {
+    "Settings": "simlab.simulate.settings:Settings",
+    "problems": "simlab.problems",
+    "simulate": "simlab.simulate.api:simulate",
+    "sweep": "simlab.sweep.api:sweep",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """The two packages that can be called, imported when they are first asked for."""
-    if name in ("simulate", "sweep"):
-        return importlib.import_module(f"simlab.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """What loads JAX, imported when it is first asked for."""
+    if name not in _LOADING_JAX:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return pkgutil.resolve_name(_LOADING_JAX[name])
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__version__"]

@@ -456,6 +456,19 @@ class Bench:
         assert axis is not None
         return np.array(rows) if several else rows[0]
 
+    def alike(self, parameters: np.ndarray, decimals: int = 7) -> tuple[Any, ...]:
+        """Parameters of all actions as a tuple that does not tell apart actions that start alike, as storages do not."""
+        rounded = np.round(parameters, decimals) + 0.0
+        if self.row.own_rows is None:
+            return tuple(rounded.reshape(-1).tolist())
+        of_class = self.order_by_class()
+        several = rounded if self.problem.has_own_parameters else rounded[None]
+        return tuple(
+            tuple(sorted(own[of_class == c].tolist() if own.ndim == 1 else map(tuple, own[of_class == c].tolist())))
+            for own in several
+            for c in range(of_class.max() + 1)
+        )
+
 
 @functools.cache
 def run_of(name: str, kind: str, storage: str, dtype: str = "float64", steps: int = 10) -> Run:

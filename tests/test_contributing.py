@@ -20,8 +20,8 @@ DOTTED = re.compile(r"simlab(\.\w+)+")
 
 
 def quoted(text: str) -> list[str]:
-    """What stands in backticks outside of code blocks."""
-    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    """What stands in backticks outside of code blocks, perhaps over the end of a line."""
+    return [" ".join(one.split()) for one in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))]
 
 
 def named(text: str) -> list[str]:

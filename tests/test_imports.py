@@ -1,7 +1,11 @@
 """What importing the library loads."""
 
+import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +46,58 @@ def test_the_library_offers_no_other_name() -> None:
     program = "import simlab; simlab.simulator"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "module 'simlab' has no attribute 'simulator'" in found.stderr
+
+
+LIBRARY = Path(__file__).parent.parent / "simlab"
+LAYERS = (LIBRARY.parent / "docs" / "architecture.md").read_text().partition("## Who may import whom")[2]
+LAYER = {
+    name: int(number)
+    for number, names in re.findall(r"^(\d)\. ([^\n]+)", LAYERS.partition("## Words")[0], re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", names)
+}
+
+
+def imported_at_once(body: list[ast.stmt]) -> Iterator[str]:
+    """The part of the library, such as ``estimators``, of each import that runs when a module is loaded."""
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "simlab":
+            whole = [node.module] if "." in node.module else [f"simlab.{alias.name}" for alias in node.names]
+            yield from (name.split(".")[1] for name in whole)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if not isinstance(node, ast.FunctionDef):
+            yield from imported_at_once([inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)])
+
+
+def upward(parts: dict[str, set[str]]) -> list[str]:
+    """The imports of a part from one of a line further down; a part that the page does not name is groundwork."""
+    return [f"{part} imports {own}" for part in parts for own in parts[part] if LAYER.get(own, 1) > LAYER.get(part, 1)]
+
+
+def test_no_module_imports_from_a_line_further_down_in_the_architecture() -> None:
+    parts: dict[str, set[str]] = {}
+    for path in LIBRARY.rglob("*.py"):
+        part = path.relative_to(LIBRARY).parts[0].removesuffix(".py")
+        if part != "__init__":
+            parts.setdefault(part, set()).update(imported_at_once(ast.parse(path.read_text()).body))
+    assert len(LAYER) > 15
+    assert set(LAYER) <= set(parts)
+    assert LAYER["llm"] > LAYER["simulate"] > LAYER["arms"] > LAYER["surrogates"] > LAYER["estimators"]
+    assert "estimators" in parts["surrogates"]
+    assert upward(parts) == []
+    assert upward({"estimators": {"simulate"}, "errors": {"arms"}}) == [
+        "estimators imports simulate",
+        "errors imports arms",
+    ]
+
+
+def test_the_base_of_problems_knows_no_simulator_and_the_simulator_no_problem() -> None:
+    base = ast.parse((LIBRARY / "problems" / "base.py").read_text()).body
+    assert "simulate" not in set(imported_at_once(base))
+    known = {
+        node.module
+        for path in (LIBRARY / "simulate").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("simlab.problems")
+    }
+    assert known <= {"simlab.problems.base", "simlab.problems.exact", "simlab.problems.tree_paths"}

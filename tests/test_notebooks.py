@@ -29,7 +29,7 @@ MUTATIONS = {
     "02_group_size.py": ("(1 - mu) ** sizes,", "(1 - mu) ** (sizes + 1),"),
     "03_weights.py": ("closed_form(name, rate, size.value)", "closed_form('psr', rate, size.value)"),
     "04_referee_report.py": ("known = recorded()", "known = recorded() | {'f-grpo:lemma-3.1': 'fails'}"),
-    "05_bank.py": ('run("asym_grpo", delta=1.0)', 'run("asym_grpo", delta=1.1)'),
+    "05_bank.py": ('run("asym_grpo(delta=1)")', 'run("asym_grpo(delta=1.1)")'),
     "06_train.py": ("math.comb(64 - int(c), k)", "math.comb(63 - int(c), k)"),
     "07_to_trl_or_verl.py": ("ddof=1, eps=1e-4", "ddof=0, eps=1e-4"),
 }

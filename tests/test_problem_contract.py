@@ -138,31 +138,17 @@ def outcomes(row, kind):
             yield chance / len(batches), after.logits
 
 
-def alike(bench, parameters):
-    """Parameters as a tuple that does not tell apart actions that start alike, as storages do not."""
-    row, rounded = bench.row, np.round(parameters, 7) + 0.0
-    if row.own_rows is None:
-        return tuple(rounded.reshape(-1).tolist())
-    of_class = bench.order_by_class()
-    several = rounded if bench.problem.has_own_parameters else rounded[None]
-    return tuple(
-        tuple(sorted(own[of_class == c].tolist() if own.ndim == 1 else map(tuple, own[of_class == c].tolist())))
-        for own in several
-        for c in range(of_class.max() + 1)
-    )
-
-
 @pytest.mark.parametrize(("name", "storage"), some_slow(EACH, {("anchored", "lumped")}))
 def test_a_first_step_leads_to_each_outcome_as_often_as_it_is_likely(name, storage):
     """All groups of two of all batches, by NumPy; frequencies among 20,000 seeds agree within 5 standard errors."""
     kind = Kind({"estimator": "w_reinforce", "optimizer_parameters": {"learning_rate": 0.3}})
     bench, expected, found = Bench(ROWS[name], kind, storage, group_size=2), defaultdict(float), defaultdict(int)
     for chance, after in outcomes(ROWS[name], kind):
-        expected[alike(bench, after)] += chance
+        expected[bench.alike(after)] += chance
     assert sum(expected.values()) == pytest.approx(1, abs=1e-12)
     assert len(expected) > 10
     for after in bench.first_steps(SEEDS).parameters:
-        found[alike(bench, after)] += 1
+        found[bench.alike(after)] += 1
     assert found.keys() <= expected.keys()
     for outcome, chance in expected.items():
         assert abs(found[outcome] / SEEDS - chance) <= 5 * math.sqrt(chance / SEEDS) + 2 / SEEDS

@@ -16,6 +16,7 @@ from simlab.identity.versions import PACKAGE, numeric_versions
 
 SWEEP = ("simlab.sweep.run",)  # makes records of cells, and of those a result
 TRAINING = ("simlab.llm.training.run",)  # makes a trained model of settings
+FOR_TYPE_CHECKERS = ("TYPE_CHECKING", "typing.TYPE_CHECKING")  # conditions that are false wherever code runs
 
 
 class Source(NamedTuple):
@@ -23,7 +24,7 @@ class Source(NamedTuple):
 
     Attributes:
         meaning: a hash that comments, docstrings and layout do not change.
-        imports: names that it may import, wherever in it that is: of ``from package import name`` also
+        imports: names that it may import when it runs, wherever in it that is: of ``from package import name`` also
             ``package.name``, which need not be a module.
     """
 
@@ -94,9 +95,14 @@ def read(source: bytes, name: str, is_package: bool) -> Source:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """A module or statement and all statements within it; a fifth of all nodes, and the only ones that import."""
+    """A module or statement and all statements within it that can run.
+
+    They are a fifth of all nodes, and the only ones that import.
+    """
     yield node
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        if part == "body" and isinstance(node, ast.If) and ast.unparse(node.test) in FOR_TYPE_CHECKERS:
+            continue
         for child in getattr(node, part, ()):
             yield from _statements(child)
 

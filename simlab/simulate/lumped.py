@@ -123,8 +123,8 @@ class Lumped(Dense):
         """The policy of some logits."""
         from simlab.simulate.policy import Policy  # noqa: PLC0415  # a policy holds its storage
 
-        filled, counts = self.filled(logits, EMPTY, places), places.left(logits.dtype)
-        scores = relative_scores(filled, temperature, jnp.max(filled))
+        counts, highest = places.left(logits.dtype), jnp.max(self.filled(logits, -jnp.inf, places))
+        scores = self.filled(relative_scores(logits, temperature, highest), EMPTY, places)
         weights = barrier(jnp.exp(scores))  # or XLA computes them again for each of their uses
         # Adding what the counts add to a row, instead of multiplying in place, spares a copy of all weights.
         more = weights[: len(counts)] * (counts - 1)
@@ -282,8 +282,8 @@ class Moved(NamedTuple):
 def relative_scores(
     logits: Float[Array, " n"], temperature: Float[Array, ""], reference: Float[Array, ""]
 ) -> Float[Array, " n"]:
-    """(logits - reference) / temperature, exactly 0 at the reference; finite where there is no action."""
-    return jnp.maximum((logits - reference) / temperature, EMPTY)
+    """(logits - reference) / temperature, exactly 0 at the reference; finite and no ``EMPTY`` however far below it."""
+    return jnp.maximum((logits - reference) / temperature, EMPTY / 4)
 
 
 def _descended(_: None, policy: "Policy", words: UInt32[Array, "5 G"]) -> Int[Array, " G"]:

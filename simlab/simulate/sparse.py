@@ -87,8 +87,8 @@ class SparseLearner(Learner):
         """The policy that draws the next group; its scores are relative to the reference of the weights."""
 
         def policy(places: Places, logits: Float[Array, " S"]) -> Policy:
-            kept, filled = places.kept, self.storage.filled(logits, EMPTY, places)
-            scores = relative_scores(filled, self.numbers.temperature, kept.reference)
+            kept, scores = places.kept, relative_scores(logits, self.numbers.temperature, places.kept.reference)
+            scores = self.storage.filled(scores, EMPTY, places)
             left = places.left(logits.dtype)
             return Policy(scores, kept.weights, total(kept.chunks), left, kept.rows, kept.chunks, self.storage)
 
@@ -124,9 +124,8 @@ class SparseLearner(Learner):
 
     def weights(self, logits: Float[Array, " S"], places: Places) -> Weights:
         """All weights, in O(S)."""
-        filled = self.storage.filled(logits, EMPTY, places)
-        reference = jnp.max(filled)
-        weights = jnp.exp(self._scores(filled, reference))
+        reference = jnp.max(self.storage.filled(logits, -jnp.inf, places))
+        weights = self.storage.filled(jnp.exp(self._scores(logits, reference)), 0, places)
         of_classes = jnp.arange(0, places.classes, ROW, dtype=jnp.int32) // ROW
         rows = total(weights.reshape(-1, ROW).T).at[of_classes].set(_rows(of_classes, weights, places))
         return Weights(weights, rows, total(rows.reshape(-1, ROW).T), reference, jnp.zeros((), bool))
