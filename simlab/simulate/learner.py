@@ -51,7 +51,8 @@ class Learner:
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
         self.metrics = self.problem.metrics
         self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
-        self.first = self.by_prompt(self.storage.spread)(self.problem.parameters)
+        parameters = jnp.asarray(self.problem.parameters, settings.dtype)  # of a user's problem they may be NumPy's
+        self.first = self.by_prompt(self.storage.spread)(parameters)
         self.initial = self.policies_of(self.first, self.first_places)
 
     @property
