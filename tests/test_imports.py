@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-OFFERED = (
-    "InputError Method Rollouts Settings advantages arms chain estimator estimators method problems simulate surrogates "
-    "sweep theory"
-).split()
+OFFERED = [
+    *("InputError", "Method", "Rollouts", "Settings", "advantages", "arms", "chain", "estimator", "estimators"),
+    *("method", "problems", "simulate", "surrogates", "sweep", "theory"),
+]
 MODULES = ["simlab", "simlab.arms", "simlab.estimators", "simlab.surrogates", "simlab.theory", "simlab.llm.tasks"]
 
 
