@@ -32,10 +32,10 @@ def through_json(sweep):
 # What is asked for
 
 
-def test_arms_are_the_dimension_method_with_each_arms_own_surrogate_and_aggregation():
+def test_arms_are_a_dimension_with_each_arms_own_surrogate_and_aggregation():
     sweep = asked("--arms", ARMS, "--group-size", "2,4")
     assert sweep.dimensions() == {
-        "method": ("grpo", "f_grpo(gamma=0.5)+clip_higher", "a_grae"),
+        "arm": ("grpo", "f_grpo(gamma=0.5)+clip_higher", "a_grae"),
         "group_size": (2, 4),
     }
     methods = [cell.settings.build() for cell in Plan(sweep).distinct[::2]]
@@ -46,7 +46,7 @@ def test_arms_are_the_dimension_method_with_each_arms_own_surrogate_and_aggregat
 def test_spaces_and_the_spelling_of_numbers_make_no_other_sweep():
     spelled = asked("--arms", "grpo, f_grpo( gamma = 0.50 ) + clip_higher")
     assert spelled == asked("--arms", "grpo,f_grpo(gamma=0.5)+clip_higher")
-    assert spelled == Sweep(arms=(parse("grpo"), parse("f_grpo(gamma=0.5)+clip_higher")))
+    assert spelled == Sweep(arms=(str(parse("grpo")), str(parse("f_grpo(gamma=0.5)+clip_higher"))))
 
 
 def test_a_parameter_is_swept_where_an_arm_has_it_and_does_not_fix_it():
@@ -59,10 +59,10 @@ def test_a_parameter_is_swept_where_an_arm_has_it_and_does_not_fix_it():
 def test_parameters_of_surrogates_problem_optimizer_and_run_are_swept_beside_arms():
     options = ("eps_high=0.2,0.3", "actions=60,70", "correct=6", "learning_rate=0.1", "temperature=2", "base=rloo")
     sweep = asked("--arms", "f_grpo+clip_higher", *(f"--param={option}" for option in options))
-    assert list(sweep.dimensions()) == ["method", "group_size", "surrogate.eps_high", "problem.actions"]
+    assert list(sweep.dimensions()) == ["arm", "group_size", "surrogate.eps_high", "problem.actions"]
     plan = Plan(sweep)
-    assert [dict(cell.cell.arm.added[0].parameters)["eps_high"] for cell in plan.distinct] == [0.2, 0.2, 0.3, 0.3]
-    assert [cell.problem.actions for cell in plan.distinct] == [60, 70, 60, 70]
+    assert [dict(cell.cell.arm.added[0].parameters)["eps_high"] for cell in plan.distinct] == [0.2, 0.3, 0.2, 0.3]
+    assert [cell.problem.actions for cell in plan.distinct] == [60, 60, 70, 70], "one problem after the other"
     assert {cell.settings.optimizer_parameters["learning_rate"] for cell in plan.distinct} == {0.1}
     assert {cell.settings.temperature for cell in plan.distinct} == {2.0}
     assert all(dict(cell.cell.arm.base.parameters)["base"] == "rloo" for cell in plan.distinct)
@@ -86,7 +86,7 @@ def test_arms_take_the_place_of_a_presets_methods_and_nothing_else():
     ("arguments", "message"),
     [
         (("--arms", "grp"), "arm = 'grp' is unknown; allowed: a_grae, "),
-        (("--arms", "grpo,grpo"), "method lists ['grpo', 'grpo']; allowed: different values"),
+        (("--arms", "grpo,grpo"), "arm lists ['grpo', 'grpo']; allowed: different values"),
         (("--arms", "grpo(gamma=1)"), "grpo has no parameter 'gamma'; it takes: ddof, eps"),
         (("--arms", "grpo", "--estimator", "rloo"), "--arms and --estimator both name methods; allowed: one of them"),
         (("--arms", "grpo", "--surrogate", "cispo"), "--arms and --surrogate both name methods; allowed: one of them"),
@@ -120,15 +120,13 @@ def test_storage_has_the_former_name_engine_too():
 def test_each_method_of_the_result_is_the_simulation_of_its_arm(tmp_path):
     sweep = asked("--arms", ARMS, *TINY, "--group-size", 4, "--seeds", 2)
     result = run(sweep, tmp_path / "sweep.nc")
-    assert result.q_pos.dims == ("method", "group_size", "seed", "step")
+    assert result.q_pos.dims == ("arm", "group_size", "seed", "step")
     first = Plan(sweep).distinct[0]
     for arm in ("grpo", "f_grpo(gamma=0.5)+clip_higher", "a_grae"):
         settings = dataclasses.replace(first.settings, method=arm)
         alone = simulate(first.problem, [settings] * 2, range(2), np.array([10, 20]))
         for name, values in alone.items():
-            np.testing.assert_array_equal(
-                result[name].sel({"method": arm, "group_size": 4}).values, values, f"{arm} {name}"
-            )
+            np.testing.assert_array_equal(result[name].sel(arm=arm, group_size=4).values, values, f"{arm} {name}")
     assert "f_grpo(gamma=0.5)+clip_higher" in final_table(result)
 
 

@@ -7,7 +7,9 @@ import math
 import pytest
 from sweep_cases import TINY, asked, command, parts_of, refusal
 
+from simlab import own_files
 from simlab.sweep import Plan
+from simlab.sweep.plan import MOST_PROBLEMS, batches
 from simlab.sweep.result import read
 from simlab.sweep.run import parts_folder, run
 
@@ -31,6 +33,7 @@ def plain(ratio, advantages, rollouts):
 """
 
 PROBLEM = '''
+import weakref
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,8 +59,19 @@ def peaked(actions=10, height=1.0, first=True, chances=np.ones(1)):
     return Peaked(np.where(np.arange(actions) == 0, height, 0.0), correct, correct)
 
 
+def counted(actions=10, scale=1.0):
+    """It keeps no problem alive, and tells how many there are at once."""
+    alive.add(made := peaked(actions, scale))
+    most.append(len(alive))
+    return made
+
+
 def nothing(actions=10):
     return actions
+
+
+class Nothing:
+    actions = 10
 
 
 def needy(actions):
@@ -69,6 +83,7 @@ def broken(actions=10):
 
 
 made = peaked(4)
+alive, most = weakref.WeakSet(), []
 '''
 RUN = ("--group-size", 4, "--seeds", 2, "--steps", 20, "--record-every", 10)
 
@@ -94,7 +109,7 @@ def test_arms_and_estimators_are_named_by_their_file(files):
     )
     assert (code, complaints) == (0, "")
     methods = ["mine.py:weight", "grpo", "mine.py:scaled(size=2)+mine.py:plain"]
-    assert read(out).method.values.tolist() == methods
+    assert read(out).arm.values.tolist() == methods
     assert (final(out) > read(out).q_pos.isel(step=0).mean("seed").values.ravel()).all()
 
     out = files / "estimators.nc"
@@ -154,7 +169,7 @@ def test_an_own_problem_is_swept_like_a_registered_one_with_its_own_metrics(file
     code, printed, complaints = command(*options, "--param", "height=3", "--param", "first=true,false")
     assert (code, complaints) == (0, "")
     result = read(out)
-    assert result.greatest.dims == ("method", "group_size", "actions", "first", "seed", "step")
+    assert result.greatest.dims == ("arm", "group_size", "actions", "first", "seed", "step")
     assert result.greatest.attrs == {"long_name": "probability of the likeliest action", "units": "1"}
     start = result.greatest.isel(step=0, seed=0).squeeze().values
     expected = [math.exp(3) / (math.exp(3) + others) for others in (3, 7)]
@@ -170,6 +185,21 @@ def test_an_own_problem_is_swept_like_a_registered_one_with_its_own_metrics(file
 def test_a_problem_that_is_made_already_has_no_parameters(files):
     assert [cell.problem.actions for cell in Plan(asked("--problem", "own.py:made")).distinct] == [4]
     assert "unknown parameter 'height'" in refusal(asked, "--problem", "own.py:made", "--param", "height=1")
+
+
+def test_a_plan_does_not_hold_all_problems_at_once(files):
+    """However many cells each of them has, and whatever is asked of them."""
+    heights = ",".join(map(str, range(20)))
+    plan = Plan(asked("--problem", "own.py:counted", "--param", f"scale={heights}", "--group-size", "2,4"))
+    most = own_files.load("own.py:most")
+    assert len(plan.distinct) == 40
+    units = plan.units("", "cpu")
+    assert len({unit.resolved.problem.fingerprint for unit in units}) == 20
+    assert [plan.work(batch).problem.logits[0] for batch in batches(units, "cpu")] == [
+        float(height) for height in range(20) for _ in (2, 4)
+    ]
+    assert max(most) == MOST_PROBLEMS + 1  # one more while it is made
+    assert len(most) <= 7 * 20  # nor is each made again for each of its cells
 
 
 def test_an_edited_problem_is_another_unit(files, tmp_path):
@@ -189,7 +219,11 @@ def test_an_edited_problem_is_another_unit(files, tmp_path):
         (("--problem", "none.py:peaked"), "none.py"),
         (
             ("--problem", "own.py:nothing"),
-            "own.py:nothing makes a int; allowed: a Problem, or a function with defaults",
+            "problem 'own.py:nothing' makes a int; allowed: a Problem, or a function with defaults",
+        ),
+        (
+            ("--problem", "own.py:Nothing"),
+            "problem 'own.py:Nothing' makes a Nothing; allowed: a Problem, or a function with",
         ),
         (("--problem", "own.py:needy"), "own.py:needy has no default for 'actions'; allowed: a Problem, or a function"),
         (("--problem", "own.py:np"), "own.py:np is a module; allowed: a Problem, or a function with defaults"),

@@ -1,10 +1,12 @@
 """What the options of ``simlab sweep`` ask for: lists, sizes, shards, parameters by name, presets and overrides."""
 
 import dataclasses
+import inspect
 import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import assume, given
 from hypothesis import strategies as some
 from sweep_cases import asked, refusal
@@ -255,6 +257,19 @@ def test_a_dimension_is_labelled_by_the_bare_name_where_that_is_unambiguous():
         "optimizer.eps": "optimizer_eps",
         "run.kl": "kl",
     }
+
+
+def test_no_dimension_is_labelled_as_an_argument_of_xarrays_sel(tmp_path, monkeypatch):
+    """So that ``result.sel(name=value)`` selects by any of them."""
+    taken = [*inspect.signature(xr.Dataset.sel).parameters][1:-1]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        f"from simlab.problems import anchored\n\ndef mine({', '.join(f'{name}=1.0' for name in taken)}):\n"
+        "    return anchored(60, 6)\n"
+    )
+    swept = [part for name in taken for part in ("--param", f"{name}=1,2")]
+    labels = asked("--arms", "grpo", "--problem", "own.py:mine", *swept).labels()
+    assert {f"problem_{name}" for name in taken} | {"arm", "group_size"} == {*labels.values()}
 
 
 def test_a_name_that_two_sections_have_is_refused_with_both():

@@ -19,16 +19,23 @@ def record(learner: Learner, before: Any, state: State, length: Int[Array, ""]) 
     return means | recorded_update(learner, before, state) | recorded_policy(learner, state)
 
 
-def recorded_policy(learner: Learner, state: State) -> Row:
-    """The metrics of the policies."""
+def recorded_start(learner: Learner, state: State) -> Row:
+    """The metrics of the policies at the start: the initial ones themselves, of which none is below its start."""
+    return recorded_policy(learner, state, learner.initial)
+
+
+def recorded_policy(learner: Learner, state: State, policies: Any = None) -> Row:
+    """The metrics of the policies, by default those of the parameters."""
     settings, storage = learner.settings, learner.storage
+    if policies is None:
+        policies = learner.policies_of(state.parameters, state.places)
 
     def one(places: Places, own: Any, initial: Any, correct: Array) -> OnePolicy:
         first = initial.outcomes().everywhere(places)
         right = storage.everywhere(correct, places)
         return OnePolicy(own.outcomes(), first, right, own, settings.pass_at_k, settings.top_n)
 
-    each = learner.policies_of(state.parameters, state.places), learner.initial, learner.correct
+    each = policies, learner.initial, learner.correct
     return _measured(learner, POLICY, lambda value: learner.each(_then(one, value))(state.places, *each), state, None)
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, Key
 from simlab.problems.base import Problem
 from simlab.simulate.learner import Learner
 from simlab.simulate.metrics import Row
-from simlab.simulate.recording import record, recorded_policy
+from simlab.simulate.recording import record, recorded_start
 from simlab.simulate.settings import TracedSettings
 from simlab.simulate.state import State
 from simlab.simulate.storage import Places
@@ -81,7 +81,7 @@ def begin(learners: Learners, schedule: Schedule) -> Progress:
     shapes = jax.eval_shape(lambda: learners.all(lambda one, state: record(one, state.parameters, state, zero))(state))
     size = len(schedule.steps) + 1
     rows = {name: jnp.full((size, *found.shape), jnp.nan, found.dtype) for name, found in shapes.items()}
-    first = learners.all(recorded_policy)(state)
+    first = learners.all(recorded_start)(state)
     return Progress(state, zero, rows | {name: rows[name].at[0].set(value) for name, value in first.items()})
 
 

@@ -88,7 +88,9 @@ def _mode(name: str) -> Any:
 def of_a_tree(modes: Int[AnyArray, " modes"]) -> tuple[Metric, ...]:
     """What is recorded of a tree with these modes."""
     usual = tuple(
-        metric.described(lambda text: text.replace("action", "leaf")) for metric in USUAL if metric.name != "entropy"
+        metric.described(lambda text: text.replace("actions", "leaves").replace("action", "leaf"))
+        for metric in USUAL
+        if metric.name != "entropy"
     )
     own = (
         Metric(

@@ -48,7 +48,7 @@ def sweep(
             two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
 
     Returns:
-        A dataset with dimensions ``method``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a
+        A dataset with dimensions ``arm``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a
         variable for each metric of the problem.
 
     Raises:
@@ -56,7 +56,7 @@ def sweep(
 
     >>> result = sweep("grpo,dr_grpo", actions=60, correct=6, learning_rate=[0.01, 0.1], seeds=2, steps=20)
     >>> dict(result.q_pos.sizes)
-    {'method': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
+    {'arm': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
     """
     named: dict[str, Any] = {
         "arms": tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms)),

@@ -24,6 +24,7 @@ OPTIONS = ("method", "group_size", "optimizer", "optimizer_parameters", "pass_at
 RUN_PARAMETERS = {one.name: one.default for one in fields(Settings) if one.name not in OPTIONS}
 RUN_PARAMETERS[AGGREGATION] = "token_mean"
 USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
+TAKEN = ("seed", "step", "indexers", "method", "tolerance", "drop")  # the last four are arguments of xarray's sel
 Sections = dict[str, dict[str, Any]]
 
 
@@ -120,7 +121,7 @@ class Sweep:
     def _methods(self) -> dict[str, tuple[str, ...]]:
         """The names of methods, by dimension."""
         if self.arms:
-            return {"method": self.arms}
+            return {"arm": self.arms}  # not "method", which is an argument of xarray's sel
         return {"estimator": self.estimators or (), "surrogate": self.surrogates or ()}
 
     def _arm(self, *names: str) -> Arm:
@@ -188,7 +189,7 @@ class Sweep:
         ``others`` are the dimensions that metrics have beside these, seed and step.
         """
         dimensions = self.dimensions()
-        bare = [name.rpartition(".")[2] for name in dimensions] + ["seed", "step", *others]
+        bare = [name.rpartition(".")[2] for name in dimensions] + [*TAKEN, *others]
         return {
             name: own if bare.count(own := name.rpartition(".")[2]) == 1 else name.replace(".", "_")
             for name in dimensions

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from simlab.identity.source import Unseen, own_source
 from simlab.identity.versions import commit, versions
 from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
-from simlab.problems.registry import problem_constructor
+from simlab.problems.registry import problem
 from simlab.simulate.checks import check
 from simlab.simulate.costs import resolved
 from simlab.simulate.dataset import labels_of
@@ -27,6 +27,7 @@ from simlab.simulate.settings import Settings, StaticSettings
 from simlab.sweep.grid import Cell, Sweep
 
 USUAL_TOP_N = 5
+MOST_PROBLEMS = 4  # that a plan holds at once
 
 
 class Work(NamedTuple):
@@ -50,22 +51,29 @@ class Resolved:
 
     Attributes:
         cell: of the grid.
-        problem: what is learned.
-        settings: how, with a storage in place of "auto".
+        build: makes the problem that is learned, or gives the one that it has made a moment ago.
+        fingerprint: of the problem.
+        settings: how it is learned, with a storage in place of "auto".
         own: a fingerprint of the user's own code in it; None if all of it is the library's.
         files: SHA-256 of the user's files that are named in it, by ``FILE.py:NAME``.
     """
 
     cell: Cell
-    problem: Problem
+    build: Callable[[], Problem]
+    fingerprint: str
     settings: Settings
     own: str | None
     files: Mapping[str, str]
 
+    @property
+    def problem(self) -> Problem:
+        """What is learned."""
+        return self.build()
+
     @functools.cached_property
     def program(self) -> tuple[StaticSettings, str]:
         """What the runs of a batch have in common: the settings that shape a program, and the problem."""
-        return self.settings.static, self.problem.fingerprint
+        return self.settings.static, self.fingerprint
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -76,7 +84,7 @@ class Resolved:
             "parameters": {name: self.cell.parameters[name] for name in ("optimizer", "run")},
             "settings": [settings.optimizer, settings.pass_at_k, settings.top_n, settings.dtype, settings.storage],
             # What the problem is, not only its name: a file of logits may have changed.
-            "problem": self.problem.fingerprint,
+            "problem": self.fingerprint,
             "own": [self.own, self.files],
         }
 
@@ -100,7 +108,8 @@ class Plan:
     Attributes:
         sweep: what is planned.
         steps: the recorded steps, without step 0.
-        cells: by index along the dimensions of the sweep. Cells that are equal are one object.
+        cells: by index along the dimensions of the sweep, those of one problem after the other. Cells that are equal
+            are one object.
         metrics: what every cell records.
         labels: of the dimensions that metrics may have.
         distinct: the cells, each once.
@@ -114,35 +123,30 @@ class Plan:
         self.sweep, self.steps = sweep, sweep.recorded_steps()
         self._texts: dict[str, str] = {}
         self._own: dict[tuple[str, type], str | None] = {}
-        grid = dict(self._with_problems())
+        # All problems of a sweep together may be larger than the memory: the last few are kept.
+        self._problem = functools.lru_cache(MOST_PROBLEMS)(lambda given: problem(sweep.problem, **dict(given)))
+        by_problem: dict[tuple[Any, ...], dict[tuple[int, ...], Cell]] = {}
+        for index, cell in sweep.cells():
+            by_problem.setdefault(tuple(cell.parameters["problem"].items()), {})[index] = cell
         top_n = sweep.top_n
         if top_n is None:
-            top_n = min(USUAL_TOP_N, *(problem.actions for _, problem in grid.values()))
+            top_n = min(USUAL_TOP_N, *(self._problem(given).actions for given in by_problem))
         known: dict[str, Resolved] = {}
         self.cells: dict[tuple[int, ...], Resolved] = {}
-        for index, (cell, problem) in grid.items():
-            key = _text([str(cell.arm), cell.group_size, cell.parameters])
-            if key not in known:
-                known[key] = self._resolved(cell, problem, top_n)
-            self.cells[index] = known[key]
+        for given, cells in by_problem.items():
+            for index, cell in cells.items():
+                key = _text([str(cell.arm), cell.group_size, cell.parameters])
+                if key not in known:
+                    known[key] = self._resolved(cell, functools.partial(self._problem, given), top_n)
+                self.cells[index] = known[key]
         self.distinct = list(known.values())
         first = self.distinct[0]
         self.metrics: Sequence[Metric] = first.problem.metrics
         self.labels = _labels(first)
         self._check_alike()
 
-    def _with_problems(self) -> Iterator[tuple[tuple[int, ...], tuple[Cell, Problem]]]:
-        """Each cell with its problem, which is built once."""
-        make, built = problem_constructor(self.sweep.problem), dict[str, Problem]()
-        for index, cell in self.sweep.cells():
-            parameters = cell.parameters["problem"]
-            key = _text(parameters)
-            if key not in built:
-                built[key] = make(**parameters)
-            yield index, (cell, built[key])
-
-    def _resolved(self, cell: Cell, problem: Problem, top_n: int) -> Resolved:
-        sweep = self.sweep
+    def _resolved(self, cell: Cell, build: Callable[[], Problem], top_n: int) -> Resolved:
+        sweep, made = self.sweep, build()
         settings = Settings(
             cell.arm,
             cell.group_size,
@@ -154,12 +158,12 @@ class Plan:
             storage=sweep.storage,
             **cell.parameters["run"],
         )
-        settings = resolved(problem, settings, sweep.steps)
-        check(problem, settings)
-        key = str(cell.arm), type(problem)
+        settings = resolved(made, settings, sweep.steps)
+        check(made, settings)
+        key = str(cell.arm), type(made)
         if key not in self._own:
-            self._own[key] = own_code(cell.name, problem, settings)
-        return Resolved(cell, problem, settings, self._own[key], self._files(cell))
+            self._own[key] = own_code(cell.name, made, settings)
+        return Resolved(cell, build, made.fingerprint, settings, self._own[key], self._files(cell))
 
     def _files(self, cell: Cell) -> dict[str, str]:
         named = [*cell.arm.files, *([self.sweep.problem] if is_file(self.sweep.problem) else [])]

@@ -28,7 +28,7 @@ def assemble(
 ) -> xr.Dataset:
     """Put the records of all units of a sweep into one dataset.
 
-    Dimensions: ``estimator`` (or ``method``, where the sweep lists arms), ``group_size``, each swept parameter,
+    Dimensions: ``estimator`` (or ``arm``, where the sweep lists arms), ``group_size``, each swept parameter,
     ``seed``, ``step``, and those of metrics. Variables are the problem's metrics.
     """
     sweep = plan.sweep
