@@ -21,6 +21,7 @@ from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, which_member
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
+from simlab.simulate.sparse import Sparse, SparseLearner
 from simlab.simulate.state import Drawn
 from simlab.simulate.storage import Stored
 from simlab.simulate.wide_integers import Count, uniform_below
@@ -145,8 +146,8 @@ class ByClasses(Outcomes):
         Prompts that share parameters share the members of their classes.
         """
         is_bank = self.bench.problem.has_own_parameters
-        p, places = np.asarray(self.p(state, batch)), jax.tree.map(np.asarray, state.places)
-        of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], places) if is_bank else places for m in batch.tolist()]
+        p, of_all = np.asarray(self.p(state, batch)), state.places
+        of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], of_all) if is_bank else of_all for m in batch.tolist()]
         left = [np.asarray(own.left("float64")).astype(int).tolist() for own in of_each]
         draws = [*itertools.product(range(len(batch)), range(self.bench.group_size))]
 
@@ -319,6 +320,22 @@ def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(
         run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
     assert len(names) == 3
     assert len(set(names)) == 1
+
+
+@pytest.mark.parametrize("kind", [Lumped, Sparse])
+def test_storage_grows_by_places_whatever_else_is_as_long(kind):
+    """As many classes as places: what is known of classes stays as it is."""
+    storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
+    settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
+    traced = jax.tree.map(jnp.asarray, settings.traced)
+    stored = Stored(storage.laid_out(problem, "float32"), storage, storage.first_places(problem))
+    before = (SparseLearner if kind is Sparse else Learner)(settings.static, stored, key_of(0), traced).start()
+    after, larger = storage.grown(before, problem, batched=False)
+    assert larger == kind(2048)
+    for name in ("counts", "taken", "touched"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(after.places, name), getattr(before.places, name))
+    for old, new in ((before.places.class_of, after.places.class_of), (before.parameters, after.parameters)):
+        np.testing.assert_array_equal(new, np.pad(old, (0, 1024)))
 
 
 def test_what_lumped_storage_cannot_run_is_refused():

@@ -18,8 +18,8 @@ from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.rollouts import group_std
 from simlab.simulate.api import simulate
-from simlab.simulate.groups import counts_suffice
 from simlab.simulate.call import Call
+from simlab.simulate.groups import counts_suffice
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip

@@ -14,8 +14,8 @@ from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
 from simlab.simulate.api import simulate
-from simlab.simulate.groups import counts_suffice
 from simlab.simulate.call import filled_up
+from simlab.simulate.groups import counts_suffice
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
 from simlab.simulate.sparse import may_be_sparse
