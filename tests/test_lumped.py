@@ -120,7 +120,7 @@ class Outcomes:
     def learnt(self, state, prompts, places, words):
         learner = self.learner()
         policies = learner.policies(state, prompts)
-        state, policies, places = self.placed(learner, state, prompts, policies, places, words)
+        state, policies, places = self.placed(learner, state, prompts, policies, (places, words))
         present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
         top = learner.each(lambda _, own: own.top(0))(None, policies)
         keys = jax.random.split(key_of(0), len(prompts))
@@ -135,7 +135,8 @@ class Dense(Outcomes):
         for groups in itertools.product(*of_each):
             yield np.prod([own[list(group)] for own, group in zip(p, groups, strict=True)]), np.array(groups), None
 
-    def placed(self, learner, state, prompts, policies, places, words):
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, _ = drawn
         return state, policies, places
 
 
@@ -177,7 +178,8 @@ class ByClasses(Outcomes):
             places[prompt, draw], words[prompt, :, draw] = place, (word >> 32, word % 2**32)
         return places, words
 
-    def placed(self, learner, state, prompts, policies, places, words):
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, words = drawn
         return learner.storage.given_places(learner, prompts, state, policies, places, words=words)
 
 
