@@ -116,7 +116,8 @@ def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
         row = rows[place]
         before, after = taken.before.logits, taken.after.logits
         gradient, update, change = head_gradient(naive, taken.gradients), after - before, after - first
-        values = np.linalg.svd(change, compute_uv=False)[:8]
+        values = np.linalg.svd(change, compute_uv=False)
+        values = np.concatenate([values, np.zeros(change.shape[1] - len(values))])[:8]
         row["singular_values"] = np.concatenate([values, np.full(8 - len(values), math.nan)])
         row.update(rank_record(change) | {f"update_{name}": value for name, value in rank_record(update).items()})
         left, left_before = leading_vectors(change)[0], leading_vectors(before - first)[0]

@@ -457,7 +457,7 @@ class Bench:
         return np.array(rows) if several else rows[0]
 
     def alike(self, parameters: np.ndarray, decimals: int = 7) -> tuple[Any, ...]:
-        """Parameters of all actions as a tuple that does not tell apart actions that start alike, as storages do not."""
+        """Parameters of all actions as a tuple that, as storages, does not tell apart actions that start alike."""
         rounded = np.round(parameters, decimals) + 0.0
         if self.row.own_rows is None:
             return tuple(rounded.reshape(-1).tolist())

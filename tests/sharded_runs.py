@@ -43,9 +43,9 @@ def all_records(setting, dtype, recorded, counts):
     return records_of(runs.problem(setting), runs.settings(setting, dtype), recorded, counts)
 
 
-def walk(setting, dtype, storage, steps, problem, traced):
+def walk(setting, dtype, storage, steps, arrays):
     """The groups that a run draws, (steps, G), and its last logits as they lie on a device."""
-    learner = runs.learner(setting, dtype, problem, traced, runs.run_key(SEED), storage)
+    learner = runs.learner(setting, dtype, *arrays, runs.run_key(SEED), storage)
 
     def step(state, index):
         state = learner.step(index, state)
@@ -61,12 +61,14 @@ def drawn_and_learnt(setting, dtype, steps, shards):
     with jax.enable_x64(dtype == "float64"):
         laid, traced = runs.arrays(setting, dtype)
         if not shards:
-            found = jax.jit(lambda laid, traced: walk(setting, dtype, ON_ONE_DEVICE, steps, laid, traced))(laid, traced)
+            found = jax.jit(lambda laid, traced: walk(setting, dtype, ON_ONE_DEVICE, steps, (laid, traced)))(
+                laid, traced
+            )
             return tuple(np.asarray(values) for values in found)
         storage = Sharded(problem.actions, devices_by(shards)[0])
         laid = storage.laid_out(problem, dtype)
         run = jax.shard_map(
-            lambda laid, traced: walk(setting, dtype, storage, steps, storage.joined(laid), traced),
+            lambda laid, traced: walk(setting, dtype, storage, steps, (storage.joined(laid), traced)),
             mesh=storage.mesh,
             in_specs=(storage.specs(laid), EVERYWHERE),
             out_specs=(EVERYWHERE, jax.sharding.PartitionSpec(MESH_AXIS)),

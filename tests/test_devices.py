@@ -21,7 +21,7 @@ from simlab.sweep.run import parts_folder, run
 
 # Few instructions, which every device compiles.
 SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
-# One cell whose lanes run alone: its seeds are all there is to spread. And one whose lanes take two devices each.
+# One cell whose runs are alone: its seeds are all there is to spread. And one whose runs take two devices each.
 ONE_CELL = ("--storage", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
 ONE_CELL += ("--steps", 6, "--record-every", 3, *SIMPLE)
 SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--storage", "sharded", *SIMPLE)
@@ -202,5 +202,6 @@ def test_fewer_actions_than_devices_are_refused(tmp_path, monkeypatch):
 
 def test_a_tree_is_not_sharded(tmp_path):
     sweep = asked("--problem", "tree", "--steps", 2, "--shard-actions", 1)
-    expected = "storage = 'sharded' of a tree, whose nodes have few actions; allowed: dense"
+    why = "none of whose parameters is that of one action alone"
+    expected = f"storage = 'sharded' of a Tree, {why}; allowed: auto, dense"
     assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == expected

@@ -12,12 +12,13 @@ from simlab import chain, estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
 from simlab.methods import Method
-from simlab.problems import anchored
+from simlab.problems import anchored, custom
+from simlab.rollouts import Rollouts
 from simlab.simulate import call
 from simlab.simulate.api import simulate
 from simlab.simulate.checks import check
 from simlab.simulate.settings import SUPPLIED, Settings
-from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip
+from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
 PLACE = anchored(40, 8, anchor_logit=2.0, correct_logit=1.0, target=3)
@@ -190,3 +191,17 @@ def test_no_problem_has_rewards_of_the_wrong_sign(rewards):
     correct, incorrect = rewards
     with pytest.raises(InputError, match="reward_"):
         dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect)
+
+
+@pytest.mark.parametrize("normaliser", [None, 4.0])
+def test_the_simulator_weighs_rollouts_as_the_method_says(normaliser):
+    """The library's own coefficients, those of a trainer, of rollouts of one token; a quarter of them by 4 tokens."""
+    method = Method(estimator("reinforce"), reinforce(), "constant", normaliser)
+    steps = {"group_size": 1, "optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.5}, "dtype": "float64"}
+    correct = custom([0.0, 0.0], [0, 1])
+    moved = simulate(correct, method, **steps, steps=1, seeds=1, top_n=1).top_logp.values[0, -1, 0]
+    rollouts = Rollouts(np.ones((1, 1)))
+    coefficient = method.coefficients(np.ones((1, 1, 1)), rollouts, method.estimator.init())[0].item()
+    assert coefficient == 1 / (normaliser or 1.0)
+    # Of two equal actions one moves up by half the coefficient times the rate, and the other down.
+    assert moved == pytest.approx(-np.log1p(np.exp(-0.5 * coefficient)), rel=1e-12)

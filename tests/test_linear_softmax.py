@@ -343,6 +343,18 @@ def test_joining_counts_the_head_and_the_features():
     assert joining_bytes(Plan(linear)) > joining_bytes(Plan(bank))
 
 
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
+def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_feature(storage):
+    """Whatever the storage: those that its few rows do not have are 0, and those after them, up to 8, are absent."""
+    random, right = np.random.default_rng(0), np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
+    few = LinearSoftmax(random.normal(size=(3, 5)), random.normal(size=(3, 5)), right, right)
+    settings = Settings("psr", 4, optimizer="sgd", dtype="float64", storage=storage)
+    found = run(few, [settings], [0], np.array([4]))["singular_values"][0, 1]
+    assert (found[:2] > 1e-6).all()  # the rows of a gradient add up to 0, so that its rank is 2
+    np.testing.assert_allclose(found[2:5], 0, atol=1e-12)
+    assert np.isnan(found[5:]).all()
+
+
 # What is refused
 
 

@@ -21,6 +21,7 @@ from simlab.simulate.learner import Learner
 from simlab.simulate.lumped import Lumped, which_member
 from simlab.simulate.runner import run
 from simlab.simulate.settings import Settings
+from simlab.simulate.sparse import Sparse, SparseLearner
 from simlab.simulate.state import Drawn
 from simlab.simulate.storage import Stored
 from simlab.simulate.wide_integers import Count, uniform_below
@@ -119,7 +120,7 @@ class Outcomes:
     def learnt(self, state, prompts, places, words):
         learner = self.learner()
         policies = learner.policies(state, prompts)
-        state, policies, places = self.placed(learner, state, prompts, policies, places, words)
+        state, policies, places = self.placed(learner, state, prompts, policies, (places, words))
         present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
         top = learner.each(lambda _, own: own.top(0))(None, policies)
         keys = jax.random.split(key_of(0), len(prompts))
@@ -134,7 +135,8 @@ class Dense(Outcomes):
         for groups in itertools.product(*of_each):
             yield np.prod([own[list(group)] for own, group in zip(p, groups, strict=True)]), np.array(groups), None
 
-    def placed(self, learner, state, prompts, policies, places, words):
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, _ = drawn
         return state, policies, places
 
 
@@ -145,8 +147,8 @@ class ByClasses(Outcomes):
         Prompts that share parameters share the members of their classes.
         """
         is_bank = self.bench.problem.has_own_parameters
-        p, places = np.asarray(self.p(state, batch)), jax.tree.map(np.asarray, state.places)
-        of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], places) if is_bank else places for m in batch.tolist()]
+        p, of_all = np.asarray(self.p(state, batch)), state.places
+        of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], of_all) if is_bank else of_all for m in batch.tolist()]
         left = [np.asarray(own.left("float64")).astype(int).tolist() for own in of_each]
         draws = [*itertools.product(range(len(batch)), range(self.bench.group_size))]
 
@@ -176,7 +178,8 @@ class ByClasses(Outcomes):
             places[prompt, draw], words[prompt, :, draw] = place, (word >> 32, word % 2**32)
         return places, words
 
-    def placed(self, learner, state, prompts, policies, places, words):
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, words = drawn
         return learner.storage.given_places(learner, prompts, state, policies, places, words=words)
 
 
@@ -319,6 +322,22 @@ def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(
         run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
     assert len(names) == 3
     assert len(set(names)) == 1
+
+
+@pytest.mark.parametrize("kind", [Lumped, Sparse])
+def test_storage_grows_by_places_whatever_else_is_as_long(kind):
+    """As many classes as places: what is known of classes stays as it is."""
+    storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
+    settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
+    traced = jax.tree.map(jnp.asarray, settings.traced)
+    stored = Stored(storage.laid_out(problem, "float32"), storage, storage.first_places(problem))
+    before = (SparseLearner if kind is Sparse else Learner)(settings.static, stored, key_of(0), traced).start()
+    after, larger = storage.grown(before, problem, batched=False)
+    assert larger == kind(2048)
+    for name in ("counts", "taken", "touched"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(after.places, name), getattr(before.places, name))
+    for old, new in ((before.places.class_of, after.places.class_of), (before.parameters, after.parameters)):
+        np.testing.assert_array_equal(new, np.pad(old, (0, 1024)))
 
 
 def test_what_lumped_storage_cannot_run_is_refused():

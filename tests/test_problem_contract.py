@@ -317,7 +317,8 @@ def test_metrics_are_described_and_labelled_and_have_these_shapes(name):
 def test_a_storage_that_cannot_hold_a_problem_is_refused_in_one_line(name):
     for storage in ("lumped", "sharded"):
         line = refusal(simulate, ROWS[name].problem, "grpo", steps=1, storage=storage)
-        assert line == f"storage = '{storage}' of a {type(ROWS[name].problem).__name__}; allowed: auto, dense"
+        why = f"of a {type(ROWS[name].problem).__name__}, none of whose parameters is that of one action alone"
+        assert line == f"storage = '{storage}' {why}; allowed: auto, dense"
 
 
 @pytest.mark.parametrize("name", ROWS)

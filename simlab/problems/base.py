@@ -205,7 +205,10 @@ class Problem:
         return drawn
 
     def first_history(self, learner: "Learner", state: "State") -> Any:
-        """What its own metrics need of earlier steps, before the first one."""
+        """What its own metrics need of earlier steps, before the first one.
+
+        Numbers, and arrays that have the first axis of the parameters: what an action keeps goes where the action goes.
+        """
         return None
 
     def next_history(

@@ -38,7 +38,8 @@ def check_storage(problem: Problem, storage: str) -> None:
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
     if storage in cannot:
         allowed = ", ".join(name for name in STORAGES if name not in cannot)
-        raise InputError(f"storage = {storage!r} of a {type(problem).__name__}; allowed: {allowed}")
+        why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
+        raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
 
 
 def check_shards(problem: Problem, settings: Settings, shards: int) -> None:

@@ -21,9 +21,9 @@ SINGULAR_VALUES = 8  # how many are recorded
 
 
 class Split(NamedTuple):
-    """The singular values of n matrices, and their leading vectors, which are 0 where the matrix is."""
+    """The d singular values of n matrices of d columns, and their leading vectors, which are 0 where the matrix is."""
 
-    values: Float[Array, "n R"]
+    values: Float[Array, "n d"]
     left: Float[Array, "n A"]
     right: Float[Array, "n d"]
 
@@ -42,6 +42,8 @@ def svd_each(matrices: Sequence[Float[Array, "A d"]]) -> Split:
     in_turn: Any = jax.custom_batching.sequential_vmap
     left, values, right = jax.lax.map(in_turn(_svd), jnp.stack(matrices))
     there = values[:, :1] > 0
+    # Those that a matrix of fewer rows than columns does not have are 0, whatever number of rows a storage keeps.
+    values = jnp.pad(values, [(0, 0), (0, right.shape[-1] - values.shape[-1])])
     return Split(values, jnp.where(there, left[:, :, 0], 0), jnp.where(there, right[:, 0], 0))
 
 

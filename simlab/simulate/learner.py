@@ -299,10 +299,14 @@ class Learner:
         return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
 
     def averaging(self, dtype: Any) -> Float[Array, "G T"]:
-        """The weight of each token of a group in the loss; 1 / G where rollouts have one."""
+        """The weight of each token of a group in the loss; 1 / G where rollouts have one.
+
+        All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
+        """
         present = jnp.ones(self.group_size, bool) if self.present is None else self.present
         tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
-        weights: Array = aggregation_weights(tokens, self.method.aggregation).astype(dtype)
+        normaliser = 1.0 if self.method.normaliser is None else self.method.normaliser
+        weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
         return weights[0]
 
     def gradients(

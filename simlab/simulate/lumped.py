@@ -244,14 +244,13 @@ class Lumped(Dense):
         axis = int(batched) + int(problem.has_own_parameters)
 
         def wider(values: Array) -> Array:
-            if values.ndim <= axis or values.shape[axis] != self.size:
+            if values.ndim <= axis:  # a number of each run, such as the optimiser's count of steps
                 return values
             return jnp.pad(values, [(0, self.size if place == axis else 0) for place in range(values.ndim)])
 
-        parts = {
-            name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "places", "history")
-        }
-        return state._replace(**parts), larger
+        parts = {name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "history")}
+        places = state.places._replace(class_of=wider(state.places.class_of))
+        return state._replace(places=places, **parts), larger
 
     def bytes_for(self, problem: "Problem", settings: "StaticSettings") -> int:
         """Bytes that a run takes at most in these places."""

@@ -72,7 +72,7 @@ class Sparse(Lumped):
         def wider(sums: Float[Array, "..."]) -> Float[Array, "..."]:
             return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (GROWTH - 1) * sums.shape[-1])])
 
-        kept = kept._replace(rows=wider(kept.rows), chunks=wider(kept.chunks))
+        kept = kept._replace(weights=wider(kept.weights), rows=wider(kept.rows), chunks=wider(kept.chunks))
         return state._replace(places=state.places._replace(kept=kept)), larger
 
 
