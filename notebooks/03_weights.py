@@ -295,8 +295,8 @@ def _():
     mo.md(r"""
     ## On from here
 
-    In a file `mine.py`, the estimator has a name everywhere: `simlab sweep --arms "grpo,mine.py:signed_power(power=2)"`.
-    With `@register("own:signed-power", "formula")` above it, `simlab.estimator("signed_power")` knows it too, and
+    In a file `mine.py`, the estimator has a name: `simlab sweep --arms "grpo,mine.py:signed_power(power=2)"`. With
+    `@register("own:signed-power", "formula")` above it, `simlab.estimator("signed_power")` knows it too, and
     `tests/contract.py` of the repository holds it to what every estimator keeps.
     Notebook 05 runs the two axes on a bank of prompts, notebook 07 takes a weight of your own elsewhere.
     """)

@@ -39,8 +39,8 @@ __all__ = [
 _LOADING_JAX = {
     "Settings": "simlab.simulate.settings:Settings",
     "problems": "simlab.problems",
-    "simulate": "simlab.simulate.api:simulate",
-    "sweep": "simlab.sweep.api:sweep",
+    "simulate": "simlab.simulate",  # a package that can be called, see simlab.callable_package
+    "sweep": "simlab.sweep",
 }
 
 

@@ -109,6 +109,13 @@ def test_nor_does_a_style(copy):
     assert fingerprint(copy) == before
 
 
+def test_nor_does_what_only_type_checkers_import():
+    for condition in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        source = f"if {condition}:\n    import simlab.plotting\nelse:\n    import simlab.shown"
+        assert read(source.encode(), "simlab.new", False).imports == {"simlab.shown"}
+    assert not [name for name in REACHED["training"] if name.startswith("simlab.sweep")]
+
+
 def test_nor_do_comments_docstrings_and_layout():
     one, other = (
         read(source, "simlab.new", False).meaning

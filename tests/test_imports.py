@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+OFFERED = [
+    *("InputError", "Method", "Rollouts", "Settings", "advantages", "arms", "chain", "estimator", "estimators"),
+    *("method", "problems", "simulate", "surrogates", "sweep", "theory"),
+]
 MODULES = ["simlab", "simlab.arms", "simlab.estimators", "simlab.surrogates", "simlab.theory", "simlab.llm.tasks"]
 
 
@@ -29,9 +33,9 @@ def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_be
     program = (
         "import inspect, sys, simlab;"
         "print(sorted({'jax', 'torch'} & set(sys.modules)), end=' ');"
-        "first = simlab.simulate, simlab.sweep;"
+        "first = [inspect.unwrap(found) for found in (simlab.simulate, simlab.sweep)];"
         "import simlab.simulate.runner, simlab.sweep.run;"
-        "assert first == (simlab.simulate, simlab.sweep);"
+        "assert first == [inspect.unwrap(found) for found in (simlab.simulate, simlab.sweep)];"
         "from simlab.problems import anchored;"
         "found = simlab.simulate(anchored(20, 2), 'grpo', group_size=4, steps=2, seeds=1);"
         "print(dict(found.q_pos.sizes), list(inspect.signature(simlab.simulate).parameters)[:2], end=' ');"
@@ -40,6 +44,19 @@ def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_be
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "[] {'seed': 1, 'step': 2} ['problem', 'method'] 2\n"
+
+
+def test_the_library_lists_what_it_offers_and_offers_what_it_lists() -> None:
+    program = (
+        "import sys, simlab;"
+        "listed = set(dir(simlab)) - {'__doc__', '__version__'};"
+        "assert listed == set(simlab.__all__) and 'jax' not in sys.modules;"
+        "assert all(getattr(simlab, name) is not None for name in listed);"
+        "from simlab import *;"
+        "print(sorted(listed), simulate.__name__.rpartition('.')[2], problems.anchored(9, 2).actions)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == f"{OFFERED} simulate 9\n"
 
 
 def test_the_library_offers_no_other_name() -> None:
