@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from simlab.simulate.memory import batch_size, needed_bytes
-from simlab.simulate.runner import run
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.presets import F_GRPO_FIG2
+from simlab.simulator.memory import batch_size, needed_bytes
+from simlab.simulator.runner import run
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets import F_GRPO_FIG2
 
 CORES = os.cpu_count() or 1
 ACTIONS = 128_000

@@ -22,7 +22,7 @@ from benchmarks import peer_numpy, peer_torch
 from benchmarks.cell import ACTIONS, CORES, Cell
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.sweep.options import expand
+from simlab.sweeps.options import expand
 
 TIMED_GAMMA = 1.0
 SEEDS_A_CORE = 4

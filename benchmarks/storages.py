@@ -24,7 +24,7 @@ from benchmarks.cell import ACTIONS, Cell
 from benchmarks.dense_storage import TIMED_GAMMA
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
-from simlab.simulate.costs import step_costs
+from simlab.simulator.costs import step_costs
 
 SIZES = [2**power for power in range(1, 18)]
 LARGEST_LUMPED = 2**15  # above it a group takes lumped storage seconds

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 import simlab
 from simlab.plotting import STYLE
-from simlab.simulate.groups import Listed
-from simlab.simulate.storage import DENSE
+from simlab.simulator.groups import Listed
+from simlab.simulator.storage import DENSE
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {

@@ -21,12 +21,12 @@ from figures.shared.condensed import keep, rounded
 from simlab.plotting import STYLE
 from simlab.problems import Tree, tree
 from simlab.problems.tree_paths import path_sums, prefix_sums, word
-from simlab.simulate.metrics import POLICY, Metric
-from simlab.simulate.runner import run
-from simlab.simulate.tree_metrics import mode_metrics
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.plan import maker
-from simlab.sweep.presets import PRESETS
+from simlab.simulator.metrics import POLICY, Metric
+from simlab.simulator.runner import run
+from simlab.simulator.tree_metrics import mode_metrics
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.plan import maker
+from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "casp_fig5.json"
 DIFFERS = (

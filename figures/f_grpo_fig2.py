@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, provenance, rounded
 from simlab.plotting import LABELS, STYLE
-from simlab.sweep.result import read
+from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "f_grpo_fig2.json"
 DIFFERS = (

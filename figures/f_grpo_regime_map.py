@@ -28,9 +28,9 @@ from matplotlib.patheffects import withStroke
 
 from figures.shared.condensed import keep
 from simlab.plotting import LABELS, STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import F_GRPO_FIG2
-from simlab.sweep.result import configuration, read
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import F_GRPO_FIG2
+from simlab.sweeps.result import configuration, read
 from simlab.theory import conditional_tail_miss, tail_miss
 
 DATA = Path(__file__).parent / "data" / "f_grpo_regime_map.json"

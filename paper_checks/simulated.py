@@ -10,11 +10,11 @@ from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
 from simlab.problems import Categorical, custom
-from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Learner
-from simlab.simulate.sampling import draw
-from simlab.simulate.settings import Settings, StaticSettings, TracedSettings
-from simlab.simulate.storage import DENSE, Stored
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.sampling import draw
+from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
+from simlab.simulator.storage import DENSE, Stored
 
 SEEDS = 20_000
 
@@ -60,7 +60,7 @@ def simulated_step(
         surrogate: likewise.
         rewards: of correct and incorrect actions.
         learning_rate: of the optimiser; with "sgd" the logit change is it times the policy gradient.
-        update_rule, optimizer: as in ``simlab.simulate.settings.Settings``.
+        update_rule, optimizer: as in ``simlab.simulator.settings.Settings``.
         seeds: how many.
         seed: from which theirs are derived.
     """

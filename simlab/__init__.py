@@ -14,9 +14,9 @@ from simlab.rollouts import Rollouts
 
 if TYPE_CHECKING:
     from simlab import problems
-    from simlab.simulate.api import simulate
-    from simlab.simulate.settings import Settings
-    from simlab.sweep.api import sweep
+    from simlab.simulator.api import simulate
+    from simlab.simulator.settings import Settings
+    from simlab.sweeps.api import sweep
 
 __version__ = "0.1.0"
 __all__ = [
@@ -37,10 +37,10 @@ __all__ = [
     "theory",
 ]
 _LOADING_JAX = {
-    "Settings": "simlab.simulate.settings:Settings",
+    "Settings": "simlab.simulator.settings:Settings",
     "problems": "simlab.problems",
-    "simulate": "simlab.simulate",  # a package that can be called, see simlab.callable_package
-    "sweep": "simlab.sweep",
+    "simulate": "simlab.simulator.api:simulate",
+    "sweep": "simlab.sweeps.api:sweep",
 }
 
 

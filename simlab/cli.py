@@ -216,7 +216,7 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
     if options.shard_actions is not None:
         raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
     try:
-        from simlab.sweep.cluster import connected
+        from simlab.sweeps.cluster import connected
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         if missing not in {"dask", "distributed"}:
@@ -229,11 +229,11 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
 def _sweep(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
     from simlab.plotting import check_figure, save_final_state
-    from simlab.sweep.options import build_sweeps, parse_shard, parse_size
-    from simlab.sweep.plan import Plan
-    from simlab.sweep.run import run
-    from simlab.sweep.storages import storages_in_words
-    from simlab.sweep.table import final_table
+    from simlab.sweeps.options import build_sweeps, parse_shard, parse_size
+    from simlab.sweeps.plan import Plan
+    from simlab.sweeps.run import run
+    from simlab.sweeps.storages import storages_in_words
+    from simlab.sweeps.table import final_table
 
     shard, memory = parse_shard(options.shard), parse_size(options.memory)
     sweeps = build_sweeps(options)
@@ -289,8 +289,8 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 def _merge(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable
-    from simlab.sweep.run import merge, parts_folder
-    from simlab.sweep.table import final_table
+    from simlab.sweeps.run import merge, parts_folder
+    from simlab.sweeps.table import final_table
 
     check_replaceable(options.out)
     dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
@@ -567,7 +567,7 @@ def _moment(text: str) -> str | int:
 
 
 def _whole_list(text: str) -> tuple[int, ...]:
-    from simlab.sweep.options import expand
+    from simlab.sweeps.options import expand
 
     try:
         return tuple(_whole(item) for item in expand(text))

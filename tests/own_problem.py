@@ -8,7 +8,7 @@ import numpy as np
 
 from simlab.errors import check_range, check_whole
 from simlab.problems import Problem, register
-from simlab.simulate.metrics import EVERY_STEP, POLICY, USUAL, Metric
+from simlab.simulator.metrics import EVERY_STEP, POLICY, USUAL, Metric
 
 
 @dataclass(frozen=True, eq=False)

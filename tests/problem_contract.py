@@ -23,13 +23,13 @@ from own_problem import Ring, ring
 
 from simlab.arms import parse
 from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, anchored, custom
-from simlab.simulate.call import fills_groups
-from simlab.simulate.learner import Learner
-from simlab.simulate.lumped import Lumped
-from simlab.simulate.recording import record
-from simlab.simulate.settings import Settings
-from simlab.simulate.state import State
-from simlab.simulate.storage import DENSE, Stored
+from simlab.simulator.call import fills_groups
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped
+from simlab.simulator.recording import record
+from simlab.simulator.settings import Settings
+from simlab.simulator.state import State
+from simlab.simulator.storage import DENSE, Stored
 
 # Problems
 

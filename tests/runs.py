@@ -10,10 +10,10 @@ import numpy as np
 from naive_simulator import Setting
 
 from simlab.problems import Categorical, custom
-from simlab.simulate.learner import Learner
-from simlab.simulate.sampling import draw
-from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE, Dense, Stored
+from simlab.simulator.learner import Learner
+from simlab.simulator.sampling import draw
+from simlab.simulator.settings import Settings
+from simlab.simulator.storage import DENSE, Dense, Stored
 
 
 def problem(setting: Setting) -> Categorical:

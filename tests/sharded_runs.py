@@ -10,11 +10,11 @@ import numpy as np
 import runs
 
 from simlab.errors import InputError
-from simlab.simulate import memory, runner
-from simlab.simulate.call import Call
-from simlab.simulate.devices import devices_by
-from simlab.simulate.sharded import EVERYWHERE, MESH_AXIS, Sharded
-from simlab.simulate.storage import DENSE as ON_ONE_DEVICE
+from simlab.simulator import memory, runner
+from simlab.simulator.call import Call
+from simlab.simulator.devices import devices_by
+from simlab.simulator.sharded import EVERYWHERE, MESH_AXIS, Sharded
+from simlab.simulator.storage import DENSE as ON_ONE_DEVICE
 
 SEED = 3
 DENSE = 0  # in place of a number of devices

@@ -7,8 +7,8 @@ import sys
 from refusals import refusal  # noqa: F401  # for the tests of sweeps
 
 from simlab import cli
-from simlab.sweep.options import build_sweeps
-from simlab.sweep.run import parts_folder
+from simlab.sweeps.options import build_sweeps
+from simlab.sweeps.run import parts_folder
 
 TINY = ("--param", "actions=60", "--param", "correct=6", "--steps", "20", "--record-every", "10")
 SMALL = (*TINY, "--estimator", "f_grpo,dr_grpo", "--group-size", "2,4", "--gamma", "0,1", "--seeds", "12")

@@ -3,7 +3,7 @@
 import collections
 import importlib
 
-running, executor = (importlib.import_module(f"simlab.sweep.{name}") for name in ("run", "executor"))
+running, executor = (importlib.import_module(f"simlab.sweeps.{name}") for name in ("run", "executor"))
 
 
 def run_and_say_where(sweep, out, shard_actions=None):

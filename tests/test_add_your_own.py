@@ -16,7 +16,7 @@ from simlab.arms import parse
 from simlab.estimators import Estimator, registry
 from simlab.methods import Method, focal
 from simlab.problems import anchored
-from simlab.simulate.api import simulate
+from simlab.simulator.api import simulate
 from simlab.surrogates import ppo_clip, surrogate
 from simlab.theory import masses
 

@@ -15,12 +15,12 @@ from simlab.errors import InputError
 from simlab.estimators import center
 from simlab.methods import Method, method
 from simlab.problems import Categorical, anchored, custom, linear_softmax, prompt_bank, tree
-from simlab.simulate.api import simulate
-from simlab.simulate.optimizers import adam, adamw, sgd
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
+from simlab.simulator.api import simulate
+from simlab.simulator.optimizers import adam, adamw, sgd
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip
-from simlab.sweep import Sweep
+from simlab.sweeps import Sweep
 from simlab.theory import closed_form, masses
 from simlab.theory.likeness import trace
 from simlab.theory.rank import effective_rank

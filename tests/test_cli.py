@@ -16,9 +16,9 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, star
 from simlab.cli import main
 from simlab.estimators import REGISTRY
 from simlab.seals import sealed_json, unsealed_json
-from simlab.sweep import options as sweep_options
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.sweeps import options as sweep_options
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
 
 
 def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("simlab.sweep.cluster")]:
+    for name in [name for name in sys.modules if name.startswith("simlab.sweeps.cluster")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
     assert (

@@ -19,17 +19,17 @@ from simlab import Rollouts, estimator
 from simlab.estimators import REGISTRY
 from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
-from simlab.simulate import learner as of_learner
-from simlab.simulate import multinomial as module
-from simlab.simulate.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice
-from simlab.simulate.learner import Learner
-from simlab.simulate.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
-from simlab.simulate.state import Drawn
-from simlab.simulate.storage import DENSE, Stored
-from simlab.simulate.threefry import threefry
-from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
+from simlab.simulator import learner as of_learner
+from simlab.simulator import multinomial as module
+from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice
+from simlab.simulator.learner import Learner
+from simlab.simulator.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.threefry import threefry
+from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
 
 DTYPES = ("float32", "float64")
 MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time

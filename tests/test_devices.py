@@ -12,12 +12,12 @@ from several_devices import DEVICES, called, flags
 from sweep_cases import SMALL, TINY, asked, command, parts_of, refusal, start
 
 from simlab.problems import anchored
-from simlab.simulate import memory, runner
-from simlab.simulate.devices import devices_by, own_memory, stations
-from simlab.simulate.memory import host_bytes, needed_bytes
-from simlab.simulate.settings import Settings
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.simulator import memory, runner
+from simlab.simulator.devices import devices_by, own_memory, stations
+from simlab.simulator.memory import host_bytes, needed_bytes
+from simlab.simulator.settings import Settings
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 # Few instructions, which every device compiles.
 SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)

@@ -14,10 +14,10 @@ from simlab.estimators import REGISTRY, Link, center
 from simlab.methods import Method
 from simlab.problems import anchored, custom
 from simlab.rollouts import Rollouts
-from simlab.simulate import call
-from simlab.simulate.api import simulate
-from simlab.simulate.checks import check
-from simlab.simulate.settings import SUPPLIED, Settings
+from simlab.simulator import call
+from simlab.simulator.api import simulate
+from simlab.simulator.checks import check
+from simlab.simulator.settings import SUPPLIED, Settings
 from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)

@@ -15,7 +15,7 @@ from simlab.estimators import REGISTRY
 from simlab.explore.weights import hold_weight
 from simlab.grammar import Part, read
 from simlab.problems import anchored
-from simlab.simulate.api import simulate
+from simlab.simulator.api import simulate
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from simlab.explore.settings import hold_panel
 from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
 from simlab.explore.simulation import record_steps, simulate_policy, simulate_tree
 from simlab.problems import anchored, tree
-from simlab.simulate.api import simulate
+from simlab.simulator.api import simulate
 from simlab.theory import tail_miss
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("quickly")]

@@ -33,9 +33,9 @@ def test_simulate_and_sweep_are_functions_of_the_library_whatever_is_imported_be
     program = (
         "import inspect, sys, simlab;"
         "print(sorted({'jax', 'torch'} & set(sys.modules)), end=' ');"
-        "first = [inspect.unwrap(found) for found in (simlab.simulate, simlab.sweep)];"
-        "import simlab.simulate.runner, simlab.sweep.run;"
-        "assert first == [inspect.unwrap(found) for found in (simlab.simulate, simlab.sweep)];"
+        "first = simlab.simulate, simlab.sweep;"
+        "import simlab.simulator.runner, simlab.sweeps.run;"
+        "assert first == (simlab.simulate, simlab.sweep);"
         "from simlab.problems import anchored;"
         "found = simlab.simulate(anchored(20, 2), 'grpo', group_size=4, steps=2, seeds=1);"
         "print(dict(found.q_pos.sizes), list(inspect.signature(simlab.simulate).parameters)[:2], end=' ');"

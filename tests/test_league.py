@@ -7,8 +7,8 @@ from figures.shared import league_numbers, rivals
 from simlab import estimator
 from simlab.estimators import REGISTRY
 from simlab.problems import prompt_bank
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.presets.league import LEAGUE, response_level
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets.league import LEAGUE, response_level
 from simlab.theory import alike
 
 TOKENS = {"cw_grpo", "entropy_advantage"}

@@ -21,16 +21,16 @@ from sweep_cases import asked
 from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
-from simlab.simulate.api import simulate
-from simlab.simulate.costs import step_costs
-from simlab.simulate.head_metrics import residual_metrics
-from simlab.simulate.learner import Learner
-from simlab.simulate.recording import record
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE, Stored
-from simlab.sweep.plan import Plan
-from simlab.sweep.result import joining_bytes, read
+from simlab.simulator.api import simulate
+from simlab.simulator.costs import step_costs
+from simlab.simulator.head_metrics import residual_metrics
+from simlab.simulator.learner import Learner
+from simlab.simulator.recording import record
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.storage import DENSE, Stored
+from simlab.sweeps.plan import Plan
+from simlab.sweeps.result import joining_bytes, read
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
 # How it starts

@@ -13,19 +13,19 @@ from refusals import refusal
 from sweep_cases import command
 
 from simlab.problems import LinearSoftmax, PromptBank, anchored, custom
-from simlab.simulate import call, lumped
-from simlab.simulate.api import simulate
-from simlab.simulate.compiled import kept
-from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Learner
-from simlab.simulate.lumped import Lumped, which_member
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
-from simlab.simulate.sparse import Sparse, SparseLearner
-from simlab.simulate.state import Drawn
-from simlab.simulate.storage import Stored
-from simlab.simulate.wide_integers import Count, uniform_below
-from simlab.sweep.result import read
+from simlab.simulator import call, lumped
+from simlab.simulator.api import simulate
+from simlab.simulator.compiled import kept
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped, which_member
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import Sparse, SparseLearner
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import Stored
+from simlab.simulator.wide_integers import Count, uniform_below
+from simlab.sweeps.result import read
 
 # Actions of two classes, whose members start alike; the first is correct, and the target.
 FIRST = np.array([[True, False]] * 2)

@@ -13,12 +13,12 @@ from simlab.estimators.likelihood import LOGP
 from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
-from simlab.simulate.api import simulate
-from simlab.simulate.call import filled_up
-from simlab.simulate.groups import counts_suffice
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
-from simlab.simulate.sparse import may_be_sparse
+from simlab.simulator.api import simulate
+from simlab.simulator.call import filled_up
+from simlab.simulator.groups import counts_suffice
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import may_be_sparse
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip, surrogate
 from simlab.theory import masses
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets import PRESETS
 
 EXPERIMENTS = ("f-grpo", "a-grae")
 SWEEPS = {f"{preset} {name}": settings for preset in EXPERIMENTS for name, settings in PRESETS[preset].items()}

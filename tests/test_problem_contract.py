@@ -29,11 +29,11 @@ from refusals import refusal
 from simlab.arms import parse
 from simlab.estimators import REGISTRY
 from simlab.problems import anchored, linear_softmax, prompt_bank
-from simlab.simulate.api import simulate
-from simlab.simulate.metrics import POLICY, USUAL
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
-from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
+from simlab.simulator.api import simulate
+from simlab.simulator.metrics import POLICY, USUAL
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
 from simlab.surrogates import SURROGATES
 
 pytestmark = pytest.mark.usefixtures("quickly")

@@ -22,15 +22,15 @@ from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import PromptBank, prompt_bank
 from simlab.problems.solve_rates import beta_rates
-from simlab.simulate.api import simulate
-from simlab.simulate.costs import step_costs
-from simlab.simulate.difficulty import effective_size
-from simlab.simulate.learner import Learner
-from simlab.simulate.recording import recorded_policy
-from simlab.simulate.settings import Settings
-from simlab.simulate.storage import DENSE, Stored
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.simulator.api import simulate
+from simlab.simulator.costs import step_costs
+from simlab.simulator.difficulty import effective_size
+from simlab.simulator.learner import Learner
+from simlab.simulator.recording import recorded_policy
+from simlab.simulator.settings import Settings
+from simlab.simulator.storage import DENSE, Stored
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 from simlab.theory.power_law import fit_shifted_power_law, power_laws
 
 # How a bank starts

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simlab.simulate.head_metrics import svd_each
+from simlab.simulator.head_metrics import svd_each
 
 RUNS = np.random.default_rng(0).normal(size=(3, 2, 7, 4))
 

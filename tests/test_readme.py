@@ -8,7 +8,7 @@ import pytest
 
 from simlab import cli
 from simlab.llm.training.options import build_settings
-from simlab.sweep.options import build_sweeps
+from simlab.sweeps.options import build_sweeps
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [

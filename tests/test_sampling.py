@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.simulate import sampling
-from simlab.simulate.sampling import draw
+from simlab.simulator import sampling
+from simlab.simulator.sampling import draw
 
 
 @functools.partial(jax.jit, static_argnums=2)

@@ -11,7 +11,7 @@ from sharded_runs import DENSE, SEED
 from simulator_settings import ADAM, CANDIDATES
 
 from simlab.problems import linear_softmax, prompt_bank
-from simlab.simulate.settings import Settings
+from simlab.simulator.settings import Settings
 
 RECORDED = (1, 2, 3, 8)
 ANY_NUMBER = (DENSE, *range(1, DEVICES + 1))

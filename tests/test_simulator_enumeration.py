@@ -17,7 +17,7 @@ import pytest
 import runs
 from naive_simulator import Setting
 
-from simlab.simulate.trajectory import Learners, Schedule, begin, go_on
+from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
 
 RUNS = 30_000
 LOGITS = (0.7, -0.4, 0.2, 1.1, -0.9)

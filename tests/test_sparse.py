@@ -12,15 +12,15 @@ from simlab.arms import parse
 from simlab.estimators import chain, estimator
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
-from simlab.simulate.call import Call
-from simlab.simulate.groups import Listed
-from simlab.simulate.learner import Learner
-from simlab.simulate.lumped import Lumped
-from simlab.simulate.runner import records, run
-from simlab.simulate.settings import Settings
-from simlab.simulate.sparse import Sparse, SparseLearner, may_be_sparse
-from simlab.simulate.state import Drawn
-from simlab.simulate.storage import EMPTY, Stored
+from simlab.simulator.call import Call
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped
+from simlab.simulator.runner import records, run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import EMPTY, Stored
 
 PLACES = 1024
 PROBLEM = custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]).by_classes()

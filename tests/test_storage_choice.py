@@ -10,10 +10,10 @@ import pytest
 from sweep_cases import asked
 
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank
-from simlab.simulate.costs import SHARDED_FROM, resolved, step_costs, touched
-from simlab.simulate.settings import Settings
-from simlab.sweep import Plan
-from simlab.sweep.storages import storages_in_words
+from simlab.simulator.costs import SHARDED_FROM, resolved, step_costs, touched
+from simlab.simulator.settings import Settings
+from simlab.sweeps import Plan
+from simlab.sweeps.storages import storages_in_words
 
 
 @pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (1000, 8, 10), (10, 64, 5)])
@@ -82,7 +82,7 @@ def test_a_sweep_says_which_storage_runs_what_and_what_the_model_expects():
 
 SMALL_RUN = """
 from simlab.problems import anchored
-from simlab.simulate.api import simulate
+from simlab.simulator.api import simulate
 simulate(anchored(50, 5), "grpo", group_size=4, storage="dense", steps=2, seeds=1)
 """
 

@@ -20,15 +20,15 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refu
 from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
-from simlab.simulate.memory import needed_bytes
-from simlab.simulate.metrics import USUAL
-from simlab.simulate.runner import run as simulate
-from simlab.sweep import Plan
-from simlab.sweep.executor import RESERVED, Budget
-from simlab.sweep.plan import Unit
-from simlab.sweep.result import joining_bytes, read
-from simlab.sweep.run import merge, parts_folder, run
-from simlab.sweep.store import Store
+from simlab.simulator.memory import needed_bytes
+from simlab.simulator.metrics import USUAL
+from simlab.simulator.runner import run as simulate
+from simlab.sweeps import Plan
+from simlab.sweeps.executor import RESERVED, Budget
+from simlab.sweeps.plan import Unit
+from simlab.sweeps.result import joining_bytes, read
+from simlab.sweeps.run import merge, parts_folder, run
+from simlab.sweeps.store import Store
 
 SWEEP = asked(*SMALL)
 ONE_CELL = asked(*TINY, "--group-size", 2)
@@ -246,7 +246,7 @@ def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
 
 
 def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("simlab.sweep.plan"), "code_fingerprint", lambda: "other code")
+    monkeypatch.setattr(importlib.import_module("simlab.sweeps.plan"), "code_fingerprint", lambda: "other code")
     result = run(SWEEP, resumed)
     assert capsys.readouterr().err == (
         f"{SMALL_UNITS} parts in {parts_folder(resumed)} are of other sweeps or code versions: left alone\n"

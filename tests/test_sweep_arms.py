@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sweep_cases import TINY, asked, command, refusal
 
-import simlab.sweep
+import simlab.sweeps
 from simlab.arms import parse
-from simlab.simulate.runner import run as simulate
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.result import read
-from simlab.sweep.run import run
-from simlab.sweep.table import final_table
+from simlab.simulator.runner import run as simulate
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.result import read
+from simlab.sweeps.run import run
+from simlab.sweeps.table import final_table
 
 ARMS = "grpo,f_grpo(gamma=0.5)+clip_higher,a_grae"
 SHORT = {"actions": 60, "correct": 6, "steps": 20, "record_every": 10}

@@ -21,18 +21,18 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.estimators import Registered, chain, registry
-from simlab.simulate.memory import needed_bytes
-from simlab.sweep import Plan
-from simlab.sweep.executor import RESERVED
-from simlab.sweep.plan import maker
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.simulator.memory import needed_bytes
+from simlab.sweeps import Plan
+from simlab.sweeps.executor import RESERVED
+from simlab.sweeps.plan import maker
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 pytestmark = [
     pytest.mark.dask,
     pytest.mark.filterwarnings("default"),  # of Dask and tornado
 ]
-cluster = pytest.importorskip("simlab.sweep.cluster")
+cluster = pytest.importorskip("simlab.sweeps.cluster")
 dask, psutil = pytest.importorskip("dask"), pytest.importorskip("psutil")
 connection, handout, members = cluster.connection, cluster.handout, cluster.members
 
@@ -362,7 +362,7 @@ def test_a_scheduler_whose_workers_have_other_code_or_no_simlab_is_refused(tmp_p
     nothing = tmp_path / "simlab"
     nothing.mkdir()
     (nothing / "__init__.py").touch()
-    for path, reason in ((other_code, "its code is "), (tmp_path, "it cannot import simlab.sweep.cluster")):
+    for path, reason in ((other_code, "its code is "), (tmp_path, "it cannot import simlab.sweeps.cluster")):
         with bare_scheduler() as (_, address), worker(address, path), cluster.connected(address) as workers:
             message = refusal(run, SWEEP, tmp_path / "sweep.nc", workers=workers)
         assert " cannot take part: " + reason in message

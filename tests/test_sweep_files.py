@@ -8,10 +8,10 @@ import pytest
 from sweep_cases import TINY, asked, command, parts_of, refusal
 
 from simlab import own_files
-from simlab.sweep import Plan
-from simlab.sweep.plan import MOST_PROBLEMS, batches
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.sweeps import Plan
+from simlab.sweeps.plan import MOST_PROBLEMS, batches
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 METHODS = """
 from simlab.estimators import center, chain
@@ -40,7 +40,7 @@ import numpy as np
 
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical
-from simlab.simulate.metrics import POLICY, USUAL, Metric
+from simlab.simulator.metrics import POLICY, USUAL, Metric
 
 GREATEST = Metric("greatest", "probability of the likeliest action", POLICY, lambda one: one.policy.p.max())
 

@@ -13,11 +13,11 @@ from sweep_cases import asked, refusal
 
 from simlab.estimators import REGISTRY
 from simlab.problems.registry import PROBLEMS
-from simlab.simulate.optimizers import OPTIMIZERS
+from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.surrogates import SURROGATES
-from simlab.sweep import Plan, Sweep
-from simlab.sweep.options import expand, parse_scheduler, parse_shard, parse_size
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.options import expand, parse_scheduler, parse_shard, parse_size
+from simlab.sweeps.presets import PRESETS
 
 # Lists
 

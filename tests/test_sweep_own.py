@@ -12,12 +12,12 @@ from sweep_cases import TINY, asked, command, parts_of, refusal
 from simlab.estimators import Registered, center, chain, registry
 from simlab.methods import Method
 from simlab.problems import anchored
-from simlab.simulate.runner import run as simulate
-from simlab.simulate.settings import Settings
+from simlab.simulator.runner import run as simulate
+from simlab.simulator.settings import Settings
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip
-from simlab.sweep import Plan
-from simlab.sweep.result import read
-from simlab.sweep.run import merge, parts_folder, run
+from simlab.sweeps import Plan
+from simlab.sweeps.result import read
+from simlab.sweeps.run import merge, parts_folder, run
 
 NAME = "own_sign"
 UNITS = 3  # blocks of 8 seeds

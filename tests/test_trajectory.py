@@ -11,7 +11,7 @@ import runs
 from naive_simulator import Setting
 from simulator_settings import ADAM, CANDIDATES
 
-from simlab.simulate.runner import run
+from simlab.simulator.runner import run
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
 from simlab.theory.tail_miss import active, tail_miss
 

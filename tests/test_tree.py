@@ -20,13 +20,13 @@ from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
-from simlab.simulate.api import simulate
-from simlab.simulate.costs import step_costs
-from simlab.simulate.gradients import exact_sums
-from simlab.simulate.sampling import draw_each
-from simlab.simulate.settings import Settings
-from simlab.sweep.result import read
-from simlab.sweep.run import run
+from simlab.simulator.api import simulate
+from simlab.simulator.costs import step_costs
+from simlab.simulator.gradients import exact_sums
+from simlab.simulator.sampling import draw_each
+from simlab.simulator.settings import Settings
+from simlab.sweeps.result import read
+from simlab.sweeps.run import run
 
 # The problem
 

@@ -9,10 +9,10 @@ import pytest
 
 from simlab import Rollouts, estimator
 from simlab.problems import custom
-from simlab.simulate.api import simulate
-from simlab.simulate.gradients import UPDATE_RULES, exact_sum, with_norm
-from simlab.simulate.groups import Listed
-from simlab.simulate.storage import DENSE
+from simlab.simulator.api import simulate
+from simlab.simulator.gradients import UPDATE_RULES, exact_sum, with_norm
+from simlab.simulator.groups import Listed
+from simlab.simulator.storage import DENSE
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are

@@ -12,7 +12,7 @@ from figures.shared.rivals import best_settings, front, judge, mean_and_error
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.problems import PromptBank
 from simlab.rollouts import Rollouts
-from simlab.sweep import Plan, Sweep
+from simlab.sweeps import Plan, Sweep
 from simlab.theory import alike
 
 METRICS = ("pass@1", "pass@256", "retained mass", "entropy")

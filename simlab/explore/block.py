@@ -17,12 +17,12 @@ from jaxtyping import Int
 
 from simlab.explore.shapes import GROUPS, SEEDS, filled_to
 from simlab.problems import Problem
-from simlab.simulate.compiled import Compiled, kept
-from simlab.simulate.learner import Learner
-from simlab.simulate.metrics import Metric, Row
-from simlab.simulate.settings import Settings, StaticSettings, TracedSettings
-from simlab.simulate.storage import DENSE, Stored
-from simlab.simulate.trajectory import Inputs, Learners, Schedule, begin, go_on
+from simlab.simulator.compiled import Compiled, kept
+from simlab.simulator.learner import Learner
+from simlab.simulator.metrics import Metric, Row
+from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
+from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.trajectory import Inputs, Learners, Schedule, begin, go_on
 
 Rows = dict[str, np.ndarray]
 Say = Callable[[str], None]

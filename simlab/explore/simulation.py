@@ -14,10 +14,10 @@ from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.explore.weights import read_weight
 from simlab.problems import Categorical, anchored, tree
 from simlab.problems.exact import correct_mass
-from simlab.simulate.checks import check
-from simlab.simulate.metrics import POLICY, Metric, OnePolicy, Whole
-from simlab.simulate.settings import Settings
-from simlab.simulate.storage import EMPTY
+from simlab.simulator.checks import check
+from simlab.simulator.metrics import POLICY, Metric, OnePolicy, Whole
+from simlab.simulator.settings import Settings
+from simlab.simulator.storage import EMPTY
 from simlab.theory import CLOSED_FORMS, tail_miss
 
 RECORDS = 50

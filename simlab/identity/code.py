@@ -14,7 +14,7 @@ from typing import NamedTuple
 from simlab.errors import InputError
 from simlab.identity.versions import PACKAGE, numeric_versions
 
-SWEEP = ("simlab.sweep.run",)  # makes records of cells, and of those a result
+SWEEP = ("simlab.sweeps.run",)  # makes records of cells, and of those a result
 TRAINING = ("simlab.llm.training.run",)  # makes a trained model of settings
 FOR_TYPE_CHECKERS = ("TYPE_CHECKING", "typing.TYPE_CHECKING")  # conditions that are false wherever code runs
 

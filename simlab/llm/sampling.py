@@ -31,7 +31,7 @@ from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
 from simlab.llm.model import Parameters, apart
-from simlab.simulate.sampling import ROWS, draw
+from simlab.simulator.sampling import ROWS, draw
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
 POWERS = 2 ** np.arange(25)

@@ -19,11 +19,11 @@ from jaxtyping import Array, Bool, Float, Int
 from simlab.errors import InputError, check_range
 
 if TYPE_CHECKING:
-    from simlab.simulate.learner import Learner
-    from simlab.simulate.metrics import Metric
-    from simlab.simulate.settings import Settings
-    from simlab.simulate.state import Batch, State
-    from simlab.simulate.storage import Dense, Places
+    from simlab.simulator.learner import Learner
+    from simlab.simulator.metrics import Metric
+    from simlab.simulator.settings import Settings
+    from simlab.simulator.state import Batch, State
+    from simlab.simulator.storage import Dense, Places
 
 AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
 LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
@@ -177,13 +177,13 @@ class Problem:
     def policy(
         self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Dense", places: "Places | None"
     ) -> Any:
-        """What a rollout of one prompt is drawn from, by the logits of that prompt: see ``simlab.simulate.policy``."""
+        """What a rollout of one prompt is drawn from, by the logits of that prompt: see ``simlab.simulator.policy``."""
         return storage.softmax(logits, temperature, places)
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """What is recorded of a run."""
-        from simlab.simulate.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
 
         return USUAL
 

@@ -16,9 +16,9 @@ from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, check_prompts
 from simlab.problems.solve_rates import Rates
 
 if TYPE_CHECKING:
-    from simlab.simulate.learner import Learner
-    from simlab.simulate.metrics import Metric
-    from simlab.simulate.state import Batch, State
+    from simlab.simulator.learner import Learner
+    from simlab.simulator.metrics import Metric
+    from simlab.simulator.state import Batch, State
 
 ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
@@ -157,13 +157,13 @@ class LinearSoftmax(Problem):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Those of a bank, the rank of the head's updates, and what prompts do to one another."""
-        from simlab.simulate.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
 
         return OF_A_HEAD
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """Those of a bank, and the singular values from the largest on."""
-        from simlab.simulate.head_metrics import SINGULAR_VALUES  # noqa: PLC0415
+        from simlab.simulator.head_metrics import SINGULAR_VALUES  # noqa: PLC0415
 
         return {**self.tabular.labels(), "singular": range(1, SINGULAR_VALUES + 1)}
 

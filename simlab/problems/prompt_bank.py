@@ -15,7 +15,7 @@ from simlab.problems.reading import numbers
 from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_inside
 
 if TYPE_CHECKING:
-    from simlab.simulate.metrics import Metric
+    from simlab.simulator.metrics import Metric
 
 LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
 USUAL_PROMPTS = 64
@@ -88,13 +88,13 @@ class PromptBank(Problem):
     @property
     def metrics(self) -> "tuple[Metric, ...]":
         """Means over prompts, and what depends on how difficult a prompt is."""
-        from simlab.simulate.difficulty import OF_PROMPTS  # noqa: PLC0415  # the simulator imports problems
+        from simlab.simulator.difficulty import OF_PROMPTS  # noqa: PLC0415  # the simulator imports problems
 
         return OF_PROMPTS
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
         """The middles of the bins of the solve rate."""
-        from simlab.simulate.difficulty import BIN_CENTRES  # noqa: PLC0415
+        from simlab.simulator.difficulty import BIN_CENTRES  # noqa: PLC0415
 
         return {"bin": BIN_CENTRES.tolist()}
 

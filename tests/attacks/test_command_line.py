@@ -85,9 +85,9 @@ def here(tmp_path, monkeypatch):
         raise WouldCompute
 
     for place in (
-        "simlab.sweep.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
+        "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
         "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
-        "simlab.explore.html.export", "simlab.sweep.cluster.connected",
+        "simlab.explore.html.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
         with suppress(ImportError):  # of an extra that is not installed: the command says so, in one line
             monkeypatch.setattr(place, stop, raising=False)

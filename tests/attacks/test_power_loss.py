@@ -19,9 +19,9 @@ from simlab.files import write_whole
 from simlab.llm.instruments.rare import Trajectories
 from simlab.llm.instruments.tracked import Tracked
 from simlab.llm.training.run import train
-from simlab.sweep.executor import PROCESSOR
-from simlab.sweep.result import read
-from simlab.sweep.run import merge, parts_folder, run
+from simlab.sweeps.executor import PROCESSOR
+from simlab.sweeps.result import read
+from simlab.sweeps.run import merge, parts_folder, run
 
 KINDS = ["lost", "kept", "mixed"]
 SWEEP = asked(*TINY, "--group-size", "2,4", "--gamma", 1, "--seeds", 8)
@@ -95,7 +95,7 @@ def pretended(work, budget, devices=None):
 def sweep_of(tmp_path_factory):
     """A recorded sweep of quick numbers, its states and its result."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("simlab.sweep.executor"), "simulated", pretended)
+        patch.setattr(importlib.import_module("simlab.sweeps.executor"), "simulated", pretended)
         root = tmp_path_factory.mktemp("sweep")
         with recorded(root) as disks:
             run(SWEEP, root / "sweep.nc")

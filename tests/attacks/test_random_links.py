@@ -7,8 +7,8 @@ from array_api_compat import array_namespace
 from simlab import chain
 from simlab.methods import Method
 from simlab.problems import anchored
-from simlab.simulate.runner import run
-from simlab.simulate.settings import Settings
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
 from simlab.surrogates import ppo_clip, reinforce
 
 SEEDS, STEPS = 64, np.array([5, 40])

@@ -45,7 +45,7 @@ from simlab.llm.training.state import State, saved_step
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.vocabulary import Vocabulary
 from simlab.seals import Damaged, sealed_json, unsealed_json
-from simlab.simulate.compiled import keep_on_disk
+from simlab.simulator.compiled import keep_on_disk
 
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
 EVALUATION_KEY = 2**31  # beside the steps
