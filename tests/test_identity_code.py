@@ -80,9 +80,10 @@ def test_every_module_of_the_closure_counts(copy):
 @pytest.mark.parametrize(
     "name",
     [
-        "theory.masses", "theory.covariance", "sweeps.grid", "sweeps.run", "sweeps.plan", "sweeps.executor", "sweeps.store",
-        "order_statistics", "rollouts", "estimators.difficulty", "simulator.sampling", "problems.categorical",
-        "surrogates.clip", "simulator.head_metrics", "simulator.lumped", "simulator.recording", "simulator.costs", "arms",
+        "theory.masses", "theory.covariance", "sweeps.grid", "sweeps.run", "sweeps.plan", "sweeps.executor",
+        "sweeps.store", "order_statistics", "rollouts", "estimators.difficulty", "simulator.sampling",
+        "problems.categorical", "surrogates.clip", "simulator.head_metrics", "simulator.lumped", "simulator.recording",
+        "simulator.costs", "arms",
     ],
 )  # fmt: skip
 def test_another_constant_is_other_code(copy, name):
