@@ -92,7 +92,7 @@ def counting(actions: int, group_size: int) -> Iterator[Case]:
 
 
 def batching(actions: int) -> Iterator[Case]:
-    """How many runs one call of dense storage holds: microseconds of a step of each run."""
+    """How many runs one call of dense storage holds, in one thread; a sweep calls from a thread a core."""
     problem = anchored(actions, actions * 10 // 128)
     settings, steps = Settings("grpo", group_size=32, storage="dense"), 50
     own = memory.batch_size(problem, settings, "cpu")

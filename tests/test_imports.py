@@ -99,22 +99,23 @@ def test_no_module_imports_from_a_line_further_down_in_the_architecture() -> Non
             parts.setdefault(part, set()).update(imported_at_once(ast.parse(path.read_text()).body))
     assert len(LAYER) > 15
     assert set(LAYER) <= set(parts)
-    assert LAYER["llm"] > LAYER["simulate"] > LAYER["arms"] > LAYER["surrogates"] > LAYER["estimators"]
+    assert LAYER["llm"] > LAYER["simulator"] > LAYER["arms"] > LAYER["surrogates"] > LAYER["estimators"]
     assert "estimators" in parts["surrogates"]
     assert upward(parts) == []
-    assert upward({"estimators": {"simulate"}, "errors": {"arms"}}) == [
-        "estimators imports simulate",
+    assert upward({"estimators": {"simulator"}, "errors": {"arms"}}) == [
+        "estimators imports simulator",
         "errors imports arms",
     ]
 
 
 def test_the_base_of_problems_knows_no_simulator_and_the_simulator_no_problem() -> None:
     base = ast.parse((LIBRARY / "problems" / "base.py").read_text()).body
-    assert "simulate" not in set(imported_at_once(base))
+    assert "simulator" not in set(imported_at_once(base))
     known = {
         node.module
-        for path in (LIBRARY / "simulate").glob("*.py")
+        for path in (LIBRARY / "simulator").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("simlab.problems")
     }
+    assert "simlab.problems.base" in known
     assert known <= {"simlab.problems.base", "simlab.problems.exact", "simlab.problems.tree_paths"}
