@@ -80,9 +80,9 @@ def test_every_module_of_the_closure_counts(copy):
 @pytest.mark.parametrize(
     "name",
     [
-        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.plan", "sweep.executor", "sweep.store",
-        "order_statistics", "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical",
-        "surrogates.clip", "simulate.head_metrics", "simulate.lumped", "simulate.recording", "simulate.costs", "arms",
+        "theory.masses", "theory.covariance", "sweeps.grid", "sweeps.run", "sweeps.plan", "sweeps.executor", "sweeps.store",
+        "order_statistics", "rollouts", "estimators.difficulty", "simulator.sampling", "problems.categorical",
+        "surrogates.clip", "simulator.head_metrics", "simulator.lumped", "simulator.recording", "simulator.costs", "arms",
     ],
 )  # fmt: skip
 def test_another_constant_is_other_code(copy, name):
@@ -97,7 +97,9 @@ def test_so_it_is_in_training(copy, name):
     assert edited(copy, f"simlab.{name}", other_constant, TRAINING) != fingerprint(copy, TRAINING)
 
 
-@pytest.mark.parametrize("name", ["cli", "plotting", "sweep.table", "sweep.presets.fade", "explore.server", "find_tag"])
+@pytest.mark.parametrize(
+    "name", ["cli", "plotting", "sweeps.table", "sweeps.presets.fade", "explore.server", "find_tag"]
+)
 def test_what_cannot_change_a_number_does_not_count(copy, name):
     for entries in (SWEEP, TRAINING):
         assert edited(copy, f"simlab.{name}", other_constant, entries) == fingerprint(copy, entries)
@@ -201,7 +203,7 @@ def test_the_same_code_has_the_same_fingerprint_in_any_process():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["theory.covariance", "sweep.grid"])
+@pytest.mark.parametrize("name", ["theory.covariance", "sweeps.grid"])
 def test_a_sweep_goes_on_with_other_code_from_the_beginning_and_nothing_is_mixed(copy, tmp_path, name):
     """Half of the parts are there when a module gets one more constant: all of them are computed again."""
     out, path = tmp_path / "sweep.nc", path_of(copy, f"simlab.{name}")

@@ -45,6 +45,11 @@ def failure_mass(batch: Any) -> Float[Array, " bins"]:
     return by_solve_rate(mass / len(mass), batch.solve_rates)
 
 
+def effective_prompts(batch: Any) -> Float[Array, ""]:
+    """N_eff of ``[fade:eq-10]``: a prompt weighs the mean of abs(A) over its group, m_S + m_F where no sign is odd."""
+    return effective_size(batch.mean(jnp.abs(batch.advantages[..., 0])))
+
+
 def histogram(whole: Any) -> Float[Array, " bins"]:
     """The share of the prompts in each bin."""
     rates = whole.each["q_pos"]
@@ -86,7 +91,7 @@ OF_PROMPTS = (
         "effective_prompts",
         f"Kish's effective number of a batch's prompts, each weighed by its mean |A|; {SINCE}",
         EVERY_STEP,
-        lambda batch: effective_size(batch.mean(jnp.abs(batch.advantages[..., 0]))),
+        effective_prompts,
     ),
     Metric(
         "effective_rollouts",
