@@ -117,4 +117,5 @@ def test_the_base_of_problems_knows_no_simulator_and_the_simulator_no_problem() 
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("simlab.problems")
     }
+    assert "simlab.problems.base" in known
     assert known <= {"simlab.problems.base", "simlab.problems.exact", "simlab.problems.tree_paths"}

@@ -22,6 +22,7 @@ from simlab.simulator.barrier import barrier
 from simlab.simulator.sampling import draw_few, first_above, in_blocks, running_sums
 from simlab.simulator.threefry import threefry
 
+# Timed by benchmarks/constants.py beside half and twice the mean, and one deviation less and more.
 SPREAD = 3.0  # standard deviations from the mean of T to G: one group in 400 is drawn again
 LARGEST_MEAN = 4.0  # of a cell: the smaller, the more cells; the larger, the more terms of the distribution of each
 SHIFT = 16  # a pair of counts shares a word

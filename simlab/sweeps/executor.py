@@ -21,7 +21,8 @@ from simlab.simulator.memory import needed_bytes, shards_needed
 from simlab.simulator.runner import run
 from simlab.sweeps.plan import Plan, Unit, Work, batches
 
-# Set aside for Python, JAX and its compiler; the rest of the budget is for simulations.
+# Set aside for Python, JAX and its compiler; the rest of the budget is for simulations. benchmarks/memory.py measures
+# that sweeps stay within their budgets.
 RESERVED = 640 * 2**20
 PROCESSOR = "processor"  # among the records: what computed each run, as JSON
 Rows = dict[str, np.ndarray]
