@@ -21,7 +21,7 @@ from simlab.sweep.run import parts_folder, run
 
 # Few instructions, which every device compiles.
 SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
-# One cell whose lanes run alone: its seeds are all there is to spread. And one whose lanes take two devices each.
+# One cell whose runs are alone: its seeds are all there is to spread. And one whose runs take two devices each.
 ONE_CELL = ("--storage", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
 ONE_CELL += ("--steps", 6, "--record-every", 3, *SIMPLE)
 SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--storage", "sharded", *SIMPLE)
