@@ -152,7 +152,7 @@ def test_a_run_that_diverges_leaves_its_neighbours_as_they_are(storage, monkeypa
 
 
 def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_line(tmp_path):
-    """All cells share a call of eight lanes. Without the bad one, everything is there already."""
+    """All cells share a call of eight runs. Without the bad one, everything is there already."""
     options = ["--estimator", "dr_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20", "--out"]
     small = ["--param", "actions=50", "--param", "correct=5"]
     rates = ["--param", "learning_rate=0.01,0.02,3e38"]
