@@ -129,7 +129,11 @@ def test_every_setting_on_every_number_of_devices(name, dtype):
 
 # Banks and heads
 
-SEVERAL = {"bank": prompt_bank(prompts=5, actions=300), "head": linear_softmax(prompts=6, actions=300, failure_modes=3)}
+SEVERAL = {
+    "bank": prompt_bank(prompts=5, actions=300),
+    # Rates that are at no edge of a bin, where rounding would decide.
+    "head": linear_softmax(prompts=6, actions=300, failure_modes=3, easy_rate=0.83, hard_rate=0.23),
+}
 KINDS = {
     "some prompts": Settings("f_grpo(gamma=0.5)", prompts_per_step=3, optimizer_parameters={"learning_rate": 0.05}),
     "all prompts, moved everywhere": Settings(
