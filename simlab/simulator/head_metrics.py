@@ -148,7 +148,7 @@ def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
         history.gradient,
         history.gradient_before,
     ]
-    return [times * matrix for matrix in matrices]
+    return [learner.storage.whole(times * matrix) for matrix in matrices]
 
 
 def ranks_and_alignments(whole: Whole) -> Row:
@@ -166,7 +166,8 @@ def residuals(whole: Whole, direction: Float[Array, " d"]) -> Row:
     def of_one(places: Any, policy: Any, group: Any, correct: Array) -> tuple[Array, Array, Array]:
         times = group.times(jnp.zeros_like(policy.weights), learner.storage)
         shares = policy.p * jnp.sqrt(policy.members)  # so that equal rows of a residual count as often as there are
-        return times, shares, learner.storage.everywhere(correct, places)
+        of_places = times, shares, learner.storage.everywhere(correct, places)
+        return tuple(learner.storage.whole(values) for values in of_places)
 
     of_all = learner.each(of_one)
     times, shares, correct = of_all(

@@ -160,6 +160,11 @@ class Sharded(Dense):
         of_blocks = self._block_sums(values)
         return total(jnp.pad(of_blocks, (0, (1 << (self.blocks - 1).bit_length()) - self.blocks)))
 
+    def whole(self, values: Shaped[Array, "n ..."]) -> Shaped[Array, "m ..."]:
+        """Values of the places of all devices, on each of them."""
+        gathered: Shaped[Array, "m ..."] = jax.lax.all_gather(values, MESH_AXIS, tiled=True)
+        return gathered
+
     def at(self, values: Shaped[Array, " n"], actions: Int[Array, " G"]) -> Shaped[Array, " G"]:
         """The values of some actions, on every device."""
         is_here, column = self._column(actions % self.blocks)

@@ -97,6 +97,10 @@ class Dense:
         """The sum of an array of parameters."""
         return jnp.sum(values)
 
+    def whole(self, values: Shaped[Array, "S ..."]) -> Shaped[Array, "T ..."]:
+        """Values of all places, in any order, of what is more than a sum of them."""
+        return values
+
     def members(self, places: Places, dtype: Any) -> Float[Array, " S"] | float:
         """How many actions each place stands for."""
         return 1.0
