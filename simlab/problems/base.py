@@ -54,6 +54,8 @@ class Problem:
     # Whether lumped storage can hold it, and whether sharded storage can.
     lumps: ClassVar[bool] = True
     shards: ClassVar[bool] = True
+    # About how many arrays of the size of the parameters its history holds, see ``first_history``.
+    histories: ClassVar[int] = 0
 
     counts: Int[np.ndarray, " C"] | None = dataclasses.field(default=None, kw_only=True)
     reward_correct: float = dataclasses.field(default=1.0, kw_only=True)

@@ -69,6 +69,7 @@ class LinearSoftmax(Problem):
     target: Bool[np.ndarray, "M A"]
 
     over_actions: ClassVar[Mapping[str, int]] = {"weights": 0, "correct": 1, "target": 1}
+    histories = 6
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("weights", "features")}

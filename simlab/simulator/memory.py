@@ -12,7 +12,7 @@ from simlab.simulator.call import Call, computing
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
 from simlab.simulator.devices import Devices, devices_by, own_memory
-from simlab.simulator.lumped import Lumped, enough_places, most_touched
+from simlab.simulator.lumped import FEWEST_PLACES, Lumped, enough_places, most_touched
 from simlab.simulator.settings import Settings
 
 
@@ -21,13 +21,14 @@ def batch_size(problem: Problem, settings: Settings, platform: str) -> int:
 
     Fixed by storage, problem size and platform alone, never by the number of seeds or devices or the memory budget, so
     that a run's numbers do not depend on what ran beside it. On a CPU a run of 16384 numbers or more fills the vector
-    units and is alone, in a thread of its own; on a GPU some 2^23 numbers fill the device.
+    units and is alone, in a thread of its own; on a GPU some 2^23 numbers fill the device. Lumped storage counts with
+    the fewest places that it has.
     """
     if settings.storage == "sharded":
         return 1
-    if settings.storage == "lumped":
-        return 8 if platform == "cpu" else 256
     size = problem.numbers
+    if settings.storage == "lumped":
+        size = FEWEST_PLACES * max(1, size // problem.actions)
     if platform == "cpu":
         return 8 if size < 16384 else 1
     return max(1, min(256, 2**23 // size))
