@@ -332,7 +332,7 @@ def test_storage_grows_by_places_whatever_else_is_as_long(kind):
     traced = jax.tree.map(jnp.asarray, settings.traced)
     stored = Stored(storage.laid_out(problem, "float32"), storage, storage.first_places(problem))
     before = (SparseLearner if kind is Sparse else Learner)(settings.static, stored, key_of(0), traced).start()
-    after, larger = storage.grown(before, problem, batched=False)
+    after, larger = storage.grown(before, problem, 2048, batched=False)
     assert larger == kind(2048)
     for name in ("counts", "taken", "touched"):
         jax.tree.map(np.testing.assert_array_equal, getattr(after.places, name), getattr(before.places, name))

@@ -100,8 +100,8 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
 def test_in_more_places_the_policy_is_the_same_to_the_bit(runs):
     problem, settings = anchored(200, 20), Settings(parse("dr_grpo"), optimizer="sgd", storage="lumped")
     call = Call(problem, [settings] * runs, list(range(runs)), np.array([3, 5]), None, sparse=True)
-    progress = call._proceed(call.storage, None)
-    state, larger = call.storage.grown(progress.state, call.problem, batched=runs > 1)
+    progress = call._proceed(call.storage, call._begun(call.storage))
+    state, larger = call.storage.grown(progress.state, call.problem, 2 * call.storage.size, batched=runs > 1)
     assert larger == Sparse(2 * call.storage.size)
     before, after = progress.state.places.kept, state.places.kept
     for name, values in before._asdict().items():

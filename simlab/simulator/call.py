@@ -20,7 +20,7 @@ from simlab.simulator.compiled import Compiled, kept
 from simlab.simulator.devices import Devices
 from simlab.simulator.faults import complain
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import Lumped, enough_places, size_at_start
+from simlab.simulator.lumped import GROWTH, Lumped, enough_places, size_at_start
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
 from simlab.simulator.sharded import Sharded, on_mesh
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
@@ -94,16 +94,29 @@ class Call:
 
     def rows(self) -> Rows:
         """The records, (runs, R + 1, ...)."""
-        storage, progress = self.storage, self._proceed(self.storage, None)
+        storage = self.storage
+        progress = self._proceed(storage, self._begun(storage) if isinstance(storage, Lumped) else None)
         while int(progress.step) < self.steps[-1]:
             assert isinstance(storage, Lumped)
-            state, storage = storage.grown(progress.state, self.problem, batched=len(self.seeds) > 1)
-            progress = self._proceed(storage, progress._replace(state=state))
+            progress, storage = self._grown(progress, storage, GROWTH * storage.size)
+            progress = self._proceed(storage, progress)
         asked = {name: values for name, values in progress.rows.items() if values.size}  # not of no k, or no rank
         rows = {name: np.asarray(values)[: len(self.steps) + 1] for name, values in asked.items()}
         if len(self.seeds) == 1:
             return {name: values[None] for name, values in rows.items()}
         return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}
+
+    def _begun(self, storage: Lumped) -> Progress:
+        """The start, by one program however many places the steps begin with; so theirs serve runs that have grown."""
+        smallest = dataclasses.replace(storage, size=enough_places(self.problem.entries, 0))
+        arguments = self.schedule, self.inputs(smallest, self.laid)
+        program = functools.partial(_begin, self.static, smallest)
+        begun: Progress = self._kept("begin", smallest, program, arguments).call(*arguments)
+        return self._grown(begun, smallest, storage.size)[0]
+
+    def _grown(self, progress: Progress, storage: Lumped, size: int) -> tuple[Progress, Lumped]:
+        state, larger = storage.grown(progress.state, self.problem, size, batched=len(self.seeds) > 1)
+        return progress._replace(state=state), larger
 
     def _proceed(self, storage: Dense, progress: Progress | None) -> Progress:
         done: Progress = self.compiled(storage, progress).call(self.schedule, self.inputs(storage, self.laid), progress)
@@ -138,8 +151,13 @@ def _program(
     settings: StaticSettings, storage: Dense, schedule: Schedule, inputs: Inputs, progress: Progress | None
 ) -> Progress:
     """Runs from their start, or from where they are, to their end, or as far as the storage has room."""
-    learners = _learners(settings, storage, inputs)
-    return go_on(learners, schedule, begin(learners, schedule) if progress is None else progress)
+    begun = _begin(settings, storage, schedule, inputs) if progress is None else progress
+    return go_on(_learners(settings, storage, inputs), schedule, begun)
+
+
+def _begin(settings: StaticSettings, storage: Dense, schedule: Schedule, inputs: Inputs) -> Progress:
+    """Runs at their start."""
+    return begin(_learners(settings, storage, inputs), schedule)
 
 
 def _always_sum_to_zero(

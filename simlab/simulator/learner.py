@@ -51,9 +51,23 @@ class Learner:
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
         self.metrics = self.problem.metrics
         self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
-        parameters = jnp.asarray(self.problem.parameters, settings.dtype)  # of a user's problem they may be NumPy's
-        self.first = self.by_prompt(self.storage.spread)(parameters)
-        self.initial = self.policies_of(self.first, self.first_places)
+
+    # Computed by what needs them: a program makes a learner in each of its loops and conditions.
+
+    @functools.cached_property
+    def first(self) -> Any:
+        """The parameters at the start."""
+        parameters = jnp.asarray(self.problem.parameters, self.settings.dtype)  # a user's problem may have NumPy's
+        return self.by_prompt(self.storage.spread)(parameters)
+
+    @functools.cached_property
+    def initial(self) -> Any:
+        """The policies of all prompts at the start."""
+        return self.policies_of(self.first, self.first_places)
+
+    def start_places(self) -> Places:
+        """What is known of the places when steps begin."""
+        return self.first_places
 
     @property
     def surrogate(self) -> Any:
@@ -148,7 +162,7 @@ class Learner:
         memory = jax.tree.map(lambda value: zero + value, self.method.estimator.init())
         prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
         unknown: Any = None
-        bare = State(self.first, moments, memory, self.first_places, unknown, {}, None, no_fault())
+        bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, no_fault())
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
@@ -326,7 +340,7 @@ class Learner:
                 gradient -= numbers.kl * (policy.kl_gradient(initial, group, weights) / temperature)
             return gradient
 
-        first = self.of_batch(self.initial, batch.prompts)
+        first = self.of_batch(self.initial, batch.prompts) if settings.uses_kl else None
         places = self.rows(state.places, batch.prompts)
         drawn = batch.drawn._replace(policies=policies)
         gradients: Array = self.each(one)(places, coefficients, drawn, first)

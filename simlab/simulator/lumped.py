@@ -242,15 +242,15 @@ class Lumped(Dense):
         fits = state.places.touched + jnp.minimum(new, few) <= self.size - classes
         return jnp.all(fits)
 
-    def grown(self, state: "State", problem: "Problem", *, batched: bool) -> tuple["State", "Lumped"]:
-        """The same state with twice as many places, the new ones free; ``batched`` states have a first axis of runs."""
-        larger = dataclasses.replace(self, size=GROWTH * self.size)
+    def grown(self, state: "State", problem: "Problem", size: int, *, batched: bool) -> tuple["State", "Lumped"]:
+        """The same state in more places, the new ones free; ``batched`` states have a first axis of runs."""
+        larger = dataclasses.replace(self, size=size)
         axis = int(batched) + int(problem.has_own_parameters)
 
         def wider(values: Array) -> Array:
             if values.ndim <= axis:  # a number of each run, such as the optimiser's count of steps
                 return values
-            return jnp.pad(values, [(0, self.size if place == axis else 0) for place in range(values.ndim)])
+            return jnp.pad(values, [(0, size - self.size if place == axis else 0) for place in range(values.ndim)])
 
         parts = {name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "history")}
         places = state.places._replace(class_of=wider(state.places.class_of))

@@ -13,7 +13,7 @@ the C classes. With two classes, and 4096 places, a group that drew places 3, 70
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from simlab.simulator.faults import COEFFICIENT
 from simlab.simulator.gradients import exact_sum
 from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
-from simlab.simulator.lumped import GROWTH, Lumped, Places, relative_scores
+from simlab.simulator.lumped import Lumped, Places, relative_scores
 from simlab.simulator.policy import Policy
 from simlab.simulator.state import Batch, Drawn, State
 from simlab.simulator.storage import EMPTY
@@ -64,13 +64,13 @@ class Weights(NamedTuple):
 class Sparse(Lumped):
     """Lumped storage that keeps the weights of its places from step to step."""
 
-    def grown(self, state: State, problem: "Problem", *, batched: bool) -> tuple[State, Lumped]:
-        """The same state with twice as many places, the new ones free."""
-        state, larger = super().grown(state, problem, batched=batched)
+    def grown(self, state: State, problem: "Problem", size: int, *, batched: bool) -> tuple[State, Lumped]:
+        """The same state in more places, the new ones free."""
+        state, larger = super().grown(state, problem, size, batched=batched)
         kept = state.places.kept
 
         def wider(sums: Float[Array, "..."]) -> Float[Array, "..."]:
-            return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (GROWTH - 1) * sums.shape[-1])])
+            return jnp.pad(sums, [(0, 0)] * (sums.ndim - 1) + [(0, (size // self.size - 1) * sums.shape[-1])])
 
         kept = kept._replace(weights=wider(kept.weights), rows=wider(kept.rows), chunks=wider(kept.chunks))
         return state._replace(places=state.places._replace(kept=kept)), larger
@@ -79,9 +79,10 @@ class Sparse(Lumped):
 class SparseLearner(Learner):
     """A learner whose coefficients sum to zero for every group, with SGD."""
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
-        self.first_places = self.first_places._replace(kept=self.weights(self.first, self.first_places))
+    def start_places(self) -> Places:
+        """What is known of the places when steps begin, all weights with it."""
+        places: Places = self.first_places
+        return places._replace(kept=self.weights(self.first, places))
 
     def policies(self, state: State, prompts: Int[Array, " P"]) -> Policy:
         """The policy that draws the next group; its scores are relative to the reference of the weights."""
