@@ -6,14 +6,14 @@
 import pkgutil
 from typing import TYPE_CHECKING, Any
 
-from simlab import arms, estimators, surrogates, theory
+from simlab import estimators, theory
 from simlab.errors import InputError
 from simlab.estimators import advantages, chain, estimator
-from simlab.methods import Method, method
 from simlab.rollouts import Rollouts
 
 if TYPE_CHECKING:
-    from simlab import problems
+    from simlab import arms, problems, surrogates
+    from simlab.methods import Method, method
     from simlab.simulator.api import simulate
     from simlab.simulator.settings import Settings
     from simlab.sweeps.api import sweep
@@ -36,19 +36,23 @@ __all__ = [
     "sweep",
     "theory",
 ]
-_LOADING_JAX = {
+_WHEN_ASKED_FOR = {
+    "Method": "simlab.methods:Method",
     "Settings": "simlab.simulator.settings:Settings",
+    "arms": "simlab.arms",
+    "method": "simlab.methods:method",
     "problems": "simlab.problems",
     "simulate": "simlab.simulator.api:simulate",
+    "surrogates": "simlab.surrogates",
     "sweep": "simlab.sweeps.api:sweep",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What loads JAX, imported when it is first asked for."""
-    if name not in _LOADING_JAX:
+    """What is imported when it is first asked for; some of it loads JAX."""
+    if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return pkgutil.resolve_name(_LOADING_JAX[name])
+    return pkgutil.resolve_name(_WHEN_ASKED_FOR[name])
 
 
 def __dir__() -> list[str]:
