@@ -1,4 +1,4 @@
-"""How quickly the explorer answers: redraws after a drag step, and the first picture of a simulation.
+"""Time the explorer's answers: redraws after a drag step, and the first picture of a simulation.
 
     pip install -e ".[browser]"
     python -m benchmarks.explorer

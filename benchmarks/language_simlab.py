@@ -7,8 +7,8 @@ from benchmarks.language_cases import LEARNING_RATE, MAX_GRAD_NORM, Case
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.completions import Batch
 from simlab.llm.sampling import sample
-from simlab.llm.training.descent import Descent, ascend
 from simlab.llm.training.gradient import Policy
+from simlab.llm.training.optimizer import OptimizerSettings, ascend
 from simlab.methods import method
 from simlab.rollouts import Rollouts
 
@@ -21,8 +21,8 @@ class Program:
         self.config, self.parameters = read_checkpoint(case.folder)
         # The whole batch in one program, as the other programs have it.
         self.policy = Policy(self.config, "float32", 1.0, len(case.prompts) * case.group_size)
-        self.descent = Descent(learning_rate=LEARNING_RATE, weight_decay=0.0, max_norm=MAX_GRAD_NORM)
-        self.optimizer = self.descent.init(self.parameters)
+        self.settings = OptimizerSettings(learning_rate=LEARNING_RATE, weight_decay=0.0, max_norm=MAX_GRAD_NORM)
+        self.state = self.settings.init(self.parameters)
         lengths = np.array([len(prompt) for prompt in case.prompts], np.int32)
         prompts = np.zeros((len(lengths), lengths.max()), np.int32)
         for row, prompt in zip(prompts, case.prompts, strict=True):
@@ -48,8 +48,6 @@ class Program:
         ratio = np.ones(self.batch.tokens.shape, np.float32)
         coefficients = method("grpo").from_advantages(ratio, advantages, rollouts)
         gradient, _ = self.policy.gradient(self.parameters, self.batch, np.asarray(coefficients, np.float32))
-        self.parameters, self.optimizer, norm = ascend(
-            self.descent, self.parameters, self.optimizer, gradient, LEARNING_RATE
-        )
+        self.parameters, self.state, norm = ascend(self.settings, self.parameters, self.state, gradient, LEARNING_RATE)
         jax.block_until_ready(self.parameters)
         return norm

@@ -21,7 +21,7 @@ BUDGETS = ("700MB", "1GB", "2GB")
 APP_J = ["--preset", "f-grpo-fig2", "--gamma", "0", "--steps", "20"]
 SMALL = [*APP_J, "--param", "actions=1000", "--param", "correct=100"]
 TINY = ["--param", "actions=100", "--param", "correct=10", "--steps", "200", "--record-every", "1"]
-# Options of the sweep, and its seeds: the paper's problem at both ends of the grid, many lanes of a small problem, few
+# Options of the sweep, and its seeds: the paper's problem at both ends of the grid, many runs of a small problem, few
 # of a large one, and a result that is large itself.
 SWEEPS = {
     "128,000 actions, G = 32": ([*APP_J, "--group-size", "32"], 1000),

@@ -1,4 +1,4 @@
-"""F-GRPO's App. J simulation as a short NumPy script: what simlab's dense engine is compared with.
+"""F-GRPO's App. J simulation as a short NumPy script: what simlab's dense storage is compared with.
 
 The gradient is written out, sampling searches a cumulative sum, Adam updates in place, and each core runs a seed in a
 process of its own.

@@ -1,4 +1,4 @@
-"""F-GRPO's App. J simulation as a short PyTorch script: what simlab's dense engine is compared with.
+"""F-GRPO's App. J simulation as a short PyTorch script: what simlab's dense storage is compared with.
 
 One softmax policy over 128,000 actions; each step draws G of them, centres their rewards, weighs the group by the
 focal weight, and takes an Adam step on -mean(advantage * log-probability). Autograd writes the gradient. It is timed

@@ -1,4 +1,4 @@
-"""Seconds that CW-GRPO and GRPO take for a large batch of tokens, beside the memory traffic that bounds them.
+"""Time CW-GRPO and GRPO on a large batch of tokens, beside the memory traffic that bounds them.
 
     python -m benchmarks.token_weights            # 4096 prompts x 64 rollouts x 512 tokens, some three minutes
     python -m benchmarks.token_weights --quick    # an eighth of the prompts; prints, writes nothing

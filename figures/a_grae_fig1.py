@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 import simlab
 from simlab.plotting import STYLE
-from simlab.simulate.policy import softmax
-from simlab.simulate.update import logit_gradient
+from simlab.simulator.groups import Listed
+from simlab.simulator.storage import DENSE
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {
@@ -49,8 +49,9 @@ def _logit_change(method: str, p: np.ndarray, counts: np.ndarray, right: np.ndar
     """(N,) the change of the logits by one group, per learning rate."""
     drawn = np.repeat(np.arange(len(p)), counts)
     weights = simlab.advantages(method, right[drawn].astype(float))
-    policy = softmax(jnp.log(jnp.asarray(p)), jnp.asarray(1.0))
-    return np.asarray(logit_gradient(jnp.asarray(weights), jnp.asarray(drawn), policy, jnp.asarray(1.0)))
+    policy = DENSE.softmax(jnp.log(jnp.asarray(p)), jnp.asarray(1.0), None)
+    coefficients, no_candidates = jnp.asarray(weights)[:, None, None], jnp.zeros(0, int)
+    return np.asarray(policy.score_gradient(coefficients, Listed(jnp.asarray(drawn)), no_candidates, "simulator"))
 
 
 def _draw_all(axes: Axes, change: np.ndarray, p: np.ndarray, counts: np.ndarray, right: np.ndarray) -> None:

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, provenance, rounded
 from simlab.plotting import STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "a_grae_fig9.json"
 DIFFERS = (

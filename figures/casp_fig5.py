@@ -10,7 +10,6 @@ seeds.
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import matplotlib.style
@@ -22,13 +21,12 @@ from figures.shared.condensed import keep, rounded
 from simlab.plotting import STYLE
 from simlab.problems import Tree, tree
 from simlab.problems.tree_paths import path_sums, prefix_sums, word
-from simlab.simulate.dense import landscape, lane_arrays
-from simlab.simulate.tree_lane import TreeLane
-from simlab.simulate.tree_metrics import mode_metrics
-from simlab.simulate.tree_policy import node_logp
-from simlab.sweep import Sweep
-from simlab.sweep.presets import PRESETS
-from simlab.sweep.run import manifest
+from simlab.simulator.metrics import POLICY, Metric
+from simlab.simulator.runner import run
+from simlab.simulator.tree_metrics import mode_metrics
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.plan import maker
+from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "casp_fig5.json"
 DIFFERS = (
@@ -45,32 +43,39 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 SHOWN_SEED = 0
 STYLES = {"GRPO": ("C0", "o"), "+ entropy": ("C1", "^"), "CaSP": ("C2", "s")}
+NODE_LOGP = Metric(
+    "node_logp", "log-probability of each action at each node", POLICY, lambda one: one.own.logp, ("node", "action")
+)
+
+
+class BareTree(Tree):
+    """A tree of which the policies of all nodes are recorded, and nothing else."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The policies."""
+        return (NODE_LOGP,)
 
 
 def simulate() -> dict[str, Any]:
     """The trees of one seed, and the modes and the accuracy of all seeds."""
     data: dict[str, Any] = {"trees": {}, "endings": {}, "provenance": []}
     for name, settings in METHODS.items():
-        sweep = Sweep(**settings | SETTING | {"parameters": settings["parameters"] | RATE})
-        logp = final_logp(sweep)
-        data["provenance"].append(manifest(sweep) | {"dtype": sweep.dtype})
+        plan = Plan(Sweep(**settings | SETTING | {"parameters": settings["parameters"] | RATE}))
+        logp = final_logp(plan)
+        data["provenance"].append(plan.manifest(maker()) | {"dtype": plan.sweep.dtype})
         data["trees"][name] = rounded(np.exp(logp[SHOWN_SEED]), 4)
         data["endings"][name] = [_ending(own) for own in logp]
     return data
 
 
-def final_logp(sweep: Sweep) -> np.ndarray:
+def final_logp(plan: Plan) -> np.ndarray:
     """(seeds, nodes, B) log pi of every action at every node after the last step of the only cell of a sweep."""
-    ((_, cell),) = sweep.cells()
-    program, problem = sweep.program(cell), sweep.build_problem(cell)
-    keys, numbers = lane_arrays(program, [(seed, sweep.numbers(cell, problem)) for seed in range(sweep.seeds)])
-    place = landscape(program, problem)
-
-    def end(key: Any, numbers: Any) -> Any:
-        lane = TreeLane(program, place, key, numbers)
-        return node_logp(lane.policy(jax.lax.fori_loop(0, sweep.steps, lane.step, lane.start())))
-
-    return np.asarray(jax.jit(jax.vmap(end))(keys, numbers))
+    (cell,), seeds = plan.distinct, range(plan.sweep.seeds)
+    problem = cell.problem
+    assert isinstance(problem, Tree)
+    bare = BareTree(problem.logits, problem.correct, problem.target)
+    return run(bare, [cell.settings] * len(seeds), seeds, plan.steps)["node_logp"][:, -1]
 
 
 def _ending(logp: np.ndarray) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """F-GRPO Figure 2 ``[f-grpo:fig-2]``: correct and retained mass against group size, with and without focal weight.
 
-    simlab sweep --preset f-grpo-fig2 --engine dense --group-size 2,4,...,32768 --seeds 200 --out fig2.nc   (an hour)
-    simlab sweep --preset f-grpo-fig2 --engine dense --group-size 65536,131072 --seeds 64 --out fig2-large.nc
+    simlab sweep --preset f-grpo-fig2 --storage dense --group-size 2,4,...,32768 --seeds 200 --out fig2.nc   (an hour)
+    simlab sweep --preset f-grpo-fig2 --storage dense --group-size 65536,131072 --seeds 64 --out fig2-large.nc
     python -m figures.f_grpo_fig2 fig2.nc fig2-large.nc   (condenses the results)
     simlab figures f_grpo_fig2                            (draws from the condensed numbers kept here)
 
@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, provenance, rounded
 from simlab.plotting import LABELS, STYLE
-from simlab.sweep.result import read
+from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "f_grpo_fig2.json"
 DIFFERS = (

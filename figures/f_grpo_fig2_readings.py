@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
 from simlab.plotting import LABELS, STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import F_GRPO_FIG2
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import F_GRPO_FIG2
 
 DATA = Path(__file__).parent / "data" / "f_grpo_fig2_readings.json"
 DIFFERS = "Not in the paper: what its Figure 2 would be under the other readings of App. J."

@@ -27,7 +27,7 @@ MARKED = (2048, 131072)
 
 def draw(data: dict[str, Any]) -> Figure:
     """The lemma, and the same among active groups."""
-    problem = anchored(**{name: value for name, value in data.items() if name != "largest_power"})
+    problem = anchored(**{name: value for name, value in data.items() if name != "largest_power"}).listed()
     p = softmax(problem.logits)
     mu, tau = p[problem.correct].sum(), p[problem.target].sum()
     sizes = 2 ** np.arange(1, data["largest_power"] + 1)

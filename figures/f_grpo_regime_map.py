@@ -28,9 +28,9 @@ from matplotlib.patheffects import withStroke
 
 from figures.shared.condensed import keep
 from simlab.plotting import LABELS, STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import F_GRPO_FIG2
-from simlab.sweep.result import configuration, read
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import F_GRPO_FIG2
+from simlab.sweeps.result import configuration, read
 from simlab.theory import conditional_tail_miss, tail_miss
 
 DATA = Path(__file__).parent / "data" / "f_grpo_regime_map.json"
@@ -48,14 +48,14 @@ Edge = tuple[float, float]
 
 
 class Piece(NamedTuple):
-    """One sweep: what becomes of the anchor, N, G, the gammas, how many seeds, and the engine."""
+    """One sweep: what becomes of the anchor, N, G, the gammas, how many seeds, and the storage."""
 
     anchor: str
     actions: int
     group_size: int
     gammas: tuple[float, ...]
     seeds: int
-    engine: str
+    storage: str
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class Piece(NamedTuple):
             "problem.correct": (correct(self.actions),),
             "problem.anchor_logit": (anchor_logit(self.anchor, self.actions),),
         }
-        changes = {"group_sizes": (self.group_size,), "seeds": self.seeds, "record_every": 100, "engine": self.engine}
+        changes = {"group_sizes": (self.group_size,), "seeds": self.seeds, "record_every": 100, "storage": self.storage}
         return Sweep(**F_GRPO_FIG2 | changes | {"parameters": parameters, "pass_at_k": (), "top_n": 0})
 
 
@@ -102,7 +102,7 @@ def initial_masses(anchor: str, actions: int) -> tuple[float, float, float]:
 
 
 BOTH, MAIN = (0.0, 1.0), (0.0,)
-# What becomes of the anchor, log2 N and log2 G of the pieces, gammas, seeds, engine.
+# What becomes of the anchor, log2 N and log2 G of the pieces, gammas, seeds, storage.
 GRID: tuple[tuple[str, Iterable[int], Iterable[int], tuple[float, ...], int, str], ...] = (
     (SHRINKING, (10,), (*range(1, 8), 10), BOTH, 8, "dense"),
     (SHRINKING, (10,), (8, 9), BOTH, 8, "lumped"),
@@ -133,9 +133,9 @@ GRID: tuple[tuple[str, Iterable[int], Iterable[int], tuple[float, ...], int, str
 
 def pieces() -> Iterator[Piece]:
     """All sweeps of the map."""
-    for anchor, actions, group_sizes, gammas, seeds, engine in GRID:
+    for anchor, actions, group_sizes, gammas, seeds, storage in GRID:
         for size, number in itertools.product(group_sizes, actions):
-            yield Piece(anchor, 2**number, 2**size, gammas, seeds, engine)
+            yield Piece(anchor, 2**number, 2**size, gammas, seeds, storage)
 
 
 def condense(folder: Path) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def condense(folder: Path) -> dict[str, Any]:
     shared = provenance[attributes]
     for name in ("problem.actions", "problem.correct", "problem.anchor_logit", "estimator.gamma"):
         shared["parameters"][name] = "see cells"
-    shared |= dict.fromkeys(("group_sizes", "seeds", "engine"), "see cells")
+    shared |= dict.fromkeys(("group_sizes", "seeds", "storage"), "see cells")
     return {
         "provenance": json.loads(attributes) | {"configuration": shared},
         "step": dataset["step"].values.tolist(),

@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 import simlab
 from figures.shared.condensed import keep, mean_and_error, provenance, rounded
 from simlab.plotting import STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import PRESETS
 from simlab.theory.power_law import power_laws
 
 DATA = Path(__file__).parent / "data" / "fade_fig14.json"

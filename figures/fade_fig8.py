@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from figures.shared.condensed import keep, mean_and_error, provenance, rounded
 from figures.shared.scheduled import scheduled
 from simlab.plotting import STYLE
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "fade_fig8.json"
 DIFFERS = (

@@ -23,7 +23,7 @@ from figures.shared.condensed import keep
 from figures.shared.labels import number_points
 from figures.shared.league_numbers import LEVEL, MATCHED_NORM, METRICS, SCORED, condense
 from simlab.plotting import STYLE
-from simlab.sweep.result import read
+from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "league.json"
 DIFFERS = "Not in the papers: every estimator on one bank at equal update norms."
@@ -94,7 +94,7 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def point(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """The numbers of a runner of either kind."""
+    """The numbers of a rival of either kind."""
     row: dict[str, Any] = data["named"].get(name) or data["links"][name]
     return row
 

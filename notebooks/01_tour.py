@@ -19,15 +19,15 @@ with app.setup:
     from matplotlib.figure import Figure
 
     import simlab
-    from paper_checks.claim import load
-    from paper_checks.verdict import judge, stands, weigh
+    from simlab.bundled import make_importable
     from simlab.llm.compare import comparison_table, read_run
     from simlab.llm.training.run import train
     from simlab.llm.training.settings import Settings
     from simlab.plotting import LABELS, STYLE, draw_band
-    from simlab.problems import anchored
-    from simlab.simulate import Numbers, Program, simulate
-    from simlab.theory import masses
+
+    make_importable()
+    from paper_checks.claim import load
+    from paper_checks.verdict import judge, stands, weigh
 
     plt.style.use(STYLE)
     plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
@@ -101,8 +101,8 @@ def _():
 
 @app.cell
 def _(gamma):
-    grpo_mass = masses("grpo", 64)
-    focal_mass = masses("f_grpo", 64, gamma=gamma.value)
+    grpo_mass = simlab.theory.masses("grpo", 64)
+    focal_mass = simlab.theory.masses("f_grpo", 64, gamma=gamma.value)
     rate = grpo_mass.successes / 64
 
     assert np.allclose(focal_mass.success, focal_mass.failure), "both masses are one"
@@ -131,14 +131,9 @@ def _():
 
 @app.cell
 def _(gamma):
+    problem = simlab.problems.anchored(1000, 100)
     runs = {
-        exponent: simulate(
-            anchored(1000, 100),
-            Program(group_size=64, estimator="f_grpo"),
-            numbers=Numbers({"gamma": exponent}, {}, {}),
-            steps=600,
-            record_every=20,
-        )
+        exponent: simlab.simulate(problem, f"f_grpo(gamma={exponent})", group_size=64, steps=600, record_every=20)
         for exponent in (0.0, float(gamma.value))
     }
 

@@ -14,9 +14,8 @@ with app.setup:
     import numpy as np
     from matplotlib.figure import Figure
 
+    import simlab
     from simlab.plotting import LABELS, STYLE
-    from simlab.problems import anchored, custom
-    from simlab.simulate import Numbers, Program, simulate
     from simlab.theory import active, conditional_tail_miss, tail_miss
 
     plt.style.use(STYLE)
@@ -152,15 +151,10 @@ def _():
 def _(mu, tau):
     drawn_sizes = (2, 8, 32, 128)
     groups = 4 * 1000
-    three = custom(logits=np.log([tau, mu - tau, 1 - mu]).tolist(), correct=[0, 1], target=[0])
-    still = Numbers({}, {}, {"learning_rate": 0.0})
-    counted = {
-        size: simulate(
-            three, Program(group_size=size, estimator="dr_grpo"), numbers=still, steps=1000, record_every=1000
-        )
-        for size in drawn_sizes
-    }
-    shares = np.array([float(run.tail_miss_rate[:, -1].mean()) for run in counted.values()])
+    three = simlab.problems.custom(logits=np.log([tau, mu - tau, 1 - mu]).tolist(), correct=[0, 1], target=[0])
+    still = {"steps": 1000, "record_every": 1000, "optimizer_parameters": {"learning_rate": 0.0}}
+    counted = [simlab.simulate(three, "dr_grpo", group_size=size, **still) for size in drawn_sizes]
+    shares = np.array([float(run.tail_miss_rate[:, -1].mean()) for run in counted])
     expected = tail_miss(np.array(drawn_sizes), mu, tau)
     error = np.sqrt(expected * (1 - expected) / groups)
 
@@ -198,19 +192,19 @@ def _():
 
 @app.cell
 def _():
-    problem = anchored(1000, 100)
     learned_sizes = (2, 16, 128, 1024)
-    learned = [simulate(problem, Program(group_size=size), steps=1000, record_every=1000) for size in learned_sizes]
-    retained = np.array([float(run.retained_mass[:, -1].mean()) for run in learned])
-    gained = np.array([float((run.q_pos[:, -1] - run.q_pos[:, 0]).mean()) for run in learned])
+    learned = simlab.sweep("grpo", actions=1000, correct=100, group_size=learned_sizes, record_every=1000).squeeze()
+    first, last = (learned.isel(step=step).mean("seed") for step in (0, -1))
+    retained, gained = last.retained_mass.values, (last.q_pos - first.q_pos).values
 
     assert 0 < retained.argmin() < len(learned_sizes) - 1, "the largest loss is at neither end"
     assert (gained > 0).all(), "every group size learns"
-    return learned, learned_sizes, problem
+    return last, learned_sizes
 
 
 @app.cell
-def _(learned, learned_sizes, problem):
+def _(last, learned_sizes):
+    problem = simlab.problems.anchored(1000, 100).listed()
     weights = np.exp(problem.logits)
     probability = weights / weights.sum()
     risk_of_one = tail_miss(
@@ -220,8 +214,7 @@ def _(learned, learned_sizes, problem):
     loss_figure = Figure(figsize=(6.8, 2.8), layout="constrained")
     result_panel, risk_panel = loss_figure.subplots(1, 2)
     for metric, label, line in (("q_pos", LABELS["q_pos"], "--"), ("retained_mass", LABELS["retained_mass"], "-")):
-        finals = [run[metric].isel(step=-1).mean("seed") for run in learned]
-        result_panel.plot(learned_sizes, finals, line, marker="o", label=label)
+        result_panel.plot(learned_sizes, last[metric], line, marker="o", label=label)
     risk_panel.plot(learned_sizes, risk_of_one, "k-", marker="o")
     for each in (result_panel, risk_panel):
         each.set_xscale("log", base=2)

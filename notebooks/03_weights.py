@@ -20,8 +20,6 @@ with app.setup:
     from simlab.estimators import REGISTRY, center, chain
     from simlab.estimators_table import markdown_line
     from simlab.plotting import DASHES, LABELS, STYLE, draw_band
-    from simlab.problems import anchored
-    from simlab.simulate import Program, simulate
     from simlab.theory import CLOSED_FORMS, alike, closed_form, masses
 
     plt.style.use(STYLE)
@@ -259,17 +257,20 @@ def _():
     mo.md(r"""
     ## What it does to rare answers
 
-    The same learning problem for GRPO, mean GRPO and yours: no registration is needed.
+    The same learning problem for GRPO, mean GRPO and yours: no registration is needed. A method is an estimator and a
+    surrogate, which turns its advantages into what the loss multiplies $\nabla \log \pi$ with.
     """)
     return
 
 
 @app.cell
 def _(mine, power):
-    rivals = {"grpo": "grpo", "dr_grpo": "dr_grpo", f"signed power {power.value:g}": mine}
+    yours = simlab.Method(mine, simlab.surrogates.ppo_clip())
+    rivals = {"grpo": "grpo", "dr_grpo": "dr_grpo", f"signed power {power.value:g}": yours}
+    problem = simlab.problems.anchored(1000, 100)
     results = {
-        label: simulate(anchored(1000, 100), Program(group_size=32, estimator=own), steps=300, record_every=20)
-        for label, own in rivals.items()
+        label: simlab.simulate(problem, method, group_size=32, steps=300, record_every=20)
+        for label, method in rivals.items()
     }
 
     assert all((run.q_pos[:, -1] > run.q_pos[:, 0]).all() for run in results.values()), "all three learn"
@@ -294,8 +295,9 @@ def _():
     mo.md(r"""
     ## On from here
 
-    With `@register("own:signed-power", "formula")` above it, the estimator has a name: `simlab sweep --estimator` and
-    `simlab estimators` then know it, and `tests/contract.py` of the repository holds it to what every estimator keeps.
+    In a file `mine.py`, the estimator has a name: `simlab sweep --arms "grpo,mine.py:signed_power(power=2)"`. With
+    `@register("own:signed-power", "formula")` above it, `simlab.estimator("signed_power")` knows it too, and
+    `tests/contract.py` of the repository holds it to what every estimator keeps.
     Notebook 05 runs the two axes on a bank of prompts, notebook 07 takes a weight of your own elsewhere.
     """)
     return

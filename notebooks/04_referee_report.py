@@ -18,13 +18,16 @@ with app.setup:
     import numpy as np
     from matplotlib.figure import Figure
 
-    import paper_checks
     import simlab
+    from simlab.bundled import make_importable
+    from simlab.plotting import STYLE
+    from simlab.theory import first_order_change
+
+    make_importable()
+    import paper_checks
     from paper_checks.claim import TITLES, load
     from paper_checks.run import recorded
     from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP, UNDECIDED, judge, stands, weigh
-    from simlab.plotting import STYLE
-    from simlab.theory import first_order_change
 
     plt.style.use(STYLE)
     plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded

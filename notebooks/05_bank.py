@@ -15,9 +15,8 @@ with app.setup:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    import simlab
     from simlab.plotting import STYLE, draw_band
-    from simlab.problems import prompt_bank
-    from simlab.simulate import Numbers, Program, simulate
 
     plt.style.use(STYLE)
     plt.switch_backend(plt.get_backend())  # Jupyter draws figures only once a backend is loaded
@@ -59,7 +58,7 @@ def _():
 
 @app.cell
 def _(skew):
-    bank = prompt_bank(48, beta_a=0.3, beta_b=float(skew.value), rare_ratio=0.2)
+    bank = simlab.problems.prompt_bank(48, beta_a=0.3, beta_b=float(skew.value), rare_ratio=0.2)
     rates = bank.solve_rates
 
     assert abs(rates.mean() - 0.3 / (0.3 + skew.value)) < 0.02, "the mean of the Beta, from 48 of its quantiles"
@@ -101,23 +100,22 @@ def _():
 def _(alpha, bank, delta):
     ks = tuple(4**power for power in range(8))
 
-    def run(estimator, **parameters):
-        program = Program(
-            16,
-            estimator,
-            surrogate="reinforce",
-            optimizer="sgd",
-            pass_at_k=ks,
-            prompts_per_step=16,
-            fixes_update_norm=True,
-        )
-        numbers = Numbers(parameters, {}, {"learning_rate": 1.0}, update_norm=0.5)
-        return simulate(bank, program, numbers=numbers, steps=200, record_every=20)
+    settings = {
+        "group_size": 16,
+        "prompts_per_step": 16,
+        "optimizer": "sgd",
+        "optimizer_parameters": {"learning_rate": 1.0},
+        "update_norm": 0.5,
+        "pass_at_k": ks,
+    }
+
+    def run(weight):
+        return simlab.simulate(bank, f"{weight}+reinforce", steps=200, record_every=20, **settings)
 
     axes = {
-        "mean GRPO": run("asym_grpo", delta=1.0),
-        rf"sign, $\delta$ = {delta.value:g}": run("asym_grpo", delta=float(delta.value)),
-        rf"difficulty, $\alpha$ = {alpha.value:g}": run("power_alpha", alpha=float(alpha.value)),
+        "mean GRPO": run("asym_grpo(delta=1)"),
+        rf"sign, $\delta$ = {delta.value:g}": run(f"asym_grpo(delta={delta.value})"),
+        rf"difficulty, $\alpha$ = {alpha.value:g}": run(f"power_alpha(alpha={alpha.value})"),
     }
     return axes, ks
 

@@ -1,4 +1,4 @@
-"""What a claim is: its tag, its sentence, what it states in a form that can be tested, and who decides it."""
+"""Define a claim: its tag, its sentence, a statement of it that can be tested, and the check that decides it."""
 
 import importlib
 import pkgutil

@@ -1,7 +1,7 @@
 """Evidence for or against a statement, by method.
 
-Each way to the truth (a derivation, an enumeration, a simulation) is independent of the others, and they are compared
-with one another before the statement is compared with them: where they differ the mistake is ours (``Disagreement``).
+Derivation, enumeration and simulation are independent methods. They are compared with one another before the statement
+is compared with them: where they differ, the mistake is ours (``Disagreement``).
 
 A *point* is a dictionary of arguments, such as ``{"p": Fraction(1, 2), "G": 3}``. A statement is silent, and not
 tested, where it returns None.

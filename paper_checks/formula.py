@@ -1,4 +1,4 @@
-"""Formulas typeset as MathML, which browsers show without help from the network."""
+"""Typeset formulas as MathML, which browsers show without the network."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""INDEX.md: every claim with its recorded verdict, made from the claims and the record, without judging anything."""
+"""Write INDEX.md: every claim with its recorded verdict, without judging anything."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The verdicts as one self-contained HTML page."""
+"""Write the verdicts as one self-contained HTML page."""
 
 import functools
 import html

@@ -1,4 +1,4 @@
-"""The verdicts as a table for a terminal, and as JSON."""
+"""Print the verdicts as a table for a terminal, or as JSON."""
 
 import json
 import textwrap

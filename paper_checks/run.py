@@ -1,4 +1,4 @@
-"""Judge many claims: which were asked for, in processes, and whether the verdicts are the recorded ones."""
+"""Select claims, judge them in several processes, and compare the verdicts with the recorded ones."""
 
 import json
 import multiprocessing

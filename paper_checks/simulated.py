@@ -9,27 +9,30 @@ import numpy as np
 from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
-from simlab.simulate import Numbers, Program
-from simlab.simulate.lane import Landscape, Lane
-from simlab.simulate.sampling import draw
+from simlab.problems import Categorical, custom
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.sampling import draw
+from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
+from simlab.simulator.storage import DENSE, Stored
 
-LANES = 20_000
+SEEDS = 20_000
 
 
 class Steps(NamedTuple):
     """One step of many seeds.
 
     Attributes:
-        actions: (lanes, G) the groups drawn.
+        actions: (seeds, G) the groups drawn.
         before: (N,) the policy.
-        logit_change: (lanes, N).
-        after: (lanes, N) the policies.
+        logit_change: (seeds, N).
+        after: (seeds, N) the policies.
     """
 
-    actions: Int[np.ndarray, "lanes G"]
+    actions: Int[np.ndarray, "seeds G"]
     before: Float64[np.ndarray, " N"]
-    logit_change: Float64[np.ndarray, "lanes N"]
-    after: Float64[np.ndarray, "lanes N"]
+    logit_change: Float64[np.ndarray, "seeds N"]
+    after: Float64[np.ndarray, "seeds N"]
 
 
 @functools.cache
@@ -39,79 +42,85 @@ def simulated_step(
     group_size: int,
     estimator: str,
     *,
-    parameters: tuple[tuple[str, float], ...] = (),
+    surrogate: str = "reinforce",
     rewards: tuple[float, float] = (1.0, 0.0),
     learning_rate: float = 1.0,
     update_rule: str = "simulator",
-    surrogate: str = "reinforce",
     optimizer: str = "sgd",
-    lanes: int = LANES,
+    seeds: int = SEEDS,
     seed: int = 0,
 ) -> Steps:
-    """The simulator's first step, by ``lanes`` seeds at once.
+    """The simulator's first step, by many seeds at once.
 
     Args:
         policy: (N,) probabilities, floats or fractions.
         correct: (N,) which actions are correct.
         group_size: G.
-        estimator: a registered estimator.
-        parameters: its float parameters, as pairs.
+        estimator: as it is written in an arm, ``"asym_grpo(delta=0.5)"``.
+        surrogate: likewise.
         rewards: of correct and incorrect actions.
         learning_rate: of the optimiser; with "sgd" the logit change is it times the policy gradient.
-        update_rule, surrogate, optimizer: as in ``simlab.simulate.Program``.
-        lanes: number of seeds.
+        update_rule, optimizer: as in ``simlab.simulator.settings.Settings``.
+        seeds: how many.
         seed: from which theirs are derived.
     """
-    program = Program(
-        group_size, estimator, surrogate=surrogate, optimizer=optimizer, update_rule=update_rule, dtype="float64"
+    settings = Settings(
+        f"{estimator}+{surrogate}",
+        group_size,
+        optimizer,
+        {"learning_rate": learning_rate},
+        update_rule=update_rule,
+        dtype="float64",
+        storage="dense",
     )
     with jax.enable_x64(True):
         logits = jnp.log(jnp.asarray([float(p) for p in policy], jnp.float64))
-        place = Landscape(logits, jnp.asarray(correct), jnp.asarray(correct))
-        rate = {"learning_rate": learning_rate}
-        numbers = jax.tree.map(
-            lambda value: jnp.asarray(float(value), jnp.float64), Numbers(dict(parameters), {}, rate, *rewards)
-        )
-        keys = jax.random.split(jax.random.key(seed), lanes)
-        actions, after = _first_step(program, keys, place, numbers)
-        change = np.asarray(after - logits)
+        members = np.asarray(correct)
+        given = {"logits": logits, "correct": members, "target": members}
+        # Nothing is checked: some claims are of policies of which no rollout is correct, or of one reward for all.
+        problem = custom().replaced(**given, reward_correct=rewards[0], reward_incorrect=rewards[1])
+        laid = DENSE.laid_out(problem, settings.dtype)
+        traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
+        actions, after = _first_step(settings.static, jax.random.split(jax.random.key(seed), seeds), laid, traced)
         return Steps(
             np.asarray(actions),
             np.asarray(jax.nn.softmax(logits)),
-            change,
+            np.asarray(after - logits),
             np.asarray(jax.nn.softmax(after)),
         )
 
 
 @functools.cache
 def drawn(
-    policy: tuple[float, ...], group_size: int, *, lanes: int = LANES, seed: int = 0
-) -> Int[np.ndarray, "lanes G"]:
-    """Groups drawn by the simulator's sampler, (lanes, G) actions."""
+    policy: tuple[float, ...], group_size: int, *, seeds: int = SEEDS, seed: int = 0
+) -> Int[np.ndarray, "seeds G"]:
+    """Groups drawn by the simulator's sampler, (seeds, G) actions."""
     with jax.enable_x64(True):
         weights = jnp.asarray([float(p) for p in policy], jnp.float64)
-        return np.asarray(_groups(jax.random.split(jax.random.key(seed), lanes), weights, group_size))
+        return np.asarray(_groups(jax.random.split(jax.random.key(seed), seeds), weights, group_size))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _first_step(
-    program: Program, keys: PRNGKeyArray, place: Landscape, numbers: Numbers
-) -> tuple[Int[Array, "lanes G"], Float64[Array, "lanes N"]]:
-    """Groups and logits after the first step; compiled once a program and shape, for all policies and numbers."""
+    settings: StaticSettings, keys: PRNGKeyArray, problem: Categorical, traced: TracedSettings
+) -> tuple[Int[Array, "seeds G"], Float64[Array, "seeds N"]]:
+    """Groups and logits after the first step; compiled once for all policies and numbers of one shape."""
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
-        lane = Lane(program, place, key, numbers)
-        state = lane.step(jnp.int32(0), lane.start())
-        return state.actions, state.logits
+        learner = Learner(settings, Stored(problem, DENSE, DENSE.first_places(problem)), key, traced)
+        state = learner.step(jnp.int32(0), learner.start())
+        groups = state.last.groups
+        assert isinstance(groups, Listed)  # only the largest are counted
+        return groups.places[0], state.parameters
 
     return jax.vmap(one)(keys)
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _groups(keys: PRNGKeyArray, weights: Float64[Array, " N"], group_size: int) -> Int[Array, "lanes G"]:
+def _groups(keys: PRNGKeyArray, weights: Float64[Array, " N"], group_size: int) -> Int[Array, "seeds G"]:
     return jax.vmap(lambda key: draw(key, weights, group_size))(keys)
 
 
-def estimate(values: Float64[np.ndarray, " lanes"]) -> Estimate:
+def estimate(values: Float64[np.ndarray, " seeds"]) -> Estimate:
     """The mean of independent values and its standard error."""
     return Estimate(float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))))

@@ -1,4 +1,4 @@
-"""The code that decided a claim: its check, and all that the check uses of its paper's package."""
+"""Find the code that decided a claim: its check, and all that the check uses of its paper's package."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from types import ModuleType
 
 from paper_checks.claim import PACKAGES, Claim
 
-Place = tuple[ModuleType, ast.stmt]
+Definition = tuple[ModuleType, ast.stmt]
 
 
 def source_of(claim: Claim) -> list[str]:
@@ -36,7 +36,7 @@ def _parsed(module: ModuleType) -> ast.Module:
     return ast.parse(inspect.getsource(module))
 
 
-def _entry(claim: Claim) -> Place:
+def _entry(claim: Claim) -> Definition:
     """The statement that enters a claim, at the top of its module: where its tag stands, or else its check."""
     module = sys.modules[claim.module]
     statements = _parsed(module).body
@@ -54,7 +54,7 @@ def _line(claim: Claim) -> int:
 
 
 @functools.cache
-def _definition(module: ModuleType, name: str, package: str) -> Place | None:
+def _definition(module: ModuleType, name: str, package: str) -> Definition | None:
     """Where a name of a module is defined, followed through imports inside the paper's package."""
     for statement in _parsed(module).body:
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith(package):

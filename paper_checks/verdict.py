@@ -1,4 +1,4 @@
-"""From evidence to a verdict."""
+"""Turn evidence into a verdict."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The ``simlab`` command. Heavy libraries are imported by the subcommand that needs them."""
+"""Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
 import io
@@ -136,16 +136,21 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "Simulate a grid of runs and write one NetCDF file, a table and a figure.\n"
         "Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO.\n\n"
         "LIST is comma-separated; 2,4,...,1024 goes on geometrically, 0,0.5,...,2 arithmetically.\n"
+        'ARMS are methods: grpo, "f_grpo(gamma=0.5)+clip_higher", maxrl@token_mean (see simlab train --help).\n'
+        "FILE.py:NAME stands for an estimator, surrogate, method or problem that you have written yourself.\n"
         "Finished work lies in OUT.parts: the same command, run again after a kill, goes on from there."
     )
     parser.set_defaults(run=_sweep)
     grid = parser.add_argument_group("grid")
     grid.add_argument("--preset", metavar="NAME", help="start from a preset; other options override it")
-    grid.add_argument("--estimator", metavar="LIST", help="registered estimators (see simlab estimators)")
-    grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
+    grid.add_argument("--arms", metavar="ARMS", help="methods, separated by commas, in place of the next two options")
+    grid.add_argument("--estimator", metavar="LIST", help="estimators: names (see simlab estimators) or FILE.py:NAME")
     grid.add_argument(
-        "--surrogate", metavar="LIST", help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all)"
+        "--surrogate",
+        metavar="LIST",
+        help="ppo_clip, cispo, casp, reinforce, ... (a wrong name lists all) or FILE.py:NAME; each with each estimator",
     )
+    grid.add_argument("--group-size", metavar="LIST", help="rollouts of a group, G")
     grid.add_argument("--gamma", metavar="LIST", help="focal exponent; short for --param gamma=LIST")
     grid.add_argument("--learning-rate", metavar="LIST", help="short for --param learning_rate=LIST")
     grid.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
@@ -154,16 +159,16 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=LIST",
-        help="any parameter of the estimator, problem, surrogate or optimizer, or temperature, kl, entropy_bonus, "
-        "update_norm (of every update; 0: as it comes), gradient_steps, update_rule (simulator, simulator_literal, "
-        "theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's tokens: token_mean, sequence_mean, "
-        "constant)",
+        help="any parameter of the problem, the optimizer or the methods (of those that have it and do not fix it), or "
+        "temperature, kl, entropy_bonus, update_norm (of every update; 0: as it comes), gradient_steps, update_rule "
+        "(simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's "
+        "tokens, without --arms: token_mean, sequence_mean, constant)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
         "--problem",
         metavar="NAME",
-        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, tree",
+        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, tree, or FILE.py:NAME",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
@@ -172,9 +177,12 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
     setting.add_argument(
+        "--storage",
         "--engine",
         metavar="NAME",
-        help="auto (default), dense, lumped (up to 10^18 actions) or sharded (dense, spread over devices)",
+        help="how actions are kept: auto (default, the cheaper one), dense (every action), lumped (those sampled, and "
+        "classes of the others: up to 10^18 actions) or sharded (every action, spread over devices); --engine is its "
+        "former name",
     )
     work = parser.add_argument_group("work")
     work.add_argument("--out", type=_path, default=Path("sweep.nc"), metavar="FILE", help="result (default sweep.nc)")
@@ -192,7 +200,7 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "--shard-actions",
         type=_whole,
         metavar="N",
-        help="devices over which the sharded engine spreads each simulation (default: as few as hold it)",
+        help="devices over which sharded storage spreads each run (default: as few as hold it)",
     )
     work.add_argument("--overwrite", action="store_true", help="replace the result of another sweep at OUT")
 
@@ -208,7 +216,7 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
     if options.shard_actions is not None:
         raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
     try:
-        from simlab.sweep.cluster import connected
+        from simlab.sweeps.cluster import connected
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         if missing not in {"dask", "distributed"}:
@@ -221,10 +229,11 @@ def _workers(options: argparse.Namespace) -> Iterator[Any]:
 def _sweep(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
     from simlab.plotting import check_figure, save_final_state
-    from simlab.sweep.engines import engines_in_words
-    from simlab.sweep.options import build_sweeps, parse_shard, parse_size
-    from simlab.sweep.run import run
-    from simlab.sweep.table import final_table
+    from simlab.sweeps.options import build_sweeps, parse_shard, parse_size
+    from simlab.sweeps.plan import Plan
+    from simlab.sweeps.run import run
+    from simlab.sweeps.storages import storages_in_words
+    from simlab.sweeps.table import final_table
 
     shard, memory = parse_shard(options.shard), parse_size(options.memory)
     sweeps = build_sweeps(options)
@@ -241,8 +250,9 @@ def _sweep(options: argparse.Namespace) -> int:
             out, drawn = _of_sweep(options.out, name), _of_sweep(figure, name)
             if name:
                 print(f"\n{name}:")
+            plan = Plan(sweep)
             dataset = run(
-                sweep,
+                plan,
                 out,
                 memory=memory,
                 shard=shard,
@@ -253,7 +263,7 @@ def _sweep(options: argparse.Namespace) -> int:
             if dataset is None:
                 print(f"shard {options.shard} is finished; when all are: simlab merge {out}")
                 continue
-            print(final_table(dataset), *engines_in_words(sweep), sep="\n")
+            print(final_table(dataset), *storages_in_words(plan), sep="\n")
             save_final_state(dataset, drawn)
             print(f"\nresult  {out}\nfigure  {drawn}")
     return 0
@@ -279,8 +289,8 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 def _merge(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable
-    from simlab.sweep.run import merge, parts_folder
-    from simlab.sweep.table import final_table
+    from simlab.sweeps.run import merge, parts_folder
+    from simlab.sweeps.table import final_table
 
     check_replaceable(options.out)
     dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
@@ -313,7 +323,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 
 def _where(options: argparse.Namespace) -> int:
-    from simlab.where import describe, find, roots
+    from simlab.find_tag import describe, find, roots
 
     print(describe(find(options.paper, options.tag, roots())))
     return 0
@@ -332,6 +342,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from simlab.bundled import make_importable
+
+    make_importable()
     try:
         from paper_checks import report
         from paper_checks.claim import load
@@ -381,6 +394,9 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
 
 
 def _figures(options: argparse.Namespace) -> int:
+    from simlab.bundled import make_importable
+
+    make_importable()
     from figures.shared.images import write
     from figures.shared.registry import in_words, names, script
     from simlab.files import make_folder
@@ -406,6 +422,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run=_explore)
     parser.add_argument("--preset", metavar="NAME", help="open a view named after a figure (a wrong name lists all)")
+    parser.add_argument("--estimator", metavar="LIST", help="estimators of your own to choose: mine.py:weight")
     parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
     parser.add_argument(
@@ -414,6 +431,8 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def _explore(options: argparse.Namespace) -> int:
+    from simlab.grammar import split
+
     check_range("port", options.port, 0, 65535)
     try:
         from simlab.explore.html import export
@@ -429,11 +448,14 @@ def _explore(options: argparse.Namespace) -> int:
     if options.export is not None:
         if options.preset is not None:
             raise InputError(f"--export takes no --preset; allowed: the file's address with ?preset={options.preset}")
+        if options.estimator is not None:
+            raise InputError("--export takes no --estimator: its page simulates nothing; allowed: without --export")
         export(options.export)
         print(f"page    {options.export}")
         return 0
     view = f"preset={options.preset}" if options.preset else ""
-    serve(options.port, browser=not options.no_browser, view=view)
+    own = split(options.estimator) if options.estimator is not None else ()
+    serve(options.port, browser=not options.no_browser, view=view, own=own)
     return 0
 
 
@@ -443,6 +465,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "Without arguments: addition from scratch, a supervised warm start and then GRPO against F-GRPO.\n\n"
         "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
         "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
+        "Your own is named by its file: mine.py:weight, or mine.py:weight(power=2) where it has that parameter.\n"
         "The same command, run again after a kill, goes on from the last checkpoints in OUT."
     )
     parser.set_defaults(run=_train)
@@ -544,7 +567,7 @@ def _moment(text: str) -> str | int:
 
 
 def _whole_list(text: str) -> tuple[int, ...]:
-    from simlab.sweep.options import expand
+    from simlab.sweeps.options import expand
 
     try:
         return tuple(_whole(item) for item in expand(text))
@@ -585,10 +608,12 @@ def _add_notebooks(parser: argparse.ArgumentParser) -> None:
 
 
 def _notebooks(options: argparse.Namespace) -> int:
-    from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, packaged, working_folder
+    from simlab.bundled import bundled_folder
+    from simlab.notebooks import check_marimo, check_port, notebooks, open_in_marimo, working_folder
 
     if options.list:
-        print(*(f"{name:26}{about}" for name, about in notebooks(packaged()).items()), sep="\n")
+        listed = notebooks(bundled_folder("notebooks"))
+        print(*(f"{name:26}{about}" for name, about in listed.items()), sep="\n")
         return 0
     if options.port is not None:
         check_port(options.port)

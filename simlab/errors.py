@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -78,6 +78,13 @@ def check_choice(name: str, value: Any, allowed: Any) -> None:
         raise InputError(f"{name} = {value!r} is unknown; allowed: {known}")
 
 
+def check_parameters(name: str, parameters: Iterable[str], allowed: Collection[str]) -> None:
+    """Raise ``InputError`` for a parameter that is none of those that ``name`` takes."""
+    for parameter in parameters:
+        if parameter not in allowed:
+            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {', '.join(allowed) or 'none'}")
+
+
 def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], parameters: Mapping[str, Any]) -> Any:
     """Call ``known[name](**parameters)``.
 
@@ -85,8 +92,5 @@ def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], paramet
         InputError: for a name that is not known or a parameter that its constructor does not take.
     """
     check_choice(kind, name, sorted(known))
-    allowed = inspect.signature(known[name]).parameters
-    for parameter in parameters:
-        if parameter not in allowed:
-            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {', '.join(allowed) or 'none'}")
+    check_parameters(name, parameters, inspect.signature(known[name]).parameters)
     return known[name](**parameters)

@@ -1,4 +1,4 @@
-"""The registered estimators listed: what each computes, needs, and does to successes and failures."""
+"""List the registered estimators: what each computes and needs, and the mass it puts on successes and failures."""
 
 from typing import Any
 

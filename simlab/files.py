@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and are on the disk before anything counts on them."""
+"""Write files that appear whole or not at all, and are on the disk before anything relies on them."""
 
 import contextlib
 import fcntl

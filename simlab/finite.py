@@ -1,4 +1,4 @@
-"""Numbers that are not finite, told with the rewards that they came from."""
+"""Report numbers that are not finite, with the rewards that they came from."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Whole methods: an estimator, a surrogate and an aggregation that are used together under one name."""
+"""Methods: an estimator, a surrogate and an aggregation that are used together under one name."""
 
 import inspect
 from collections.abc import Callable

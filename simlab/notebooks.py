@@ -1,4 +1,4 @@
-"""The notebooks of the project: where they lie, and marimo started on them (``simlab notebooks``)."""
+"""List the project's notebooks, copy them, and open them in marimo (``simlab notebooks``)."""
 
 import ast
 import importlib.util
@@ -9,24 +9,11 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from simlab.bundled import bundled_folder, is_checkout
 from simlab.errors import InputError, check_range, check_whole
 
 HOST = "127.0.0.1"
-INSTALLED = Path(__file__).resolve().parent / "notebook_files"  # where a wheel has them
-CHECKOUT = Path(__file__).resolve().parent.parent / "notebooks"
 COPIES = "simlab-notebooks"
-
-
-def packaged() -> Path:
-    """The folder of the notebooks as they came: of the installed package, or of its checkout.
-
-    Raises:
-        InputError: if they are in neither.
-    """
-    for folder in (INSTALLED, CHECKOUT):
-        if folder.is_dir():
-            return folder
-    raise InputError(f"the notebooks are neither in {INSTALLED} nor in {CHECKOUT}; install simlab again")
 
 
 def notebooks(folder: Path) -> dict[str, str]:
@@ -47,8 +34,8 @@ def working_folder(wanted: Path | None = None) -> Path:
     Raises:
         InputError: if the copies cannot be written.
     """
-    source = packaged()
-    if wanted is None and source == CHECKOUT:
+    source = bundled_folder("notebooks")
+    if wanted is None and is_checkout():
         return source
     folder = Path(COPIES) if wanted is None else wanted
     try:

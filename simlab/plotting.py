@@ -1,7 +1,8 @@
-"""The figure that a sweep ends with, and the style that every figure of the project shares."""
+"""Draw the figure that a sweep ends with, in the style that every figure of the project shares."""
 
 import io
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from simlab.files import write_whole
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
+SHARES = ("q_pos", "retained_mass")  # metrics from 0 to 1
 LABELS = {
     "group_size": "group size G",
     "q_pos": "correct mass $Q_{pos}$",
@@ -41,23 +43,39 @@ def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, **style: Any) -> 
     axes.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
+def grid_dimensions(dataset: xr.Dataset) -> list[str]:
+    """The dimensions of the cells of a sweep, which every variable has before seed and step."""
+    first = next(iter(dataset.data_vars.values()))
+    names = [str(name) for name in first.dims]
+    return names[: names.index("seed")]
+
+
+def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
+    """The usual metrics that a problem records; where it has none of them, as many others that are one number."""
+    numbers = [str(name) for name, values in dataset.data_vars.items() if values.dims[-1] == "step"]
+    return [name for name in usual if name in numbers] or numbers[: len(usual)]
+
+
 def final_state(dataset: xr.Dataset) -> Figure:
     """Final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
-    With one group size, the first swept number takes its place on the axis; with none, the step.
+    With one group size, the first swept number takes its place on the axis; with none, the step. A problem that records
+    neither is shown by the first two numbers that it has.
     """
-    names = [str(name) for name in dataset["q_pos"].dims if name not in ("seed", "step")]
+    names, metrics = grid_dimensions(dataset), chosen_metrics(dataset, SHARES)
     axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), "step")
     others = [name for name in names if name != axis and dataset.sizes[name] > 1]
     shown = dataset if axis == "step" else dataset.isel(step=-1)
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(6.8, 3.1), layout="constrained")
-        panels = figure.subplots(1, 2, sharex=True)
-        for panel, metric in zip(panels, ("q_pos", "retained_mass"), strict=True):
+        panels = figure.subplots(1, len(metrics), sharex=True, squeeze=False)[0]
+        for panel, metric in zip(panels, metrics, strict=True):
             _draw_cells(panel, shown[metric], axis, others)
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
-            panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS[metric], ylim=(-0.03, 1.03))
+            panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
+            if metric in SHARES:
+                panel.set_ylim(-0.03, 1.03)
         when = "" if axis == "step" else f"step {int(dataset['step'][-1])}, "
         panels[0].set_title(f"{when}{dataset.sizes['seed']} seeds", loc="left")
         handles, labels = panels[0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""Reads files that somebody else wrote, in bounded time and memory.
+"""Read files that somebody else wrote, in bounded time and memory.
 
 What a user points at may be anything: a pipe that nobody writes to, a device without an end, a file larger than
 memory, JSON that is nested a hundred thousand deep. Only regular files are opened, and only up to a size that the

@@ -1,4 +1,4 @@
-"""Seals: what is written carries its name and a checksum of both, and is verified when it is read."""
+"""Seal what is written with its name and a checksum, and verify both when it is read."""
 
 import hashlib
 import json

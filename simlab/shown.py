@@ -1,4 +1,4 @@
-"""What a link or a surrogate is shown of a batch: the fields that it asks for, and of padding what it can stand."""
+"""Choose what a link or a surrogate sees of a batch: the fields that it needs, and padding only if it may have it."""
 
 from typing import Any, Protocol, runtime_checkable
 

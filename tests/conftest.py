@@ -42,7 +42,7 @@ shape_checks.install()
 def pytest_collection(session):
     """JAX alone does not write what it compiles whole or not at all, so that processes could not share the folder."""
     if not is_xdist_controller(session):
-        from simlab.simulate.compile_cache import verify_entries  # noqa: PLC0415  # JAX reads what is set above
+        from simlab.simulator.compile_cache import verify_entries  # noqa: PLC0415  # JAX reads what is set above
 
         verify_entries()
 

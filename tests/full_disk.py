@@ -1,4 +1,4 @@
-"""A disk that becomes full."""
+"""Simulate a disk that becomes full."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The categorical simulator once more, loop by loop in float64: what the engine must agree with.
+"""The categorical simulator once more, loop by loop in float64: what the library must agree with.
 
 It shares nothing with the library. Estimators come from references.py, a group being a step of one prompt whose
 rollouts have one token; gradients of the policy come from the softmax Jacobian, one sampled action at a time.
@@ -32,6 +32,7 @@ class Setting:
     temperature: float = 1.0
     kl: float = 0.0
     entropy_bonus: float = 0.0
+    update_norm: float = 0.0
     pass_at_k: tuple[int, ...] = (1, 3)
     top_n: int = 2
 
@@ -127,20 +128,28 @@ def casp_row(
 
 
 def optimize(setting: Setting, memory: Memory, gradient: np.ndarray) -> Memory:
-    """Ascend the gradient: plainly, with Adam (Kingma and Ba), or with AdamW (Loshchilov and Hutter)."""
+    """Ascend the gradient: plainly, with Adam (Kingma and Ba), or with AdamW (Loshchilov and Hutter).
+
+    A change of the parameters is scaled to ``update_norm`` where that is not 0.
+    """
     defaults = {"learning_rate": 0.01, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
     parameters = defaults | setting.optimizer_parameters
     rate, b1, b2 = parameters["learning_rate"], parameters["b1"], parameters["b2"]
     count = memory.gradient_steps + 1
     if setting.optimizer == "sgd":
-        logits = memory.logits + rate * gradient
+        logits = memory.logits + normed(setting, rate * gradient)
         return Memory(logits, memory.first_moment, memory.second_moment, count, memory.batches)
     first = b1 * memory.first_moment + (1 - b1) * gradient
     second = b2 * memory.second_moment + (1 - b2) * gradient**2
     direction = (first / (1 - b1**count)) / (np.sqrt(second / (1 - b2**count)) + parameters["eps"])
     if setting.optimizer == "adamw":
         direction = direction - parameters["weight_decay"] * memory.logits
-    return Memory(memory.logits + rate * direction, first, second, count, memory.batches)
+    return Memory(memory.logits + normed(setting, rate * direction), first, second, count, memory.batches)
+
+
+def normed(setting: Setting, change: np.ndarray) -> np.ndarray:
+    length = math.sqrt(sum(entry**2 for entry in change.reshape(-1)))
+    return change * setting.update_norm / length if setting.update_norm and length else change
 
 
 def policy_record(setting: Setting, logits: np.ndarray) -> dict[str, Any]:

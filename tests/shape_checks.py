@@ -1,4 +1,4 @@
-"""Checks of every call's shapes and types: jaxtyping's decorator in a form that costs the tests a fraction of the time.
+"""Check shapes and types of every call: jaxtyping's decorator in a form that costs the tests a fraction of the time.
 
 jaxtyping's own binds the arguments of each call to their names and checks them twice, and makes its checks anew for
 every function that another one defines, as the builders of estimators do at each call.
@@ -8,7 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, ForwardRef, Self, get_args
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -82,9 +82,17 @@ def checks_of(function: FunctionType, hints: dict[str, Any]) -> tuple[Function, 
 def _known(hint: Any, names: dict[str, Any]) -> Any:
     """A hint that is written in quotes as what it names, or as anything where it names what is not there yet."""
     try:
-        return eval(hint, names) if isinstance(hint, str) else hint
-    except NameError:
+        found = eval(hint, names) if isinstance(hint, str) else hint
+    except (NameError, TypeError):  # such as "Policy" | None of what a checker of types alone imports
         return Any
+    return Any if found is Self or any(_known(part, names) is Any for part in _quoted(found)) else found
+
+
+def _quoted(hint: Any) -> list[str]:
+    """What a hint has in quotes, however deep."""
+    parts = [part.__forward_arg__ if isinstance(part, ForwardRef) else part for part in get_args(hint)]
+    inner = (name for part in parts if not isinstance(part, str) for name in _quoted(part))
+    return [*(part for part in parts if isinstance(part, str)), *inner]
 
 
 def _as_if_of(check: FunctionType, function: FunctionType, hints: dict[str, Any]) -> Function:

@@ -1,4 +1,4 @@
-"""Settings that several tests compare engines on."""
+"""Settings of the naive simulator that several tests learn with."""
 
 ADAM = {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}
 CANDIDATES = {

@@ -4,12 +4,11 @@ import os
 import subprocess
 import sys
 
-import pytest
+from refusals import refusal  # noqa: F401  # for the tests of sweeps
 
 from simlab import cli
-from simlab.errors import InputError
-from simlab.sweep.options import build_sweeps
-from simlab.sweep.run import parts_folder
+from simlab.sweeps.options import build_sweeps
+from simlab.sweeps.run import parts_folder
 
 TINY = ("--param", "actions=60", "--param", "correct=6", "--steps", "20", "--record-every", "10")
 SMALL = (*TINY, "--estimator", "f_grpo,dr_grpo", "--group-size", "2,4", "--gamma", "0,1", "--seeds", "12")
@@ -21,14 +20,6 @@ def asked(*arguments):
     """The one sweep that a command line asks for."""
     (sweep,) = build_sweeps(cli._parser().parse_args(["sweep", *map(str, arguments)])).values()
     return sweep
-
-
-def refusal(call, *arguments, **named):
-    """The one line with which a call is refused."""
-    with pytest.raises(InputError) as error:
-        call(*arguments, **named)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def parts_of(out):

@@ -3,20 +3,20 @@
 import collections
 import importlib
 
-running, work = (importlib.import_module(f"simlab.sweep.{name}") for name in ("run", "work"))
+running, executor = (importlib.import_module(f"simlab.sweeps.{name}") for name in ("run", "executor"))
 
 
 def run_and_say_where(sweep, out, shard_actions=None):
     """Run a sweep; returns how many calls each group of devices, by their numbers, has simulated."""
-    calls, run_lanes = collections.Counter(), work.run_lanes
+    calls, run = collections.Counter(), executor.run
 
-    def noted(program, place, steps, lanes, devices):
+    def noted(problem, settings, seeds, steps, devices):
         calls[tuple(device.id for device in devices)] += 1
-        return run_lanes(program, place, steps, lanes, devices)
+        return run(problem, settings, seeds, steps, devices)
 
-    work.run_lanes = noted
+    executor.run = noted
     try:
         running.run(sweep, out, shard_actions=shard_actions)
     finally:
-        work.run_lanes = run_lanes
+        executor.run = run
     return dict(calls)

@@ -26,10 +26,10 @@ from trl_cases import LENGTH, model_and_tokenizer, trainer
 
 import simlab
 from simlab.adapters.trl import SimlabGRPOTrainer, SimlabMixin
+from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
 from simlab.llm.completions import Batch, completion_logits
-from simlab.llm.training.arms import arm
 from simlab.llm.training.gradient import Policy
 from simlab.rollouts import Rollouts
 
@@ -98,7 +98,7 @@ METHODS = [
 def test_both_engines_give_the_same_advantages_and_first_gradient(method, tmp_path):
     one = trainer(tmp_path, kind=Seen, method=method)
     found = moved(one)
-    advantages, gradient = by_the_laboratory(one, arm(method).method, tmp_path)
+    advantages, gradient = by_the_laboratory(one, parse(method).build(), tmp_path)
     np.testing.assert_allclose(by_group(one.batches[0]["advantages"]), advantages, atol=1e-4)
     assert max(np.abs(value).max() for value in gradient.values()) > 1e-2
     for name, value in found.items():
@@ -151,7 +151,7 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     (part,) = one._buffered_inputs
     rollouts, advantages = one._batch
     rows = part["simlab_row"]
-    first = arm("grpo").method.from_advantages(torch.ones(rollouts.token_mask.shape), advantages, rollouts)
+    first = parse("grpo").build().from_advantages(torch.ones(rollouts.token_mask.shape), advantages, rollouts)
     second = part["simlab_coefficients"][rows.argsort()]
     first = one._grouping.rows(first)
     clipped = (second == 0) & (first != 0)

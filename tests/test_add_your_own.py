@@ -12,10 +12,11 @@ import pytest
 from contract import CHECKS
 
 import simlab
+from simlab.arms import parse
 from simlab.estimators import Estimator, registry
 from simlab.methods import Method, focal
 from simlab.problems import anchored
-from simlab.simulate import Program, simulate
+from simlab.simulator.api import simulate
 from simlab.surrogates import ppo_clip, surrogate
 from simlab.theory import masses
 
@@ -46,6 +47,14 @@ def test_it_is_called_by_name() -> None:
     np.testing.assert_allclose(simlab.advantages(NAME, [1, 0, 0, 0]), [0.75**0.5] + [-0.5] * 3)
 
 
+def test_it_is_named_by_its_file_in_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FILE.parent)
+    arm = parse(f"{FILE.name}:{NAME}(power=2)")
+    found = simlab.advantages(arm.build().estimator, [1, 0, 0, 0])
+    np.testing.assert_allclose(found, simlab.advantages(NAME, [1, 0, 0, 0], power=2))
+    assert arm.floats == {"estimator.power": 2.0}
+
+
 def test_it_is_listed() -> None:
     program = f"import sys; sys.path.insert(0, {str(FILE.parent)!r}); import {FILE.stem}; from simlab import cli; "
     for option in ("'estimators'", "'estimators', '--markdown'"):
@@ -54,7 +63,7 @@ def test_it_is_listed() -> None:
 
 
 def test_it_is_simulated() -> None:
-    result = simulate(anchored(60, 6), Program(group_size=8, estimator=NAME), steps=100, seeds=2)
+    result = simulate(anchored(60, 6), NAME, group_size=8, steps=100, seeds=2)
     assert (result.q_pos.isel(step=-1) > result.q_pos.isel(step=0)).all()
 
 
@@ -74,8 +83,7 @@ def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
 
 @pytest.mark.parametrize("name", ["ppo_clip", pytest.param("casp", marks=pytest.mark.slow)])
 def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
-    program = Program(group_size=8, estimator=NAME, surrogate=name, gradient_steps=2)
-    result = simulate(anchored(60, 6), program, steps=50, seeds=2)
+    result = simulate(anchored(60, 6), f"{NAME}+{name}", group_size=8, gradient_steps=2, steps=50, seeds=2)
     assert np.isfinite(result.q_pos).all()
 
 

@@ -14,11 +14,13 @@ from simlab import chain
 from simlab.errors import InputError
 from simlab.estimators import center
 from simlab.methods import Method, method
-from simlab.problems import Categorical, Classes, anchored, custom, linear_softmax, prompt_bank, tree
-from simlab.simulate import Numbers, Program, run_lanes, simulate
-from simlab.simulate.optimizers import adam, adamw, sgd
+from simlab.problems import Categorical, anchored, custom, linear_softmax, prompt_bank, tree
+from simlab.simulator.api import simulate
+from simlab.simulator.optimizers import adam, adamw, sgd
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip
-from simlab.sweep import Sweep
+from simlab.sweeps import Sweep
 from simlab.theory import closed_form, masses
 from simlab.theory.likeness import trace
 from simlab.theory.rank import effective_rank
@@ -42,96 +44,98 @@ def refused(call, message):
     assert "\n" not in str(refusal.value)
 
 
-NUMBERS = [
+TOO_SMALL = "allowed: 0, and numbers of size 1.17549e-38 to 3.40282e+38, those of float32"
+SETTINGS = [
     ({"temperature": -1.0}, "temperature = -1.0 is outside its range (0, inf)"),
     ({"temperature": 0.0}, "temperature = 0.0 is outside its range (0, inf)"),
     ({"temperature": math.nan}, "temperature = nan is outside its range"),
     ({"temperature": "warm"}, "temperature = 'warm' is not a number"),
     ({"temperature": np.ones(3)}, "temperature has shape (3,); allowed: one number"),
     ({"temperature": jnp.float32(-1.0)}, "temperature = -1.0 is outside its range (0, inf)"),
-    ({"temperature": 1e-42}, "temperature = 1e-42; allowed: 0, and numbers of size 1.17549e-38 to 3.40282e+38"),
+    ({"temperature": 1e-42}, f"temperature = 1e-42; {TOO_SMALL}"),
+    ({"kl": jnp.float32(-0.5)}, "kl = -0.5 is outside its range [0, inf)"),
     ({"kl": -0.1}, "kl = -0.1 is outside its range [0, inf)"),
-    ({"kl": 0.1}, "kl = 0.1 would have no effect; allowed: with Program(uses_kl=True), or 0"),
-    ({"entropy_bonus": 0.1}, "entropy_bonus = 0.1 would have no effect"),
+    ({"entropy_bonus": math.inf}, "entropy_bonus = inf is outside its range"),
     ({"update_norm": -1.0}, "update_norm = -1.0 is outside its range [0, inf)"),
-    ({"update_norm": 1.0}, "update_norm = 1.0 would have no effect"),
-    ({"reward_correct": 1e39}, "reward_correct = 1e+39; allowed: 0, and numbers of size"),
-    ({"reward_correct": -1.0}, "reward_correct = -1.0 is outside its range (0, inf)"),
-    ({"reward_incorrect": math.inf}, "reward_incorrect = inf is outside its range"),
-    ({"optimizer": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
-    ({"optimizer": {"learning_rate": math.nan}}, "learning_rate = nan is outside its range"),
-    ({"optimizer": {"learnin_rate": 1.0}}, "adam has no parameter 'learnin_rate'; it takes: learning_rate"),
-    ({"optimizer": {"eps": -1e-8}}, "eps = -1e-08 is outside its range (0, inf)"),
-    ({"optimizer": {"eps": 0.0}}, "eps = 0.0 is outside its range (0, inf)"),
-    ({"optimizer": {"b1": 1.0}}, "b1 = 1.0 is outside its range [0, 0.99"),
-    ({"estimator": {"eps": -1.0}}, "eps = -1.0 is outside its range [0, inf)"),
-    ({"estimator": {"gamma": 1.0}}, "grpo has no parameter 'gamma'; it takes: ddof, eps"),
-    ({"estimator": {"ddof": 1}}, "ddof is no float; allowed: in Program(estimator_choices=...)"),
-    ({"surrogate": {"eps_low": 2.0}}, "eps_low = 2.0 is outside its range [0, 1]"),
+    ({"optimizer_parameters": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
+    ({"optimizer_parameters": {"learning_rate": jnp.float32(-1.0)}}, "learning_rate = -1.0 is outside its range"),
+    ({"optimizer_parameters": {"learning_rate": math.nan}}, "learning_rate = nan is outside its range"),
+    ({"optimizer_parameters": {"learnin_rate": 1.0}}, "adam has no parameter 'learnin_rate'; it takes: learning_rate"),
+    ({"optimizer_parameters": {"eps": -1e-8}}, "eps = -1e-08 is outside its range (0, inf)"),
+    ({"optimizer_parameters": {"eps": 0.0}}, "eps = 0.0 is outside its range (0, inf)"),
+    ({"optimizer_parameters": {"eps": 1e-50}}, f"eps = 1e-50; {TOO_SMALL}"),
+    ({"optimizer_parameters": {"b1": 1.0}}, "b1 = 1.0 is outside its range [0, 0.99"),
+    ({"method": "grpo(eps=-1.0)"}, "eps = -1 is outside its range [0, inf)"),
+    ({"method": "grpo(eps=1e-50)"}, f"eps = 1e-50; {TOO_SMALL}"),
+    ({"method": "grpo(gamma=1.0)"}, "grpo has no parameter 'gamma'; it takes: "),
+    ({"method": "grpo+ppo_clip(eps_low=2.0)"}, "eps_low = 2 is outside its range [0, 1]"),
+    ({"method": 3}, "method is a int; allowed: text, an Arm or a Method"),
+    ({"group_size": 2.5}, "group_size = 2.5 is no int; allowed: whole numbers from 1 up to 16777216"),
+    ({"group_size": True}, "group_size = True is not a number"),
+    ({"gradient_steps": 1.5}, "gradient_steps = 1.5 is no int"),
+    ({"top_n": 2.0}, "top_n = 2.0 is no int"),
+    ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),
+    ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is no int"),
+    ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown; allowed: adam, adamw, sgd"),
+    ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
+    ({"dtype": "float16"}, "dtype = 'float16' is unknown; allowed: float32, float64"),
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), NUMBERS)
-def test_numbers_that_no_run_takes(given, message):
-    """Also where a lane is run without ``simulate``."""
-    numbers = Numbers(**({"estimator": {}, "surrogate": {}, "optimizer": {}} | given))
-    refused(lambda: simulate(SMALL, Program(4), numbers=numbers, steps=2), message)
-    refused(lambda: run_lanes(Program(4), SMALL, np.array([2]), [(0, Numbers({}, {}, {})), (1, numbers)]), message)
+@pytest.mark.parametrize(("given", "message"), SETTINGS)
+def test_settings_that_no_run_has(given, message):
+    refused(lambda: Settings(**({"method": "grpo"} | given)), message)
+    refused(lambda: simulate(SMALL, **({"method": "grpo"} | given), steps=2), message)
 
 
-def test_parameters_of_what_is_built_already_are_refused():
-    own = chain(center())
-    refused(
-        lambda: simulate(SMALL, Program(4, own), numbers=Numbers({"gamma": 1.0}, {}, {})), "parameters ['gamma'] of one"
-    )
-    built = Program(4, surrogate=ppo_clip())
-    refused(lambda: simulate(SMALL, built, numbers=Numbers({}, {"eps_low": 0.1}, {})), "parameters ['eps_low'] of one")
+def test_numbers_of_an_array_library_are_numbers():
+    numbers = {"temperature": 0.5, "kl": 0.25, "entropy_bonus": 0.125, "update_norm": 0.25}
+    rows = []
+    for kind in (float, np.float64, jnp.float32):
+        given = {name: kind(value) for name, value in numbers.items()}
+        moments = {"learning_rate": kind(0.5)}
+        rows.append(simulate(SMALL, "grpo", **given, optimizer_parameters=moments, seeds=1, steps=3).q_pos.values)
+    np.testing.assert_array_equal(rows[0], rows[1])
+    np.testing.assert_array_equal(rows[0], rows[2])
 
 
-def test_a_norm_of_0_would_stop_every_update():
-    refused(lambda: simulate(SMALL, Program(4, fixes_update_norm=True)), "update_norm = 0.0 is outside its range (0,")
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ({"reward_correct": 1e39}, "reward_correct = 1e+39; allowed: 0, and numbers of size"),
+        ({"reward_incorrect": -1e-42}, f"reward_incorrect = -1e-42; {TOO_SMALL}"),
+        ({"reward_correct": -1.0}, "reward_correct = -1.0 is outside its range (0, inf)"),
+        ({"reward_incorrect": -math.inf}, "reward_incorrect = -inf is outside its range"),
+    ],
+)
+def test_rewards_that_no_run_has(rewards, message):
+    refused(lambda: simulate(anchored(60, 6, **rewards), "w_reinforce", steps=2), message)
 
 
 @pytest.mark.parametrize("name", ["seeds", "steps", "record_every"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, 4.0, "4", True, None, math.inf, 10**12])
 def test_lengths_of_a_run_that_are_no_lengths(name, value):
-    refused(lambda: simulate(SMALL, Program(4), **{"steps": 4, name: value}), f"{name} = {value!r}")
+    refused(lambda: simulate(SMALL, "grpo", **{"steps": 4, name: value}), f"{name} = {value!r}")
     refused(lambda: Sweep(**{name: value}), f"{name} = {value!r}")
 
 
 @pytest.mark.parametrize(
-    ("steps", "lanes", "message"),
+    ("steps", "seed", "message"),
     [
         ([], 0, "allowed: one or more whole numbers, increasing"),
         ([2.0], 0, "allowed: one or more whole numbers, increasing"),
         ([0, 2], 0, "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
         ([3, 2], 0, "steps = [3, 2]; allowed"),
         ([2, 2], 0, "steps = [2, 2]; allowed"),
-        ([2], None, "there is no lane to run"),
+        ([2], None, "there is no seed to run"),
         ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
         ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
         ([2], 1.5, "seed = 1.5 is no int"),
     ],
 )
-def test_steps_and_seeds_that_no_lane_has(steps, lanes, message):
-    listed = [] if lanes is None else [(lanes, Numbers({}, {}, {}))]
-    refused(lambda: run_lanes(Program(4), SMALL, np.array(steps), listed), message)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"group_size": 2.5}, "group_size = 2.5 is no int; allowed: whole numbers from 1 up to 16777216"),
-        ({"group_size": True}, "group_size = True is not a number"),
-        ({"gradient_steps": 1.5}, "gradient_steps = 1.5 is no int"),
-        ({"top_n": 2.0}, "top_n = 2.0 is no int"),
-        ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),
-        ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is no int"),
-        ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown; allowed: adam, adamw, sgd"),
-    ],
-)
-def test_programs_that_no_engine_runs(given, message):
-    refused(lambda: Program(**({"group_size": 4} | given)), message)
+def test_steps_and_seeds_that_no_run_has(steps, seed, message):
+    seeds = [] if seed is None else [seed]
+    refused(lambda: run(SMALL, [Settings("grpo")] * len(seeds), seeds, np.array(steps)), message)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,7 @@ def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
     for call, message in (
         (lambda: Categorical(numbers, marks, marks), "correct has dtype int"),
         (lambda: Categorical(np.zeros(2, complex), marks > 0, marks > 0), "logits have dtype complex128"),
-        (lambda: Classes(numbers, np.array([1.5, 1.0]), marks > 0, marks > 0), "counts have dtype float64"),
+        (lambda: Categorical(numbers, marks > 0, marks > 0, counts=np.array([1.5, 1.0])), "counts are float64"),
     ):
         refused(call, message)
 
@@ -221,13 +225,13 @@ def test_advantages_of_another_shape_or_type_are_refused_everywhere(kind):
     chosen = Method(wrong(kind), ppo_clip())
     refused(lambda: chosen.coefficients(np.ones((2, 3, 1)), batch, chosen.estimator.init()), "link gave a")
     if kind not in {"one a rollout of all groups", "one a group, kept"}:
-        refused(lambda: simulate(SMALL, Program(4, wrong(kind)), steps=2), "link gave a")
+        refused(lambda: simulate(SMALL, chosen, steps=2), "link gave a")
 
 
 @pytest.mark.parametrize("kind", ["one a group", "a number", "int", "bool", "a Python number"])
 def test_coefficients_of_another_shape_or_type_are_refused(kind):
     mine = Surrogate(lambda ratio, advantages, rollouts: SHAPES[kind](ratio))
-    refused(lambda: simulate(SMALL, Program(4, surrogate=mine), steps=2), "surrogate <lambda> gave")
+    refused(lambda: simulate(SMALL, Method(simlab.estimator("grpo"), mine), steps=2), "surrogate <lambda> gave")
     batch = simlab.Rollouts(np.ones((2, 3)))
     refused(
         lambda: Method(simlab.estimator("grpo"), mine).from_advantages(np.ones((2, 3, 1)), np.ones((2, 3)), batch),
@@ -239,7 +243,8 @@ def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
     def spread(advantages, rollouts):
         return array_namespace(advantages).stack([advantages] * 5, axis=-1)
 
-    refused(lambda: simulate(SMALL, Program(4, chain(spread)), steps=2), "coefficients of shape (1, 4, 5)")
+    given = Method(chain(spread), ppo_clip())
+    refused(lambda: simulate(SMALL, given, group_size=4, steps=2), "coefficients of shape (1, 4, 5)")
 
 
 def test_a_shape_that_would_do_is_told():

@@ -16,9 +16,9 @@ from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, star
 from simlab.cli import main
 from simlab.estimators import REGISTRY
 from simlab.seals import sealed_json, unsealed_json
-from simlab.sweep import options as sweep_options
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.sweeps import options as sweep_options
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
         "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
     ]  # fmt: skip
     assert lines[-5] == "mean over 12 seeds at step 20; (standard error of the last digits)"
-    assert lines[-4].startswith("engine dense for G = 2, 4: ")
+    assert lines[-4].startswith("storage dense for G = 2, 4: ")
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     rows = [line.split() for line in lines[1:-5]]
@@ -137,7 +137,7 @@ def test_shards_are_announced_and_merged(unbroken, tmp_path, capsys):
 
 
 def test_a_scheduler_without_dask_names_the_extra(refused, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("simlab.sweep.cluster")]:
+    for name in [name for name in sys.modules if name.startswith("simlab.sweeps.cluster")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
     assert (
@@ -324,7 +324,7 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
 )
 def test_a_problem_that_cannot_be_is_refused(refused, tmp_path, parameters, value, allowed):
     pairs = [argument for pair in parameters for argument in ("--param", pair)]
-    message = refused("sweep", "--engine", "dense", "--out", tmp_path / "sweep.nc", *pairs)
+    message = refused("sweep", "--storage", "dense", "--out", tmp_path / "sweep.nc", *pairs)
     assert value in message
     assert allowed in message
 

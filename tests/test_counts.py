@@ -1,9 +1,10 @@
-"""Counts of a group against the multinomial law, and a lane that learns from them against one that draws its group.
+"""Counts of a group against the multinomial law, and a run that learns from them against one that draws its group.
 
 Statistics are compared with their own mean under the hypothesis that the sampler is exact, within 5 of their own
 standard deviations; seeds are fixed.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -16,14 +17,19 @@ from jax.extend.random import threefry_2x32
 
 from simlab import Rollouts, estimator
 from simlab.estimators import REGISTRY
-from simlab.problems import anchored, custom
-from simlab.simulate import Numbers, Program, dense, run_lanes
-from simlab.simulate import multinomial as module
-from simlab.simulate.counted import OF_EQUAL_ROLLOUTS, CountedLane, counts_suffice
-from simlab.simulate.lane import Drawn, Landscape, Lane
-from simlab.simulate.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
-from simlab.simulate.policy import softmax
-from simlab.simulate.threefry import threefry
+from simlab.methods import method
+from simlab.problems import anchored, custom, prompt_bank
+from simlab.simulator import learner as of_learner
+from simlab.simulator import multinomial as module
+from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice
+from simlab.simulator.learner import Learner
+from simlab.simulator.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.threefry import threefry
+from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
 
 DTYPES = ("float32", "float64")
 MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time
@@ -104,7 +110,7 @@ def test_every_count_vector_of_a_small_group_has_its_probability(dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rare_actions_occur_as_often_as_they_should(dtype):
-    """The sums of actions of 1e-9 and of 1e-7 beside a likely one, at the size that the engine is made for."""
+    """The sums of actions of 1e-9 and of 1e-7 beside a likely one, at the size that the sampler is made for."""
     weights = np.resize([1e-9] * 24 + [1e-7], 42_000)
     weights[17] = 1.0
     counts, p = counts_of(weights, 2**17, 64, dtype)
@@ -201,67 +207,72 @@ def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name, need
         assert np.all(of_outcome == of_outcome[0])
 
 
-# A lane that learns from counts beside one that is fed the actions they count.
+# A run that learns from counts beside one that is fed the actions they count.
 
 LOGITS = np.random.default_rng(0).normal(scale=1.5, size=40).round(2)
 PLACE = custom(LOGITS.tolist(), list(range(0, 40, 3)), list(range(0, 16, 3)), 1.0, -0.5)
-SGD, ADAM = {"learning_rate": 5.0}, {"learning_rate": 0.05, "eps": 1e-5}
+SGD = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 5.0}}
+ADAM = {"optimizer": "adam", "optimizer_parameters": {"learning_rate": 0.05, "eps": 1e-5}}
 
 
-def lanes(program, numbers, seed=0):
-    """The same lane in both ways; to be called with 64-bit types enabled if the program needs them."""
-    place = Landscape(jnp.asarray(PLACE.logits, program.dtype), jnp.asarray(PLACE.correct), jnp.asarray(PLACE.target))
-    numbers = jax.tree.map(lambda value: jnp.asarray(value, program.dtype), numbers)
-    return [kind(program, place, jax.random.key(seed), numbers) for kind in (CountedLane, Lane)]
+def learners(problem, settings):
+    """What makes the learner of a key; to be called with 64-bit types enabled if the settings need them."""
+    laid = DENSE.laid_out(problem, settings.dtype)
+    traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
+    return lambda key: Learner(settings.static, Stored(laid, DENSE, None), key, traced)
+
+
+def drawn(learner, state, group):
+    """What a step would have drawn that came to a group."""
+    groups = jax.tree.map(lambda values: values[None], group)
+    policies = learner.policies(state, jnp.zeros(1, jnp.int32))
+    return Drawn(policies, groups, jnp.zeros((1, 0)), jnp.zeros((1, 0), jnp.int32))
 
 
 @pytest.mark.parametrize(
-    ("name", "rule", "optimizer", "options"),
+    ("method", "rule", "optimizer", "options"),
     [
-        ("f_grpo", "simulator", "adam", {}),
-        ("w_reinforce", "simulator_literal", "adam", {}),
-        ("w_reinforce", "theorem", "sgd", {"uses_kl": True, "uses_entropy_bonus": True}),
-        ("ha_dw", "simulator", "adam", {}),
+        ("f_grpo", "simulator", ADAM, {}),
+        ("w_reinforce", "simulator_literal", ADAM, {}),
+        ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1}),
+        ("ha_dw", "simulator", ADAM, {}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
-                ("f_grpo", "simulator_literal", "sgd", {}),
-                ("f_grpo", "theorem", "adam", {}),
-                ("w_reinforce", "simulator", "sgd", {}),
-                ("running_mean", "theorem", "adam", {}),
-                ("a_grae", "simulator", "sgd", {}),
-                ("grpo", "simulator", "adam", {"surrogate": "cispo"}),
+                ("f_grpo", "simulator_literal", SGD, {}),
+                ("f_grpo", "theorem", ADAM, {}),
+                ("w_reinforce", "simulator", SGD, {}),
+                ("running_mean", "theorem", ADAM, {}),
+                ("a_grae", "simulator", SGD, {}),
+                ("grpo+cispo", "simulator", ADAM, {}),
             ]
         ),
     ],
 )
-def test_a_step_from_counts_is_the_step_from_their_actions(name, rule, optimizer, options):
+def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimizer, options):
     """To the rounding of float64, over four groups: with both outcomes, and all wrong, all right, one action alone."""
-    rng, size, key = np.random.default_rng(2), 60, jax.random.key(1)
+    rng, size = np.random.default_rng(2), 60
     some = np.flatnonzero(PLACE.correct), np.flatnonzero(~PLACE.correct)
-    drawn = [rng.integers(0, 40, size), rng.choice(some[1], size), rng.choice(some[0], size), np.full(size, 3)]
-    program = Program(size, name, optimizer=optimizer, update_rule=rule, dtype="float64", **options)
-    numbers = Numbers(
-        {}, {}, ADAM if optimizer == "adam" else SGD, 1.0, 0.0 if name == "ha_dw" else -0.5, 0.8, 0.2, 0.1
-    )
+    of_all = [rng.integers(0, 40, size), rng.choice(some[1], size), rng.choice(some[0], size), np.full(size, 3)]
+    problem = dataclasses.replace(PLACE, reward_incorrect=0.0) if method == "ha_dw" else PLACE
+    chosen = {"temperature": 0.8, "update_rule": rule, "dtype": "float64", "storage": "dense"} | optimizer | options
     with jax.enable_x64(True):
-        counted, listed = lanes(program, numbers)
-        temperature = jnp.asarray(0.8)
-        states = counted.start(), listed.start()
-        for actions in drawn * 2:
-            both = np.bincount(actions, minlength=40), actions
-            policies = [softmax(state.logits, temperature) for state in states]
-            groups = [
-                Drawn(policy, jnp.asarray(held, jnp.int32), *policy.top(0))
-                for policy, held in zip(policies, both, strict=True)
-            ]
-            states = counted.learn(key, states[0], groups[0]), listed.learn(key, states[1], groups[1])
-            np.testing.assert_array_equal(counted.times(states[0]), listed.times(states[1]))
-            found, expected = (jax.tree.leaves(state._replace(actions=None)) for state in states)
+        learner = learners(problem, Settings(method, size, **chosen))(jax.random.key(1))
+        keys, prompts, nowhere = learner.key[None], jnp.zeros(1, jnp.int32), jnp.zeros(40)
+        states = [learner.start()] * 2
+        for actions in of_all * 2:
+            counted = Counted(jnp.asarray(np.bincount(actions, minlength=40), jnp.int32), learner.correct[0])
+            for number, group in enumerate((counted, Listed(jnp.asarray(actions, jnp.int32)))):
+                state = states[number]
+                batch, memory = learner.weigh(keys, prompts, drawn(learner, state, group), state)
+                states[number] = learner.learn(batch, state._replace(memory=memory))
+            times = [jax.vmap(lambda group: group.times(nowhere, DENSE))(state.last.groups) for state in states]
+            np.testing.assert_array_equal(*times)
+            found, expected = (jax.tree.leaves(state._replace(last=None)) for state in states)
             for left, right in zip(found, expected, strict=True):
                 np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-13)
-        assert np.abs(states[0].logits - PLACE.logits).max() > 0.01
-        assert states[0].active == 2
+        assert np.abs(states[0].parameters - PLACE.logits).max() > 0.01
+        assert states[0].sums["active_rate"] == 2
 
 
 @pytest.mark.slow
@@ -270,14 +281,13 @@ def test_a_step_from_counts_is_the_step_from_their_actions(name, rule, optimizer
 def test_an_action_that_never_occurs_stays_where_it_is(name, dtype):
     """Adam's eps is so small that it moves a logit by about the learning rate whatever the size of the gradient."""
     problem = custom([*LOGITS, *(LOGITS - 40)], list(range(0, 80, 3)), [0])
-    program = Program(5000, name, dtype=dtype)
+    settings = Settings(name, 5000, optimizer_parameters={"eps": 1e-20}, dtype=dtype, storage="dense")
     with jax.enable_x64(dtype == "float64"):
-        place = Landscape(*map(jnp.asarray, (problem.logits.astype(dtype), problem.correct, problem.target)))
-        lane = CountedLane(
-            program, place, jax.random.key(0), Numbers({}, {}, {"eps": 1e-20}, *map(jnp.asarray, (1.0, 0.0, 1.0)))
-        )
-        last = jax.jit(lambda: jax.lax.fori_loop(0, 100, lane.step, lane.start()))()
-    moved = np.asarray(last.logits != place.logits)
+        learner = learners(problem, settings)(jax.random.key(0))
+        first = learner.start()
+        assert isinstance(first.last.groups, Counted)
+        last = jax.jit(lambda: jax.lax.fori_loop(0, 100, learner.step, first))()
+    moved = np.asarray(last.parameters != first.parameters)
     assert moved[:40].sum() > 30
     assert not moved[40:].any()
 
@@ -289,14 +299,24 @@ RECORDED = (1, 3, 12)
 @pytest.mark.parametrize(("name", "rule"), [("f_grpo", "simulator"), ("w_reinforce", "theorem")])
 def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, rule, monkeypatch):
     """Every record, over 400 seeds of each way, within 4.5 standard errors of the difference."""
-    program = Program(32, name, optimizer="sgd", update_rule=rule, pass_at_k=(4,), top_n=2)
-    numbers = jax.tree.map(jnp.float32, Numbers({}, {}, {"learning_rate": 2.0}, 1.0, -0.5))
-    place = Landscape(jnp.asarray(PLACE.logits, jnp.float32), jnp.asarray(PLACE.correct), jnp.asarray(PLACE.target))
-    steps, means, errors = jnp.asarray(RECORDED), [], []
+    fast = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}}
+    settings = Settings(name, 32, **fast, update_rule=rule, pass_at_k=(4,), top_n=2, storage="dense")
+    schedule, make, means, errors = (
+        Schedule(jnp.asarray(RECORDED), jnp.int32(len(RECORDED))),
+        learners(PLACE, settings),
+        [],
+        [],
+    )
+
+    def records(key):
+        own = Learners(lambda key, _: make(key), key, settings.traced)
+        return go_on(own, schedule, begin(own, schedule)).rows
+
     for seed, counted in enumerate((True, False)):
-        monkeypatch.setattr(dense, "counts_suffice", lambda program, actions, counted=counted: counted)
+        monkeypatch.setattr(of_learner, "counts_suffice", lambda *_, counted=counted: counted)
         keys = jax.random.split(jax.random.key(seed), 400)
-        rows = jax.jit(jax.vmap(lambda key: dense.trajectory(program, place, steps, key, numbers)[0]))(keys)
+        assert isinstance(make(keys[0]).start().last.groups, Counted) == counted
+        rows = jax.jit(jax.vmap(records))(keys)
         values = {record: np.asarray(row, np.float64)[:, 1:].reshape(400, -1) for record, row in rows.items()}
         means.append({record: row.mean(axis=0) for record, row in values.items()})
         errors.append({record: row.var(axis=0, ddof=1) / 400 for record, row in values.items()})
@@ -307,25 +327,30 @@ def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, ru
 
 
 def test_counts_are_drawn_for_large_groups_of_equal_rollouts():
-    large = {"group_size": 8192}
-    assert counts_suffice(Program(**large), 10_000)
-    assert counts_suffice(Program(**large, estimator="a_grae", update_rule="theorem", uses_kl=True), 10_000)
-    assert not counts_suffice(Program(**large), 100_000)
-    assert not counts_suffice(Program(64), 10)
-    assert not counts_suffice(Program(**large, gradient_steps=2), 10_000)
-    assert not counts_suffice(Program(**large, estimator="cw_grpo"), 10_000)
-    assert not counts_suffice(Program(**large, surrogate="casp"), 10_000)
-    assert not counts_suffice(Program(**large, surrogate="clip_cov"), 10_000)
+    def are_drawn(method="grpo", actions=10_000, group_size=8192, **others):
+        settings = Settings(method, group_size, **{"storage": "dense"} | others)
+        return counts_suffice(settings.static, settings.build(), anchored(actions, 1).listed())
+
+    assert are_drawn()
+    assert are_drawn("a_grae", update_rule="theorem", kl=0.1)
+    assert not are_drawn(actions=100_000)
+    assert not are_drawn(actions=10, group_size=64)
+    assert not are_drawn(gradient_steps=2)
+    assert not are_drawn("cw_grpo")
+    assert not are_drawn("grpo+casp")
+    assert not are_drawn("grpo+clip_cov")
+    assert not are_drawn(storage="sharded")
+    bank = prompt_bank(prompts=2, actions=64)
+    assert not counts_suffice(Settings("grpo", 8192, storage="dense").static, method("grpo"), bank.listed())
 
 
 @pytest.mark.slow
-def test_the_engine_runs_them_alone_and_together():
-    """Through the engine's own ways in: a lane beside others, and one of 20,000 actions alone."""
+def test_the_runner_runs_them_beside_others_and_alone():
+    """A run of 3000 actions beside others, and one of 20,000 actions alone."""
     for actions in (3000, 20_000):
-        problem = anchored(actions, actions // 10)
-        program, steps = Program(16384, "f_grpo"), np.array([2, 6])
-        assert counts_suffice(program, actions)
-        rows = run_lanes(program, problem, steps, [(seed, Numbers({}, {}, {})) for seed in range(2)])
+        problem, settings = anchored(actions, actions // 10), Settings("f_grpo", 16384, storage="dense")
+        assert counts_suffice(settings.static, settings.build(), problem.listed())
+        rows = run(problem, [settings] * 2, range(2), np.array([2, 6]))
         assert np.all(np.diff(rows["q_pos"], axis=1) > 0)
         assert np.all(rows["active_rate"][:, 1:] == 1)
         assert np.all(rows["distinct_correct"][:, 1:] > 0)

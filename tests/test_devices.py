@@ -12,18 +12,19 @@ from several_devices import DEVICES, called, flags
 from sweep_cases import SMALL, TINY, asked, command, parts_of, refusal, start
 
 from simlab.problems import anchored
-from simlab.simulate import Numbers, Program, lanes, run_lanes
-from simlab.simulate.devices import groups, own_memory, stations
-from simlab.simulate.lanes import host_bytes, needed_bytes
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder, run
+from simlab.simulator import memory, runner
+from simlab.simulator.devices import devices_by, own_memory, stations
+from simlab.simulator.memory import host_bytes, needed_bytes
+from simlab.simulator.settings import Settings
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 # Few instructions, which every device compiles.
 SIMPLE = ("--estimator", "psr", "--surrogate", "reinforce", "--optimizer", "sgd", "--top-n", 2, "--pass-at-k", 1)
-# One cell whose lanes run alone: its seeds are all there is to spread. And one whose lanes take two devices each.
-ONE_CELL = ("--engine", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
+# One cell whose runs are alone: its seeds are all there is to spread. And one whose runs take two devices each.
+ONE_CELL = ("--storage", "dense", "--param", "actions=16384", "--param", "correct=100", "--group-size", 8, "--seeds", 5)
 ONE_CELL += ("--steps", 6, "--record-every", 3, *SIMPLE)
-SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--engine", "sharded", *SIMPLE)
+SHARDED = (*TINY, "--group-size", 2, "--seeds", 2, "--storage", "sharded", *SIMPLE)
 QUICK = {"one_cell": ONE_CELL, "sharded": SHARDED}
 
 
@@ -139,8 +140,8 @@ def test_a_gpu_runs_one_simulation_and_a_cpu_one_a_core(monkeypatch, platform, s
     assert [tuple(device.id for device in group) for group in stations(shards)] == expected
 
 
-PLACE, STEPS = anchored(20_000, 10), np.array([1, 2])
-PROGRAM, NUMBERS = Program(4, "psr", optimizer="sgd", engine="dense"), Numbers({}, {}, {}, 1.0, 0.0)
+PROBLEM, STEPS = anchored(20_000, 10), np.array([1, 2])
+SETTINGS = Settings("psr+reinforce", 4, optimizer="sgd", storage="dense", pass_at_k=(1,))
 
 
 @pytest.fixture
@@ -148,29 +149,29 @@ def needed(monkeypatch):
     """Bytes of the host that a simulation needs where a device has so many of its own, and how many that are."""
 
     def measured(own):
-        monkeypatch.setattr(lanes, "own_memory", lambda device: own)
-        return needed_bytes(PROGRAM, PLACE, STEPS, NUMBERS, 1)
+        monkeypatch.setattr(memory, "own_memory", lambda device: own)
+        return needed_bytes(PROBLEM, SETTINGS, STEPS)
 
     return measured
 
 
 def test_what_lies_on_a_gpu_is_not_taken_from_the_host(needed):
-    arrays = host_bytes(PROGRAM, PLACE.actions)
+    arrays = host_bytes(PROBLEM, SETTINGS)
     on_device = needed(None) - arrays
-    assert on_device > 5 * 4 * PLACE.actions
+    assert on_device > 5 * 4 * PROBLEM.actions
     assert needed(on_device) == arrays
     message = refusal(needed, on_device - 1)
     assert message.startswith("a simulation of 20000 actions takes ")
-    assert message.endswith("; allowed: fewer actions, or the sharded engine")
+    assert message.endswith("; allowed: fewer actions, or sharded storage")
 
 
 # Bad input
 
 
-def test_only_the_sharded_engine_runs_on_more_than_one_device():
-    twice = groups(1)[0] * 2
-    message = refusal(run_lanes, PROGRAM, PLACE, STEPS, [(0, NUMBERS)], twice)
-    assert message == "shard_actions = 2 with the dense engine; allowed: the sharded engine"
+def test_only_sharded_storage_is_on_more_than_one_device():
+    twice = devices_by(1)[0] * 2
+    message = refusal(runner.run, PROBLEM, [SETTINGS], [0], STEPS, twice)
+    assert message == "shard_actions = 2 with dense storage; allowed: sharded storage"
 
 
 @pytest.mark.parametrize(
@@ -179,12 +180,12 @@ def test_only_the_sharded_engine_runs_on_more_than_one_device():
         (("--shard-actions", 2), "shard_actions = 2; allowed: 1 to 1, the devices of this process"),
         (("--shard-actions", 0), "shard_actions = 0; allowed: 1 to 1, the devices of this process"),
         (
-            ("--shard-actions", 1, "--engine", "lumped"),
-            "shard_actions = 1 with the lumped engine; allowed: the sharded engine",
+            ("--shard-actions", 1, "--storage", "lumped"),
+            "shard_actions = 1 with lumped storage; allowed: sharded storage",
         ),
         (
-            ("--shard-actions", 1, "--engine", "dense"),
-            "shard_actions = 1 with the dense engine; allowed: the sharded engine",
+            ("--shard-actions", 1, "--storage", "dense"),
+            "shard_actions = 1 with dense storage; allowed: sharded storage",
         ),
     ],
 )
@@ -199,11 +200,8 @@ def test_fewer_actions_than_devices_are_refused(tmp_path, monkeypatch):
     assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=4) == expected
 
 
-@pytest.mark.parametrize(
-    ("problem", "kind"),
-    [("tree", "a tree"), ("prompt_bank", "a bank of prompts"), ("linear_softmax", "a bank of prompts")],
-)
-def test_other_problems_are_not_sharded(tmp_path, problem, kind):
-    sweep = asked("--problem", problem, "--steps", 2, "--shard-actions", 1)
-    expected = f"engine = 'sharded' does not run {kind}; allowed: auto, dense"
+def test_a_tree_is_not_sharded(tmp_path):
+    sweep = asked("--problem", "tree", "--steps", 2, "--shard-actions", 1)
+    why = "none of whose parameters is that of one action alone"
+    expected = f"storage = 'sharded' of a Tree, {why}; allowed: auto, dense"
     assert refusal(run, sweep, tmp_path / "sweep.nc", shard_actions=1) == expected

@@ -2,24 +2,28 @@
 
 import dataclasses
 
-import engine
 import numpy as np
 import pytest
+import runs
 from naive_simulator import Setting
 from references import REFERENCES, each_group, mean
 
 from simlab import chain, estimator
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, Link, center
-from simlab.problems import anchored
-from simlab.simulate import Numbers, Program, dense, lanes, simulate
-from simlab.simulate.program import SUPPLIED
-from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, surrogate
+from simlab.methods import Method
+from simlab.problems import anchored, custom
+from simlab.rollouts import Rollouts
+from simlab.simulator import call
+from simlab.simulator.api import simulate
+from simlab.simulator.checks import check
+from simlab.simulator.settings import SUPPLIED, Settings
+from simlab.surrogates import SURROGATES, add, kl_penalty, ppo_clip, reinforce
 
 STEPS, RECORD_EVERY, RECORDED = 20, 8, (8, 16, 20)
 PLACE = anchored(40, 8, anchor_logit=2.0, correct_logit=1.0, target=3)
 SETTING = Setting(
-    tuple(PLACE.logits.tolist()),
+    tuple(PLACE.listed().logits.tolist()),
     frozenset(range(8)),
     frozenset({5, 6, 7}),
     group_size=6,
@@ -30,16 +34,16 @@ SETTING = Setting(
 )
 
 
-def simulated(place, program, numbers, seeds=1):
+def simulated(problem, arguments, seeds=1):
     """The records of ``simulate`` as (seed, step, ...) arrays by name."""
-    result = simulate(place, program, numbers=numbers, seeds=seeds, steps=STEPS, record_every=RECORD_EVERY)
+    result = simulate(problem, **arguments, seeds=seeds, steps=STEPS, record_every=RECORD_EVERY)
     assert result.step.values.tolist() == [0, *RECORDED]
     return {name: variable.values for name, variable in result.data_vars.items()}
 
 
 def assert_naive(rows, setting, seed=0):
-    for place, expected in enumerate(engine.expected_records(setting, seed, RECORDED), start=1):
-        engine.assert_records(rows, seed, place, expected)
+    for place, expected in enumerate(runs.expected_records(setting, seed, RECORDED), start=1):
+        runs.assert_records(rows, seed, place, expected)
 
 
 # With memory and reading log-probabilities, and ranks.
@@ -55,7 +59,7 @@ def test_the_simulator_supplies_what_every_registered_estimator_needs():
 def test_registered_estimators_run(name):
     """On the anchored problem with rewards 1 and 0: records are finite, the policy learns, as the naive loops do."""
     setting = dataclasses.replace(SETTING, estimator=name)
-    rows = simulated(PLACE, engine.program(setting), engine.numbers(setting))
+    rows = simulated(PLACE, runs.arguments(setting))
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert abs(rows["q_pos"][0, -1] - rows["q_pos"][0, 0]) > 0.005
     assert_naive(rows, setting)
@@ -69,7 +73,7 @@ MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow)
 def test_registered_surrogates_run(name):
     """With several gradient steps a group, so that ratios leave 1; two seeds differ."""
     setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, gradient_steps=3)
-    rows = simulated(PLACE, engine.program(setting), engine.numbers(setting), seeds=2)
+    rows = simulated(PLACE, runs.arguments(setting), seeds=2)
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert (np.abs(rows["q_pos"][:, -1] - rows["q_pos"][:, 0]) > 0.01).all()
     assert rows["q_pos"][0, -1] != rows["q_pos"][1, -1]
@@ -78,32 +82,30 @@ def test_registered_surrogates_run(name):
 @pytest.mark.slow
 def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
     """Clip-Cov dropping a quarter of the tokens, others each step: it is reproducible, and not PPO's clip."""
-    cov = surrogate("clip_cov", share=0.25, low=-9.0, high=9.0)
-    runs = [
-        simulated(PLACE, Program(6, "grpo", surrogate=chosen, dtype="float64"), engine.numbers(SETTING))
-        for chosen in (cov, cov, "ppo_clip")
-    ]
+    cov = "grpo+clip_cov(share=0.25, low=-9, high=9)"
+    runs = [simulated(PLACE, runs.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
     np.testing.assert_array_equal(runs[0]["q_pos"], runs[1]["q_pos"])
     assert runs[0]["q_pos"][0, -1] != runs[2]["q_pos"][0, -1]
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("settings", "message"),
     [
-        ({"surrogate": add(ppo_clip(), kl_penalty())}, r"this surrogate needs \['ref_logp'\]"),
-        ({"surrogate": "casp", "update_rule": "theorem"}, "update_rule = 'theorem' with a surrogate of candidates"),
-        ({"surrogate": "casp", "surrogate_choices": (("candidates", 0),)}, r"candidates = 0 .*\[1, inf\)"),
+        ({"method": Method(estimator("grpo"), add(ppo_clip(), kl_penalty()))}, r"this surrogate needs \['ref_logp'\]"),
+        ({"method": "grpo+kl_penalty"}, r"this surrogate needs \['ref_logp'\]"),
+        ({"method": "grpo+casp", "update_rule": "theorem"}, "update_rule = 'theorem' with a surrogate of candidates"),
+        ({"method": "grpo+casp(candidates=0)"}, r"candidates = 0 .*\[1, inf\)"),
     ],
 )
-def test_surrogates_that_the_simulator_cannot_run_are_refused(program, message):
+def test_surrogates_that_the_simulator_cannot_run_are_refused(settings, message):
     with pytest.raises(InputError, match=message) as refusal:
-        Program(4, "grpo", **program)
+        Settings(group_size=4, **settings)
     assert "\n" not in str(refusal.value)
 
 
 def test_more_candidates_than_actions_are_refused():
     with pytest.raises(InputError, match=r"candidates = 41 is outside its range \[0, 40\]"):
-        simulate(PLACE, Program(4, "grpo", surrogate="casp", surrogate_choices=(("candidates", 41),)), steps=10)
+        simulate(PLACE, "grpo+casp(candidates=41)", steps=10)
 
 
 def double(advantages, rollouts):
@@ -135,18 +137,14 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize(("name", "rewards_from"), [("plain function", "numbers"), ("link with state", "problem")])
-def test_a_users_own_estimator_runs_unregistered(name, rewards_from, monkeypatch):
-    """With rewards that the numbers of the run give, or else the problem's own."""
+@pytest.mark.parametrize("name", OWN)
+def test_a_users_own_estimator_runs_unregistered(name, monkeypatch):
+    """With the rewards of the problem."""
     own, reference = OWN[name]
     monkeypatch.setitem(REFERENCES, name, reference)
     setting = dataclasses.replace(SETTING, estimator=name, optimizer="sgd", rewards=(2.0, -0.5))
-    program = dataclasses.replace(engine.program(dataclasses.replace(setting, estimator="dr_grpo")), estimator=own)
-    place, numbers = PLACE, engine.numbers(setting)
-    if rewards_from == "problem":
-        place = dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-0.5)
-        numbers = numbers._replace(reward_correct=None, reward_incorrect=None)
-    rows = simulated(place, program, numbers, seeds=2)
+    problem = dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-0.5)
+    rows = simulated(problem, runs.arguments(setting, method=Method(own, ppo_clip())), seeds=2)
     for seed in range(2):
         assert_naive(rows, setting, seed)
 
@@ -156,10 +154,10 @@ def never(advantages, rollouts, state):
 
 
 def test_what_the_simulator_cannot_supply_is_refused():
-    """By the program itself, before there is any problem."""
+    """By the settings themselves, before there is any problem."""
     needy = chain(center("mean"), Link(never, needs=frozenset({"rewards", "topn_logp"})))
     with pytest.raises(InputError, match=r"needs \['topn_logp'\]") as refusal:
-        Program(4, needy)
+        Settings(Method(needy, ppo_clip()))
     assert "\n" not in str(refusal.value)
 
 
@@ -170,31 +168,40 @@ ANY_REWARDS = [name for name in REGISTRY if estimator(name).domain == "any"]
 @pytest.fixture
 def uncompiled(monkeypatch):
     """A refusal comes before any compilation."""
-    monkeypatch.setattr(dense, "kept", never)
+    monkeypatch.setattr(call, "kept", never)
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("rewards", [(1.0, -1.0), (1.5, 0.0)])
 def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name, rewards):
-    """Whether the problem or the numbers of the run give them."""
     correct, incorrect = rewards
-    for place, numbers in [
-        (dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect), None),
-        (PLACE, Numbers({}, {}, {}, correct, incorrect)),
-    ]:
-        with pytest.raises(InputError, match=r"rewards span .* defined for rewards ") as refusal:
-            simulate(place, Program(4, name), numbers=numbers, steps=10)
-        assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match=r"rewards span .* defined for rewards ") as refusal:
+        simulate(dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect), name, steps=10)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ANY_REWARDS)
 def test_other_estimators_take_any_rewards(name):
-    lanes.check(Program(4, name), dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0))
+    check(dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0), Settings(name))
 
 
-@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("rewards", [(0.0, -1.0), (1.0, 0.5), (float("nan"), 0.0)])
-def test_numbers_cannot_give_rewards_that_no_problem_may_have(rewards):
+def test_no_problem_has_rewards_of_the_wrong_sign(rewards):
+    correct, incorrect = rewards
     with pytest.raises(InputError, match="reward_"):
-        simulate(PLACE, Program(4, "dr_grpo"), numbers=Numbers({}, {}, {}, *rewards), steps=10)
+        dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect)
+
+
+@pytest.mark.parametrize("normaliser", [None, 4.0])
+def test_the_simulator_weighs_rollouts_as_the_method_says(normaliser):
+    """The library's own coefficients, those of a trainer, of rollouts of one token; a quarter of them by 4 tokens."""
+    method = Method(estimator("reinforce"), reinforce(), "constant", normaliser)
+    steps = {"group_size": 1, "optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.5}, "dtype": "float64"}
+    correct = custom([0.0, 0.0], [0, 1])
+    moved = simulate(correct, method, **steps, steps=1, seeds=1, top_n=1).top_logp.values[0, -1, 0]
+    rollouts = Rollouts(np.ones((1, 1)))
+    coefficient = method.coefficients(np.ones((1, 1, 1)), rollouts, method.estimator.init())[0].item()
+    assert coefficient == 1 / (normaliser or 1.0)
+    # Of two equal actions one moves up by half the coefficient times the rate, and the other down.
+    assert moved == pytest.approx(-np.log1p(np.exp(-0.5 * coefficient)), rel=1e-12)

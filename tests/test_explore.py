@@ -169,7 +169,7 @@ def naive_expected_step(logits, correct, group_size, learning_rate):
 @pytest.mark.parametrize("group_size", [2, 3, 5])
 def test_the_drift_takes_the_expected_step_over_all_groups(group_size):
     problem = anchored(5, 3, anchor_logit=1.0, correct_logit=0.5)
-    logits, correct = problem.logits.copy(), problem.correct
+    logits, correct = problem.listed().logits, problem.listed().correct
     expected = []
     for _ in range(4):
         p = np.exp(logits) / np.exp(logits).sum()

@@ -8,7 +8,7 @@ import pytest
 from explorer_cases import browsing, explorer, watched
 
 from simlab.explore.description import description
-from simlab.problems.categorical import pass_at_k
+from simlab.problems.exact import pass_at_k
 from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.tree import tree
 from simlab.theory import (
@@ -168,7 +168,7 @@ def test_solve_rates_and_pass_at_k_of_a_bank(called):
     found = called("bank", "solveRates", [[case] for case in cases])
     (share,) = called("bank", "rareShare", [[modes]])
     for case, rates in zip(cases, found, strict=True):
-        bank = prompt_bank(margin=1e-6, **modes, **case)
+        bank = prompt_bank(margin=1e-6, **modes, **case).listed()
         close(rates, bank.solve_rates, rtol=1e-8)
         close(1 - np.array(rates), 1 - bank.solve_rates, rtol=1e-8)
         weights = np.exp(bank.logits)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from simlab.explore.settings import hold_panel
-from simlab.explore.shapes import ACTIONS, GROUPS, LANES, filled_to
+from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
 from simlab.explore.simulation import record_steps, simulate_policy, simulate_tree
-from simlab.problems import anchored
-from simlab.problems.tree import tree
-from simlab.simulate import Numbers, Program, simulate
+from simlab.problems import anchored, tree
+from simlab.simulator.api import simulate
 from simlab.theory import tail_miss
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("quickly")]
@@ -41,9 +40,16 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run():
     actions, size = ACTIONS[0], GROUPS[0]
     settings = policy(group_size=size, actions=actions, correct=0.25, weight="dr_grpo", seed=0)
     found = simulate_policy(settings, 0, ignored)
-    program = Program(size, "dr_grpo", surrogate="reinforce", engine="dense")
-    numbers = Numbers({}, {}, {"learning_rate": 0.05})
-    runs = simulate(anchored(actions, 64), program, numbers=numbers, seeds=LANES, steps=50, record_every=1)
+    runs = simulate(
+        anchored(actions, 64),
+        "dr_grpo+reinforce",
+        group_size=size,
+        optimizer_parameters={"learning_rate": 0.05},
+        storage="dense",
+        seeds=SEEDS,
+        steps=50,
+        record_every=1,
+    )
     for name in ("q_pos", "retained_mass", "entropy"):
         np.testing.assert_allclose(means(found, name), runs[name].mean("seed"), rtol=2e-5)
     np.testing.assert_allclose(means(found, "tail_miss_rate")[1:], runs["tail_miss_rate"].mean("seed")[1:], rtol=1e-5)
@@ -52,12 +58,18 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run():
 def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
     """Group sizes 3 in 32 places and 8 actions in 256: the mean over 64 seeds of each, within four standard errors."""
     settings = policy(group_size=3, actions=8, correct=0.5, anchor_logit=1, correct_logit=0, weight="dr_grpo")
-    blocks = [simulate_policy(settings, LANES * block, ignored) for block in range(16)]
+    blocks = [simulate_policy(settings, SEEDS * block, ignored) for block in range(16)]
     found = np.mean([means(block, "q_pos")[-1] for block in blocks])
-    program = Program(3, "dr_grpo", surrogate="reinforce", engine="dense")
-    numbers = Numbers({}, {}, {"learning_rate": 0.05})
-    problem = anchored(8, 4, anchor_logit=1.0, correct_logit=0.0)
-    runs = simulate(problem, program, numbers=numbers, seeds=64, steps=50, record_every=50).q_pos.isel(step=-1)
+    runs = simulate(
+        anchored(8, 4, anchor_logit=1.0, correct_logit=0.0),
+        "dr_grpo+reinforce",
+        group_size=3,
+        optimizer_parameters={"learning_rate": 0.05},
+        storage="dense",
+        seeds=64,
+        steps=50,
+        record_every=50,
+    ).q_pos.isel(step=-1)
     error = float(runs.std("seed", ddof=1)) * np.sqrt(2 / 64)
     assert abs(found - float(runs.mean("seed"))) < 4 * error
 
@@ -81,9 +93,16 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
     for method in found["methods"].values():
         np.testing.assert_allclose(method["policies"][0], np.full((21, 4), 0.25))
         assert np.shape(method["policies"]) == (21, 21, 4)
-    program = Program(32, "grpo", optimizer="sgd", engine="dense", aggregation="constant")
-    numbers = Numbers({}, {}, {"learning_rate": 1.0})
-    runs = simulate(tree(), program, numbers=numbers, seeds=LANES, steps=60, record_every=3)
+    runs = simulate(
+        tree(),
+        "grpo@constant",
+        group_size=32,
+        optimizer="sgd",
+        optimizer_parameters={"learning_rate": 1.0},
+        seeds=SEEDS,
+        steps=60,
+        record_every=3,
+    )
     np.testing.assert_allclose(means(found["methods"]["GRPO"], "q_pos"), runs.q_pos.mean("seed"), rtol=1e-4)
 
 

@@ -11,8 +11,8 @@ from sweep_cases import TINY, command
 from simlab.identity import versions
 from simlab.identity.code import SWEEP, TRAINING, closure, code_fingerprint, read, sources_fingerprint
 from simlab.identity.versions import NUMERIC, PACKAGE
-from simlab.sweep.result import read as read_result
-from simlab.sweep.run import parts_folder
+from simlab.sweeps.result import read as read_result
+from simlab.sweeps.run import parts_folder
 
 REACHED = {"sweep": closure(SWEEP), "training": closure(TRAINING)}
 ENTRIES = {"sweep": SWEEP, "training": TRAINING}
@@ -80,8 +80,10 @@ def test_every_module_of_the_closure_counts(copy):
 @pytest.mark.parametrize(
     "name",
     [
-        "theory.masses", "theory.covariance", "sweep.grid", "sweep.run", "sweep.work", "sweep.parts", "order",
-        "rollouts", "estimators.difficulty", "simulate.sampling", "problems.categorical", "surrogates.clip",
+        "theory.masses", "theory.covariance", "sweeps.grid", "sweeps.run", "sweeps.plan", "sweeps.executor",
+        "sweeps.store", "order_statistics", "rollouts", "estimators.difficulty", "simulator.sampling",
+        "problems.categorical", "surrogates.clip", "simulator.head_metrics", "simulator.lumped", "simulator.recording",
+        "simulator.costs", "arms",
     ],
 )  # fmt: skip
 def test_another_constant_is_other_code(copy, name):
@@ -90,13 +92,15 @@ def test_another_constant_is_other_code(copy, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["llm.training.descent", "llm.training.run", "llm.model", "llm.tasks.addition", "methods", "surrogates.clip"],
+    ["llm.training.optimizer", "llm.training.run", "llm.model", "llm.tasks.addition", "methods", "surrogates.clip"],
 )
 def test_so_it_is_in_training(copy, name):
     assert edited(copy, f"simlab.{name}", other_constant, TRAINING) != fingerprint(copy, TRAINING)
 
 
-@pytest.mark.parametrize("name", ["cli", "plotting", "sweep.table", "sweep.presets.fade", "explore.server", "where"])
+@pytest.mark.parametrize(
+    "name", ["cli", "plotting", "sweeps.table", "sweeps.presets.fade", "explore.server", "find_tag"]
+)
 def test_what_cannot_change_a_number_does_not_count(copy, name):
     for entries in (SWEEP, TRAINING):
         assert edited(copy, f"simlab.{name}", other_constant, entries) == fingerprint(copy, entries)
@@ -106,6 +110,13 @@ def test_nor_does_a_style(copy):
     before = fingerprint(copy)
     (copy / "simlab.mplstyle").write_text("lines.linewidth: 9")
     assert fingerprint(copy) == before
+
+
+def test_nor_does_what_only_type_checkers_import():
+    for condition in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        source = f"if {condition}:\n    import simlab.plotting\nelse:\n    import simlab.shown"
+        assert read(source.encode(), "simlab.new", False).imports == {"simlab.shown"}
+    assert not [name for name in REACHED["training"] if name.startswith("simlab.sweeps")]
 
 
 def test_nor_do_comments_docstrings_and_layout():
@@ -126,14 +137,14 @@ def test_nor_do_comments_docstrings_and_layout():
         ("from simlab import plotting", "simlab.plotting"),
         ("from .. import plotting", "simlab.plotting"),
         ("from ..explore.html import of_table", "simlab.explore.html"),
-        ("from . import table", "simlab.sweep.table"),
-        ("from .table import final_table", "simlab.sweep.table"),
+        ("from . import table", "simlab.sweeps.table"),
+        ("from .table import final_table", "simlab.sweeps.table"),
         ("def f():\n    from simlab.explore.html import of_table", "simlab.explore"),
         ("try:\n    import simlab.explore.html as html\nexcept ImportError:\n    pass", "simlab.explore.html"),
     ],
 )
 def test_a_module_counts_once_it_is_imported_in_whatever_way(copy, statement, reached):
-    path = path_of(copy, "simlab.sweep.grid")
+    path = path_of(copy, "simlab.sweeps.grid")
     before = path.read_text()
     assert reached not in closure(SWEEP, copy)
     path.write_text(f"{before}\n{statement}\n")
@@ -144,20 +155,22 @@ def test_a_module_counts_once_it_is_imported_in_whatever_way(copy, statement, re
 
 
 def test_relative_imports_of_a_package_are_those_of_the_package():
-    assert "simlab.sweep.table" in read(b"from .table import final_table", "simlab.sweep", True).imports
-    assert "simlab.plotting" in read(b"from ..plotting import STYLE", "simlab.sweep", True).imports
+    assert "simlab.sweeps.table" in read(b"from .table import final_table", "simlab.sweeps", True).imports
+    assert "simlab.plotting" in read(b"from ..plotting import STYLE", "simlab.sweeps", True).imports
 
 
 def test_all_that_a_sweep_loads_of_the_library_is_in_the_closure(tmp_path):
     """As Python sees it, not as the sources say: no import hides behind a name that is computed."""
     program = (
-        "import sys; from pathlib import Path; from simlab.sweep.grid import Sweep; from simlab.sweep.run import run\n"
+        "import sys; from pathlib import Path\n"
+        "from simlab.sweeps.grid import Sweep; from simlab.sweeps.run import run\n"
+        "from simlab.problems import PROBLEMS; assert all(make().metrics for make in PROBLEMS.values())\n"
         f"run(Sweep(seeds=1, steps=1, top_n=1, pass_at_k=(1,), parameters={{'problem.actions': (9,), "
         f"'problem.correct': (2,)}}), Path({str(tmp_path / 'sweep.nc')!r}))\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] == 'simlab'))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert "simlab.simulate.lumped" in found
+    assert {"simlab.simulator.lumped", "simlab.simulator.head_metrics", "simlab.simulator.tree_metrics"} <= {*found}
     assert not set(found) - REACHED["sweep"].keys()
 
 
@@ -165,9 +178,8 @@ def test_all_that_a_sweep_loads_of_the_library_is_in_the_closure(tmp_path):
 def test_every_library_that_computes_has_its_version_in_it(made):
     names = {name.partition(".")[0] for source in REACHED[made].values() for name in source.imports}
     foreign = names - set(sys.stdlib_module_names) - NOT_NUMERIC - (OF_TRL if made == "training" else set())
-    assert foreign == {name.replace("-", "_") for name in NUMERIC} - {"jaxlib"} - (
-        {"ml_dtypes"} if made == "sweep" else set()
-    )
+    unused = {"jaxlib", "ml_dtypes" if made == "sweep" else "scipy"}
+    assert foreign == {name.replace("-", "_") for name in NUMERIC} - unused
 
 
 @pytest.mark.parametrize("library", ["python", *NUMERIC])
@@ -192,7 +204,7 @@ def test_the_same_code_has_the_same_fingerprint_in_any_process():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["theory.covariance", "sweep.grid"])
+@pytest.mark.parametrize("name", ["theory.covariance", "sweeps.grid"])
 def test_a_sweep_goes_on_with_other_code_from_the_beginning_and_nothing_is_mixed(copy, tmp_path, name):
     """Half of the parts are there when a module gets one more constant: all of them are computed again."""
     out, path = tmp_path / "sweep.nc", path_of(copy, f"simlab.{name}")

@@ -10,8 +10,8 @@ import pytest
 from sweep_cases import command, parts_of
 
 from simlab.identity.processor import instructions, processor
-from simlab.sweep.result import read
-from simlab.sweep.run import merge, parts_folder
+from simlab.sweeps.result import read
+from simlab.sweeps.run import merge, parts_folder
 
 AVX512 = frozenset({"sse4_2", "avx", "avx2", "fma", "avx512f"})
 OPTIONS = ("--estimator", "f_grpo", "--group-size", 8, "--seeds", 16, "--steps", 50, "--record-every", 10)

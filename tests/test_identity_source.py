@@ -19,7 +19,7 @@ from simlab.estimators import REGISTRY, chain, estimator
 from simlab.identity import homes
 from simlab.identity.source import Unseen, own_source
 from simlab.identity.versions import PACKAGE
-from simlab.llm.tasks.own import from_callable
+from simlab.llm.tasks.from_callable import from_callable
 from simlab.surrogates import SURROGATES, Surrogate, surrogate
 
 # A user's module, and one beside it, that hand in a function, a class and more.

@@ -7,8 +7,8 @@ from figures.shared import league_numbers, rivals
 from simlab import estimator
 from simlab.estimators import REGISTRY
 from simlab.problems import prompt_bank
-from simlab.sweep import Sweep
-from simlab.sweep.presets.league import LEAGUE, response_level
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets.league import LEAGUE, response_level
 from simlab.theory import alike
 
 TOKENS = {"cw_grpo", "entropy_advantage"}
@@ -21,16 +21,15 @@ def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():
 
 def test_its_sweeps_share_problem_batches_and_steps():
     sweeps = [Sweep(**settings) for settings in LEAGUE.values()]
-    problems = {sweep.build_problem(next(sweep.cells())[1]).fingerprint for sweep in sweeps}
-    assert len(problems) == 1
+    first = [Plan(sweep).distinct[0] for sweep in sweeps]
+    assert len({cell.problem.fingerprint for cell in first}) == 1
     assert {(sweep.steps, sweep.group_sizes, sweep.parameters["run.prompts_per_step"]) for sweep in sweeps} == {
         (300, (8,), (8,))
     }
-    fixed = [sweep.program(next(sweep.cells())[1]).fixes_update_norm for sweep in sweeps]
-    assert fixed == [True, True, False]
+    assert [cell.settings.update_norm > 0 for cell in first] == [True, True, False]
 
 
-def runner(*means, seeds=16, spread=0.1, seed=0):
+def rival(*means, seeds=16, spread=0.1, seed=0):
     """Results (settings, seeds, metrics) around some means, one a setting, the same noise in every metric."""
     noise = np.random.default_rng(seed).normal(scale=spread, size=seeds)
     return np.array(means, dtype=float)[:, None, :] + (noise - noise.mean())[None, :, None]
@@ -47,10 +46,10 @@ def test_a_lead_is_in_standard_errors_of_the_difference_by_seed():
 
 def test_who_is_beaten_is_beaten_at_every_setting_by_one_and_the_same():
     results = {
-        "strong": runner([0.9, 0.9], [0.8, 0.8], seed=1),
-        "weak": runner([0.5, 0.5], [0.85, 0.85], seed=2),
-        "mixed": runner([0.1, 0.1], [0.99, 0.99], seed=3),  # its second setting is beaten by nobody
-        "split": runner([0.1, 0.95], [0.2, 0.2], seed=4),  # its first setting is better in one metric than anyone
+        "strong": rival([0.9, 0.9], [0.8, 0.8], seed=1),
+        "weak": rival([0.5, 0.5], [0.85, 0.85], seed=2),
+        "mixed": rival([0.1, 0.1], [0.99, 0.99], seed=3),  # its second setting is beaten by nobody
+        "split": rival([0.1, 0.95], [0.2, 0.2], seed=4),  # its first setting is better in one metric than anyone
     }
     results["mixed"][1] += 0.2
     results["split"][0, :, 1] += 1
@@ -62,7 +61,7 @@ def test_who_is_beaten_is_beaten_at_every_setting_by_one_and_the_same():
 
 def test_it_is_judged_on_seeds_that_did_not_choose():
     """The first half says that B is beaten; in the second half it leads."""
-    a, b = runner([0.9], seeds=32, seed=1), runner([0.5], seeds=32, seed=2)
+    a, b = rival([0.9], seeds=32, seed=1), rival([0.5], seeds=32, seed=2)
     b[:, 16:] += 1
     verdict = rivals.judge({"a": a, "b": b})
     assert verdict["b"]["by"] == "a"
@@ -70,12 +69,12 @@ def test_it_is_judged_on_seeds_that_did_not_choose():
 
 
 def test_the_front_holds_whom_nobody_beats_in_both():
-    results = {"a": runner([1.0, 0.0], [0.6, 0.6]), "b": runner([0.5, 0.5], [0.0, 1.0], seed=5)}
+    results = {"a": rival([1.0, 0.0], [0.6, 0.6]), "b": rival([0.5, 0.5], [0.0, 1.0], seed=5)}
     assert rivals.front(results) == [("a", 0), ("a", 1), ("b", 1)]
 
 
 def test_the_best_setting_is_that_of_the_first_half_and_of_the_scored_metrics():
-    values = runner([0.5, 0.0], [0.4, 9.0], spread=0.01)
+    values = rival([0.5, 0.0], [0.4, 9.0], spread=0.01)
     values[1, 8:, 0] += 1
     assert rivals.best_settings({"a": values}, scored=1) == {"a": 0}
     assert rivals.best_settings({"a": values}, scored=2) == {"a": 1}
@@ -92,12 +91,12 @@ def test_the_metrics_at_a_level_of_the_first_lie_between_two_settings_of_each_se
 
 
 @pytest.mark.parametrize(
-    ("runner", "equal"),
+    ("rival", "equal"),
     [("mean alone", "dr_grpo"), ("std", "grpo"), ("std focal", "f_grpo"), ("mean focal", "f_grpo(base=maxrl)")],
 )
-def test_a_chain_that_somebody_wrote_down_is_found(runner, equal):
+def test_a_chain_that_somebody_wrote_down_is_found(rival, equal):
     papers = league_numbers.written_down(["dr_grpo", "grpo", "maxrl", "f_grpo"])
-    chosen = estimator("linked", **league_numbers.choices(runner))
+    chosen = estimator("linked", **league_numbers.choices(rival))
     assert equal in [call for call, other in papers.items() if alike(chosen, other, 4)]
 
 

@@ -289,6 +289,27 @@ def test_an_arm_without_a_common_seed_is_named(tmp_path, one):
     assert "grpo: no seed in common with maxrl" in text.splitlines()
 
 
+@pytest.mark.parametrize("spelling", ["f_grpo(gamma=0.5)", " f_grpo ( gamma = 5e-1 ) ", "f_grpo(gamma=.50)"])
+def test_the_baseline_is_found_in_any_spelling(three, spelling):
+    expected = comparison_table([three], baseline="f_grpo(gamma=0.5)")
+    assert "more than f_grpo(gamma=0.5)" in expected
+    assert comparison_table([three], baseline=spelling) == expected
+
+
+@pytest.mark.parametrize("spelling", ["second/f_grpo(base=rloo,gamma=2)", "second/f_grpo( gamma=2.0, base=rloo )"])
+def test_the_baseline_of_one_of_several_runs_is_found_in_any_spelling(tmp_path, spelling):
+    arms = {"f_grpo(base=rloo,gamma=2)": ARMS["grpo"], "grpo": ARMS["grpo"]}
+    runs = [read_run(write_run(tmp_path / folder, arms)) for folder in ("first", "second")]
+    assert "more than second/f_grpo(base=rloo,gamma=2)" in comparison_table(runs, baseline=spelling)
+    assert "is no evaluated arm" in refusal(comparison_table, runs, baseline=spelling.partition("/")[2])
+
+
+def test_the_spelling_of_a_baseline_itself_comes_first(tmp_path):
+    arms = {"f_grpo(gamma=1.0)": ARMS["grpo"], "f_grpo(gamma=1)": ARMS["grpo"]}
+    run = read_run(write_run(tmp_path / "run", arms))
+    assert "more than f_grpo(gamma=1)," in comparison_table([run], baseline="f_grpo(gamma=1)")
+
+
 def test_an_unknown_baseline_lists_the_arms(three):
     line = refusal(comparison_table, [three], baseline="ppo")
     assert line == "baseline 'ppo' is no evaluated arm; allowed: grpo, f_grpo(gamma=0.5)"

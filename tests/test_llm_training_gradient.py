@@ -8,7 +8,7 @@ from training_cases import parameters_of, trainer_and_state
 
 from simlab.llm.completions import Batch
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.pieces import pieces
+from simlab.llm.training.microbatches import microbatches
 
 TEMPERATURE = 0.7
 LENGTHS = [[3, 2, 3, 1], [1, 3, 2, 2], [3, 3, 3, 3], [2, 1, 0, 3]]  # one rollout has no token
@@ -58,16 +58,16 @@ def test_the_gradient_is_the_same_however_the_batch_is_cut(microbatch, case, nai
 
 
 @pytest.mark.parametrize("microbatch", [1, 2, 3, 4, 5, 8, 11, 16, 1000])
-def test_pieces_hold_every_token_once_and_no_more_rollouts_than_allowed(microbatch, case):
+def test_microbatches_hold_every_token_once_and_no_more_rollouts_than_allowed(microbatch, case):
     _, _, batch, coefficients = case
     seen, values = np.zeros(batch.mask.shape, int), np.zeros(batch.mask.shape, np.float32)
-    for piece in pieces(batch, microbatch):
-        rows, members = len(piece.prompts), piece.rollouts.shape[1]
+    for one in microbatches(batch, microbatch):
+        rows, members = len(one.prompts), one.rollouts.shape[1]
         assert rows * members <= microbatch
-        seen[piece.prompts, piece.rollouts, : piece.tokens] += piece.batch.mask[:rows, :members, : piece.tokens]
-        assert piece.batch.mask.sum() == piece.batch.mask[:rows, :members, : piece.tokens].sum()
-        assert (piece.batch.lengths >= 1).all()
-        piece.put(piece.cut(coefficients), values)
+        seen[one.prompts, one.rollouts, : one.tokens] += one.batch.mask[:rows, :members, : one.tokens]
+        assert one.batch.mask.sum() == one.batch.mask[:rows, :members, : one.tokens].sum()
+        assert (one.batch.lengths >= 1).all()
+        one.scatter(one.gather(coefficients), values)
     np.testing.assert_array_equal(seen, batch.mask)
     np.testing.assert_array_equal(values, coefficients)
 

@@ -1,14 +1,16 @@
 """Who made a run: code, versions and platform are compared when it goes on, and going on anyway is recorded."""
 
+import hashlib
 import json
 import re
+import sys
 import threading
 
 import pytest
 from sweep_cases import refusal
 from training_cases import contents, reward, settings, task
 
-from simlab import cli
+from simlab import cli, own_files
 from simlab.errors import InputError
 from simlab.estimators import Registered, chain, registry
 from simlab.llm.compare import comparison_table, read_run
@@ -221,3 +223,69 @@ def test_the_command_has_the_option(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "train", trained)
     assert cli.main(["train", "--out", str(tmp_path / "run"), "--other-code"]) == 2
     assert (given["other_code"], given["overwrite"]) == (True, False)
+
+
+# Files of the user's own
+
+
+WEIGHT = "import math\n\n\ndef weight(advantages, rollouts):  # mine\n    return advantages - 0.5\n"
+OWN = {"arms": ["grpo", "lab/mine.py:weight"]}
+
+
+@pytest.fixture
+def weight(tmp_path, monkeypatch):
+    """A file with a weight; each call of what is returned stands for a new process that has another file there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_files, "_loaded", {})
+    (tmp_path / "lab").mkdir()
+
+    def write(text):
+        own_files._loaded.clear()
+        for name in [name for name in sys.modules if name.startswith("own_file_")]:
+            del sys.modules[name]
+        (tmp_path / "lab" / "mine.py").write_text(text)
+
+    write(WEIGHT)
+    return write
+
+
+def test_an_arm_of_a_file_is_trained_in_a_folder_of_its_own_and_compared_by_its_name(out, weight):
+    train(settings(SHORT, OWN), out, own_task=task())
+    assert (out / "arms" / "lab%2Fmine.py:weight" / "seed-0" / "model").is_dir()
+    assert sorted(path.name for path in (out / "arms").iterdir()) == ["grpo", "lab%2Fmine.py:weight"]
+    table = comparison_table([read_run(out)], baseline=" lab/mine.py:weight() ")
+    assert "more than lab/mine.py:weight" in table
+    before = contents(out)
+    train(settings(SHORT, OWN), out, own_task=task())
+    assert contents(out) == before
+
+
+def test_the_text_and_hash_of_a_file_are_in_run_json_and_its_hash_in_each_checkpoint(out, weight):
+    train(settings(SHORT, OWN), out, own_task=task())
+    assert said(out)["texts"] == {"lab/mine.py": WEIGHT}
+    assert said(out)["files"] == {"lab/mine.py": hashlib.sha256(WEIGHT.encode()).hexdigest()}
+    assert said(out)["own"].keys() == {"arm lab/mine.py:weight", "task"}
+    state = (out / "arms" / "grpo" / "seed-0" / "state.safetensors").read_bytes()
+    assert said(out)["files"]["lab/mine.py"].encode() in state
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("0.5", "0.25"), ("# mine", "# still mine"), ("import math", "import math, json")]
+)
+def test_a_run_does_not_go_on_with_an_edited_file_unless_it_is_told_to(out, weight, before, after):
+    train(settings(SHORT, OWN), out, own_task=task())
+    kept = contents(out)
+    weight(WEIGHT.replace(before, after))
+    message = refusal(train, settings(SHORT, OWN), out, own_task=task())
+    assert re.fullmatch(
+        rf"{out} was made by other code \(lab/mine.py: \w{{64}} there, \w{{64}} here\); {re.escape(OTHER)}", message
+    )
+    assert contents(out) == kept
+    for path in (out / "arms" / "lab%2Fmine.py:weight").rglob("model/*"):
+        path.unlink()  # so that something is left to do
+    train(settings(SHORT, OWN), out, own_task=task(), other_code=True)
+    (entry,) = said(out)["continued"]
+    assert entry["texts"] == {"lab/mine.py": WEIGHT.replace(before, after)}
+    assert "lab/mine.py:weight: from step 3 of seed 0 on, another made it (lab/mine.py: " in comparison_table(
+        [read_run(out)]
+    )

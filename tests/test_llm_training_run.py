@@ -9,8 +9,8 @@ import pytest
 from naive_training import leaves
 from training_cases import parameters_of, settings, task
 
-from simlab.alone import alone
 from simlab.errors import InputError
+from simlab.file_lock import file_lock
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task
@@ -119,10 +119,10 @@ def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_see
 
 @pytest.mark.slow
 def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_path):
-    with alone(tmp_path / "run"), pytest.raises(InputError, match="run is being written by another process"):
+    with file_lock(tmp_path / "run"), pytest.raises(InputError, match="run is being written by another process"):
         train(settings({"rl": {"steps": 1}}), tmp_path / "run", own_task=task())
     assert not (tmp_path / "run" / "run.json").exists()
-    with alone(tmp_path / "run"):
+    with file_lock(tmp_path / "run"):
         pass
 
 

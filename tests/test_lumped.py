@@ -1,147 +1,191 @@
-"""The lumped engine is the dense one: exactly the same distribution over outcomes, and the same records in the mean."""
+"""Lumped storage is dense storage: exactly the same distribution over outcomes, and the same records in the mean."""
 
+import itertools
 import json
 from collections import Counter, defaultdict
-from dataclasses import replace
-from itertools import product
 
-import engine
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from naive_simulator import Setting
+from problem_contract import Bench, Kind, Row, key_of
+from refusals import refusal
 from sweep_cases import command
 
-from simlab.errors import InputError
-from simlab.problems import Classes, anchored, custom
-from simlab.simulate import Numbers, Program, run_lanes, simulate, windows
-from simlab.simulate.compiled import kept
-from simlab.simulate.counts import Count, uniform_below
-from simlab.simulate.lane import Drawn, Lane
-from simlab.simulate.lumped import LumpedLane
-from simlab.simulate.policy import EMPTY, softmax
-from simlab.sweep.result import read
+from simlab.problems import LinearSoftmax, PromptBank, anchored, custom
+from simlab.simulator import call, lumped
+from simlab.simulator.api import simulate
+from simlab.simulator.compiled import kept
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped, which_member
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import Sparse, SparseLearner
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import Stored
+from simlab.simulator.wide_integers import Count, uniform_below
+from simlab.sweeps.result import read
 
-TIED = (0.5, -0.2, 0.5, -0.2, -0.2)  # two classes: two correct actions, three incorrect ones
-FAST = {"learning_rate": 0.3}
+# Actions of two classes, whose members start alike; the first is correct, and the target.
+FIRST = np.array([[True, False]] * 2)
+COUNTS = {"counts": np.array([1, 2])}
+FEATURES = np.array([[0.6, 0.8], [1.0, -0.3]])
 
 
-def setting(group_size, estimator, optimizer="sgd", logits=TIED, **others):
-    """Actions 0 and 2 are correct, and the target."""
-    base = {"surrogate": "reinforce", "optimizer_parameters": FAST, "pass_at_k": (), "top_n": 0}
-    places = logits, frozenset({0, 2}), frozenset({0, 2})
-    return Setting(*places, group_size, estimator, optimizer=optimizer, **(base | others))
+def row(problem, own_rows=0):
+    """A problem whose naive loops are not needed here."""
+    return Row(problem, None, None, own_rows=own_rows)
+
+
+TIED = row(custom([0.5, -0.2, 0.5, -0.2, -0.2], [0, 2], [0, 2]))
+FEW = row(custom([0.3, 0.0, 0.3], [0, 2], [0, 2]))
+BANK = row(PromptBank(np.array([[0.4, -0.3], [-0.2, 0.5]]), FIRST, FIRST, **COUNTS), own_rows=1)
+HEAD = row(LinearSoftmax(np.array([[0.4, 1.0], [-0.3, 0.2]]), FEATURES, FIRST, FIRST, **COUNTS))
+FAST = {"group_size": 2, "surrogate": "reinforce", "optimizer_parameters": {"learning_rate": 0.3}, "top_n": 0}
+
+
+def kind(estimator, optimizer="sgd", prompts=1, **others):
+    return Kind(FAST | {"estimator": estimator, "optimizer": optimizer} | others, prompts)
 
 
 CLIPPED = {"surrogate": "ppo_clip", "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15}, "gradient_steps": 2}
-# Steps and setting.
+ALL, ONE = 0, 1  # prompts of a step
+# Steps, problem and kind of step.
 CASES = {
-    "zero-sum": (2, setting(2, "dr_grpo")),
-    "zero-sum, adam": (2, setting(2, "grpo", "adam")),
-    "groups of four": (1, setting(4, "maxrl")),
-    "not zero-sum": (2, setting(2, "psr", "adamw")),
-    "theorem": (2, setting(2, "psr", update_rule="theorem")),
-    "literal": (2, setting(2, "f_grpo", update_rule="simulator_literal", estimator_parameters={"gamma": 1.0})),
-    "with memory": (2, setting(2, "running_mean", "adam")),
-    "log-probabilities": (2, setting(2, "unlikeliness")),
-    "several gradient steps": (2, setting(2, "nsr", "adam", **CLIPPED)),
-    "regularised": (2, setting(2, "dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, gradient_steps=2)),
-    "three steps": (3, setting(2, "reinforce", "adam", logits=(0.3, 0.0, 0.3))),
+    "zero-sum": (2, TIED, kind("dr_grpo")),
+    "zero-sum, adam": (2, TIED, kind("grpo", "adam")),
+    "groups of four": (1, TIED, kind("maxrl", group_size=4)),
+    "not zero-sum": (2, TIED, kind("psr", "adamw")),
+    "theorem": (2, TIED, kind("psr", update_rule="theorem")),
+    "literal": (2, TIED, kind("f_grpo", update_rule="simulator_literal", estimator_parameters={"gamma": 1.0})),
+    "with memory": (2, TIED, kind("running_mean", "adam")),
+    "log-probabilities": (2, TIED, kind("unlikeliness")),
+    "several gradient steps": (2, TIED, kind("nsr", "adam", **CLIPPED)),
+    "regularised": (2, TIED, kind("dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, gradient_steps=2)),
+    "updates of one norm": (2, TIED, kind("nsr", "adam", update_norm=0.3)),
+    "three steps": (3, FEW, kind("reinforce", "adam")),
+    "bank": (2, BANK, kind("grpo", "adam", ONE)),
+    "bank, all prompts": (1, BANK, kind("a_grae", "adam", ALL)),
+    "bank, all prompts, not zero-sum": (1, BANK, kind("psr", "adamw", ALL, update_norm=0.3, kl=0.2)),
+    "head": (2, HEAD, kind("grpo", "adam", ONE)),
+    "head, all prompts": (1, HEAD, kind("a_grae", "adam", ALL)),
+    "head, all prompts, not zero-sum": (1, HEAD, kind("psr", "adamw", ALL, update_norm=0.3, kl=0.2)),
+    "head, all prompts, three steps": (3, HEAD, kind("psr", "sgd", ALL, group_size=1)),
 }
 
 
 class Outcomes:
-    """Every path of an engine, with its exact probability; subclasses say what a group is and how the lane takes it."""
+    """Every path of a storage, with its exact probability; subclasses say what a group is.
 
-    def __init__(self, chosen):
-        self.chosen, self.problem = chosen, engine.problem(chosen)
-        self.program = engine.program(chosen)
-        self.numbers = jax.tree.map(lambda value: jnp.asarray(value, "float64"), engine.numbers(chosen))
-        self.learn = jax.jit(self.learnt)
+    A group is told by its chance and, draw by draw, the place and two words that choose a member of a class.
+    """
+
+    def __init__(self, storage, row, kind):
+        self.bench = Bench(row, kind, storage)
+        self.arrays, self.learn = self.bench.arrays(), jax.jit(self.learnt)
+        self.p = jax.jit(self.probabilities)
+
+    def learner(self):
+        return self.bench.learner(*self.arrays, key_of(0))
+
+    def probabilities(self, state, prompts):
+        """(P, S) of each action of a place."""
+        learner = self.learner()
+        return learner.each(lambda _, own: own.p)(None, learner.policies(state, prompts))
+
+    def batches(self):
+        """Of each step: the prompts, all batches being as likely."""
+        prompts = range(self.bench.problem.prompts)
+        chosen = itertools.combinations(prompts, self.bench.static.prompts_per_step or len(prompts))
+        return [jnp.asarray(batch, jnp.int32) for batch in chosen]
 
     def distribution(self, steps):
-        """Probability of each final policy: of each class, the sorted logits of its members."""
-        paths = [(1.0, self.lane().start())]
+        """Probability of each final policy: of each class, the sorted parameters of its members."""
+        bench, paths, batches = self.bench, [(1.0, self.learner().start())], self.batches()
         for _ in range(steps):
             paths = [
-                (probability * chance, self.learn(state, group))
+                (probability * chance / len(batches), self.learn(state, batch, places, words))
                 for probability, state in paths
-                for chance, group in self.groups(state)
+                for batch in batches
+                for chance, places, words in self.groups(state, batch)
             ]
         found = defaultdict(float)
         for probability, state in paths:
-            found[self.policy(state)] += probability
+            parameters, places = jax.tree.map(np.asarray, (state.parameters, state.places))
+            listed = bench.listed(parameters, bench.actions_of(places), places)
+            found[bench.alike(listed, decimals=9)] += probability
         return found
+
+    def learnt(self, state, prompts, places, words):
+        learner = self.learner()
+        policies = learner.policies(state, prompts)
+        state, policies, places = self.placed(learner, state, prompts, policies, (places, words))
+        present = None if learner.present is None else jnp.broadcast_to(learner.present, places.shape)
+        top = learner.each(lambda _, own: own.top(0))(None, policies)
+        keys = jax.random.split(key_of(0), len(prompts))
+        batch, memory = learner.weigh(keys, prompts, Drawn(policies, Listed(places, present), *top), state)
+        return learner.learn(batch, state._replace(memory=memory))
 
 
 class Dense(Outcomes):
-    def lane(self):
-        place, _ = engine.arrays(self.chosen, "float64")
-        return Lane(self.program, place, engine.lane_key(0), self.numbers)
+    def groups(self, state, batch):
+        p, size = np.asarray(self.p(state, batch)), self.bench.group_size
+        of_each = [list(itertools.product(range(p.shape[1]), repeat=size))] * len(p)
+        for groups in itertools.product(*of_each):
+            yield np.prod([own[list(group)] for own, group in zip(p, groups, strict=True)]), np.array(groups), None
 
-    def groups(self, state):
-        p = np.asarray(softmax(state.logits, self.numbers.temperature).p)
-        for group in product(range(len(p)), repeat=self.chosen.group_size):
-            yield np.prod(p[list(group)]), jnp.asarray(group)
-
-    def learnt(self, state, group):
-        policy = softmax(state.logits, self.numbers.temperature)
-        return self.lane().learn(engine.lane_key(0), state, Drawn(policy, group, *policy.top(0)))
-
-    def policy(self, state):
-        logits = np.asarray(state.logits).round(9) + 0.0
-        classes = [(self.chosen.logits[a], a in self.chosen.correct) for a in range(len(logits))]
-        return tuple(tuple(sorted(logits[[c == one for c in classes]])) for one in sorted(set(classes)))
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, _ = drawn
+        return state, policies, places
 
 
-class Lumped(Outcomes):
-    PLACES = 1024
+class ByClasses(Outcomes):
+    def groups(self, state, batch):
+        """Each draw is a touched action, or of a class: one that the step has drawn before, or a new one.
 
-    def lane(self):
-        fixed = windows.prepared(self.program, self.problem, [(0, engine.numbers(self.chosen))])
-        return LumpedLane(self.program, fixed.shared, self.PLACES, fixed.keys, self.numbers)
+        Prompts that share parameters share the members of their classes.
+        """
+        is_bank = self.bench.problem.has_own_parameters
+        p, of_all = np.asarray(self.p(state, batch)), state.places
+        of_each = [jax.tree.map(lambda leaf, m=m: leaf[m], of_all) if is_bank else of_all for m in batch.tolist()]
+        left = [np.asarray(own.left("float64")).astype(int).tolist() for own in of_each]
+        draws = [*itertools.product(range(len(batch)), range(self.bench.group_size))]
 
-    def groups(self, state):
-        """Each draw is a touched action, or of a class: one that this group has drawn before, or a new one."""
-        lane = self.lane()
-        left = np.asarray(lane.remaining(state)).astype(int)
-        p = np.asarray(softmax(state.logits, self.numbers.temperature, lane.remaining(state)).p)
-        touched = [place for place in np.flatnonzero(state.logits > EMPTY / 2) if place >= len(left)]
-
-        def extend(group, chance, drawn):
-            if len(group) == self.chosen.group_size:
-                yield chance, tuple(jnp.asarray(column, jnp.int32) for column in zip(*group, strict=True))
+        def extend(drawn, chance, known):
+            if len(drawn) == len(draws):
+                yield chance, *self.told(draws, drawn, len(batch))
                 return
-            for place in touched:
-                yield from extend([*group, (place, 0)], chance * p[place], drawn)
-            for label, count in enumerate(left):
-                known = drawn.get(label, 0)
-                for ordinal in range(known):
-                    yield from extend([*group, (label, ordinal)], chance * p[label], drawn)
-                if count > known:
-                    more = drawn | {label: known + 1}
-                    yield from extend([*group, (label, known)], chance * p[label] * (count - known), more)
+            prompt, _ = draws[len(drawn)]
+            classes, holder = len(left[prompt]), prompt if is_bank else None
+            for touched in range(classes, classes + int(of_each[prompt].touched)):
+                yield from extend([*drawn, (touched, 0)], chance * p[prompt, touched], known)
+            for label, count in enumerate(left[prompt]):
+                seen, alike = known.get((holder, label), 0), chance * p[prompt, label]
+                for member in range(seen):
+                    yield from extend([*drawn, (label, word_of(member, count))], alike, known)
+                if count > seen:
+                    more = known | {(holder, label): seen + 1}
+                    yield from extend([*drawn, (label, word_of(seen, count))], alike * (count - seen), more)
 
         yield from extend([], 1.0, {})
 
-    def learnt(self, state, group):
-        lane, (places, ordinals) = self.lane(), group
-        policy = softmax(state.logits, self.numbers.temperature, lane.remaining(state))
-        lumped = places < len(lane.place.logits)
-        state, policy, actions = lane.single_out(state, policy, places, ordinals, lumped)
-        return lane.learn(engine.lane_key(0), state, Drawn(policy, actions, *policy.top(0)))
+    def told(self, draws, drawn, prompts):
+        """Places (P, G) and words (P, 2, G), of which absent rollouts have 0."""
+        size = self.learner().group_size
+        places, words = np.zeros((prompts, size), int), np.zeros((prompts, 2, size), np.uint32)
+        for (prompt, draw), (place, word) in zip(draws, drawn, strict=True):
+            places[prompt, draw], words[prompt, :, draw] = place, (word >> 32, word % 2**32)
+        return places, words
 
-    def policy(self, state):
-        classes, logits = self.problem.classes, np.asarray(state.logits).round(9) + 0.0
-        found = {}
-        for label, (first, correct) in enumerate(zip(classes.class_logits, classes.class_correct, strict=True)):
-            own = [logits[label]] * int(self.lane().remaining(state)[label])
-            for place in np.flatnonzero(logits > EMPTY / 2):
-                if place >= len(classes.counts) and state.lumps.class_of[place] == label:
-                    own.append(logits[place])
-            found[(first, bool(correct))] = tuple(sorted(own))
-        return tuple(found[one] for one in sorted(found))
+    def placed(self, learner, state, prompts, policies, drawn):
+        places, words = drawn
+        return learner.storage.given_places(learner, prompts, state, policies, places, words=words)
+
+
+def word_of(member, count):
+    """A random word of 64 bits that chooses this one of so many members."""
+    return -(-(int(member) << 64) // int(count))
 
 
 def some_by_hand(names, by_default):
@@ -149,19 +193,20 @@ def some_by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-IN_SHORT = {"zero-sum, adam", "several gradient steps"}
+IN_SHORT = {"zero-sum, adam", "several gradient steps", "bank", "head, all prompts"}
 
 
 @pytest.mark.parametrize("name", some_by_hand(CASES, IN_SHORT))
-def test_both_engines_have_the_same_distribution_over_outcomes(name):
-    steps, chosen = CASES[name]
+def test_both_storages_have_the_same_distribution_over_outcomes(name):
+    steps, problem, chosen = CASES[name]
     with jax.enable_x64(True):
-        dense, lumped = Dense(chosen).distribution(steps), Lumped(chosen).distribution(steps)
+        dense = Dense("dense", problem, chosen).distribution(steps)
+        by_classes = ByClasses("lumped", problem, chosen).distribution(steps)
     assert sum(dense.values()) == pytest.approx(1, abs=1e-12)
     assert len(dense) > 4
-    assert dense.keys() == lumped.keys()
+    assert dense.keys() == by_classes.keys()
     for outcome, probability in dense.items():
-        assert lumped[outcome] == pytest.approx(probability, abs=1e-12)
+        assert by_classes[outcome] == pytest.approx(probability, abs=1e-12)
 
 
 # The law of the draws: what the enumeration above takes as given.
@@ -188,58 +233,55 @@ def test_counts_lose_members_exactly():
 @pytest.mark.parametrize("members", [1, 2, 3, 5])
 def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
     """Patterns of repeats in groups of 4 from one class, against members^-4 a sequence; within 5 standard errors."""
-    lanes, size = 40_000, 4
-    problem = custom([0.0] * members, range(members), range(members))
-    fixed = windows.prepared(Program(size, "psr"), problem, [(0, Numbers({}, {}, {}, 1.0, 0.0))])
-    lane = LumpedLane(Program(size, "psr"), fixed.shared, 1024, fixed.keys, fixed.numbers)
-    drawn, state = jnp.zeros(size, jnp.int32), lane.start()
-    ordinals = jax.jit(jax.vmap(lambda words: lane.which_member(words, state, drawn, drawn == 0)))(
-        jax.random.bits(jax.random.key(3), (lanes, 2, size))
+    runs, size = 40_000, 4
+    places = Lumped(1024).first_places(custom([0.0] * members, range(members), range(members)).by_classes())
+    drawn = jnp.zeros(size, jnp.int32)
+    ordinals = jax.jit(jax.vmap(lambda words: which_member(words, places, drawn, drawn == 0)))(
+        jax.random.bits(jax.random.key(3), (runs, 2, size))
     )
     expected = defaultdict(float)
-    for sequence in product(range(members), repeat=size):
+    for sequence in itertools.product(range(members), repeat=size):
         order = list(dict.fromkeys(sequence))
         expected[tuple(order.index(member) for member in sequence)] += members**-size
     found = Counter(map(tuple, np.asarray(ordinals).tolist()))
     assert found.keys() <= expected.keys()
     for pattern, probability in expected.items():
-        standard_error = np.sqrt(probability * (1 - probability) / lanes)
-        assert abs(found[pattern] / lanes - probability) <= 5 * standard_error
+        standard_error = np.sqrt(probability * (1 - probability) / runs)
+        assert abs(found[pattern] / runs - probability) <= 5 * standard_error
 
 
 # Whole runs: all records.
 
+RECORDS = {"pass_at_k": (1, 64), "top_n": 3, "optimizer_parameters": {"learning_rate": 0.05}}
 RUNS = {
-    "dr_grpo": Program(32, "dr_grpo", pass_at_k=(1, 64), top_n=3),
-    "f_grpo": Program(32, "f_grpo", pass_at_k=(1, 64), top_n=3),
-    "psr": Program(32, "psr", pass_at_k=(1, 64), top_n=3),
-    "nsr": Program(32, "nsr", pass_at_k=(1, 64), top_n=3),
-    "unlikeliness": Program(32, "unlikeliness", pass_at_k=(1, 64), top_n=3),
-    "casp": Program(32, "grpo", surrogate="casp", gradient_steps=2, pass_at_k=(1, 64), top_n=3),
-    "kl and entropy": Program(32, "grpo", uses_kl=True, uses_entropy_bonus=True, pass_at_k=(1, 64), top_n=3),
+    "dr_grpo": Settings("dr_grpo", 32, **RECORDS),
+    "f_grpo": Settings("f_grpo(gamma=1.0)", 32, **RECORDS),
+    "psr": Settings("psr", 32, **RECORDS),
+    "nsr": Settings("nsr", 32, **RECORDS),
+    "unlikeliness": Settings("unlikeliness", 32, **RECORDS),
+    "casp": Settings("grpo+casp", 32, gradient_steps=2, **RECORDS),
+    "kl and entropy": Settings("grpo", 32, kl=0.1, entropy_bonus=0.01, **RECORDS),
+    "updates of one norm": Settings("nsr", 32, update_norm=0.1, **RECORDS),
 }
 
 
 @pytest.mark.parametrize("name", some_by_hand(RUNS, ()))
 def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
-    """Means over 24 seeds of each engine differ by at most 4.5 standard errors in every record (about 150 a case)."""
-    program, seeds = RUNS[name], 24
+    """Means over 24 seeds of each storage differ by at most 4.5 standard errors in every record (about 150 a case)."""
+    seeds = 24
     if name != "dr_grpo":  # which grows, as the others would; but compiling takes the longest
-        monkeypatch.setattr(windows, "FEWEST_PLACES", 4096)
-    extra = {"gamma": 1.0} if name == "f_grpo" else {}
-    regularised = {"kl": 0.1, "entropy_bonus": 0.01} if program.uses_kl else {}
-    numbers = Numbers(extra, {}, {"learning_rate": 0.05}, **regularised)
+        monkeypatch.setattr(lumped, "FEWEST_PLACES", 4096)
     runs = {}
-    for engine_name in ("dense", "lumped"):
-        lanes = [(seed + 1000 * (engine_name == "lumped"), numbers) for seed in range(seeds)]
-        chosen = replace(program, engine=engine_name)
-        runs[engine_name] = run_lanes(chosen, anchored(target=500), np.array([3, 40, 80]), lanes)
+    for storage in ("dense", "lumped"):
+        own = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
+        settings = [RUNS[name].resolved(storage)] * seeds
+        runs[storage] = run(anchored(target=500), settings, own, np.array([3, 40, 80]))
     assert runs["dense"].keys() == runs["lumped"].keys()
     for metric, dense in runs["dense"].items():
-        lumped = runs["lumped"][metric]
-        assert dense.shape == lumped.shape
-        gap = np.abs(dense.mean(axis=0, dtype=float) - lumped.mean(axis=0, dtype=float))
-        error = np.sqrt((dense.var(axis=0, ddof=1, dtype=float) + lumped.var(axis=0, ddof=1, dtype=float)) / seeds)
+        other = runs["lumped"][metric]
+        assert dense.shape == other.shape
+        gap = np.abs(dense.mean(axis=0, dtype=float) - other.mean(axis=0, dtype=float))
+        error = np.sqrt((dense.var(axis=0, ddof=1, dtype=float) + other.var(axis=0, ddof=1, dtype=float)) / seeds)
         rounding = 2e-5 * np.maximum(1, np.abs(dense.mean(axis=0)))
         within = (gap <= 4.5 * error + rounding) | np.isnan(gap)
         assert within.all(), (metric, gap, error)
@@ -247,72 +289,86 @@ def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
 
 def test_a_class_of_10_to_the_18_is_counted_exactly():
     """Zero-sum weights leave the untouched logits exactly where they were; every member that left is counted."""
-    program = Program(32, "grpo", engine="lumped")
+    settings, storage = Settings("grpo", 32, storage="lumped"), Lumped(1024)
     problem = anchored(10**18, 10**17, correct_logit=0.0, anchor_logit=40.0)
-    fixed = windows.prepared(program, problem, [(0, Numbers({}, {}, {}, 1.0, 0.0))])
-    lane = LumpedLane(program, fixed.shared, 1024, fixed.keys, fixed.numbers)
-    state = jax.jit(lambda state: jax.lax.fori_loop(0, 25, lane.step, state))(lane.start())
-    left = lane.counts.less(state.lumps.taken)
+    traced = jax.tree.map(lambda value: jnp.asarray(value, "float32"), settings.traced)
+    laid, places = storage.laid_out(problem, "float32"), storage.first_places(problem)
+    learner = Learner(settings.static, Stored(laid, storage, places), key_of(0), traced)
+    state = jax.jit(lambda state: jax.lax.fori_loop(0, 25, learner.step, state))(learner.start())
+    left = state.places.counts.less(state.places.taken)
     together = [int(high) << 32 | int(low) for high, low in zip(left.high, left.low, strict=True)]
-    assert sum(together) == 10**18 - int(state.lumps.touched)
-    assert 100 < int(state.lumps.touched) <= 25 * 32
-    untouched = [place for place in range(len(together)) if together[place]]
-    np.testing.assert_array_equal(np.asarray(state.logits)[untouched], fixed.shared.place.logits[np.array(untouched)])
+    assert sum(together) == 10**18 - int(state.places.touched)
+    assert 100 < int(state.places.touched) <= 25 * 32
+    untouched = np.flatnonzero(together)
+    np.testing.assert_array_equal(np.asarray(state.parameters)[untouched], laid.logits[untouched])
 
 
 @pytest.mark.slow
-def test_a_lane_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monkeypatch):
+def test_a_run_is_the_same_whatever_runs_beside_it_in_any_number_of_places(monkeypatch):
     """All records are the same bit for bit: a neighbour that needs more places makes no difference."""
-    program = Program(20, "psr", engine="lumped", uses_entropy_bonus=True, top_n=2)
-    numbers = Numbers({}, {}, {}, 1.0, 0.0, entropy_bonus=0.01)
+    settings = Settings("psr", 20, storage="lumped", entropy_bonus=0.01, top_n=2)
     steps, problem = np.array([2, 120]), anchored(100_000, 200)
-    grown = run_lanes(program, problem, steps, [(seed, numbers) for seed in range(3)])  # from 2048 places
-    monkeypatch.setattr(windows, "FEWEST_PLACES", 8192)
-    roomy = run_lanes(program, problem, steps, [(seed, numbers) for seed in (2, 7, 0, 1)])
+    grown = run(problem, [settings] * 3, range(3), steps)  # from 2048 places
+    monkeypatch.setattr(lumped, "FEWEST_PLACES", 8192)
+    roomy = run(problem, [settings] * 4, (2, 7, 0, 1), steps)
     for metric, values in grown.items():
         np.testing.assert_array_equal(values, roomy[metric][[2, 3, 0]], err_msg=metric)
 
 
 def test_one_program_serves_every_group_size_of_a_range_and_any_number_of_steps(monkeypatch):
     names = []
-    monkeypatch.setattr(windows, "kept", lambda key, compile_it: names.append(key) or kept(key, compile_it))
+    monkeypatch.setattr(call, "kept", lambda key, compile_it: names.append(key) or kept(key, compile_it))
     for group_size, steps in [(2, [4]), (31, [3, 5]), (32, [6])]:
-        program = Program(group_size, "psr", engine="lumped")
-        run_lanes(program, anchored(200, 20), np.array(steps), [(0, Numbers({}, {}, {}))])
-    assert len(names) > 6
-    assert len(set(names)) == 3  # to start, to go on, and to record
+        run(anchored(200, 20), [Settings("psr", group_size, storage="lumped")], [0], np.array(steps))
+    assert [name for name, *_ in names] == ["begin", "run"] * 3
+    assert len(set(names)) == 2
 
 
-def test_what_the_lumped_engine_cannot_run_is_refused():
-    with pytest.raises(
-        InputError, match=r"actions = 10{12} cannot be listed; allowed: up to 2147483647, or the lumped"
-    ):
-        simulate(anchored(10**12, 10**9), Program(4, "grpo", engine="dense"), steps=2)
-    with pytest.raises(InputError, match="a logit is 1e\\+30; allowed in float32, lumped: up to 1e\\+29"):
-        simulate(custom([0.0, 1e30], [0]), Program(4, "grpo", engine="lumped"), steps=2)
-    with pytest.raises(InputError, match=r"count = 20{18} is outside its range \[1, 10{18}\]"):
-        Classes(np.zeros(1), np.array([2 * 10**18]), np.array([True]), np.array([True]))
-    with pytest.raises(InputError, match="engine = 'sparse' is unknown; allowed: auto, dense, lumped"):
-        Program(4, "grpo", engine="sparse")
+@pytest.mark.parametrize("kind", [Lumped, Sparse])
+def test_storage_grows_by_places_whatever_else_is_as_long(kind):
+    """As many classes as places: what is known of classes stays as it is."""
+    storage, problem = kind(1024), custom(np.linspace(0, 1, 1024).tolist(), [0]).by_classes()
+    settings = Settings("dr_grpo", 2, optimizer="sgd" if kind is Sparse else "adam", storage="lumped")
+    traced = jax.tree.map(jnp.asarray, settings.traced)
+    stored = Stored(storage.laid_out(problem, "float32"), storage, storage.first_places(problem))
+    before = (SparseLearner if kind is Sparse else Learner)(settings.static, stored, key_of(0), traced).start()
+    after, larger = storage.grown(before, problem, 2048, batched=False)
+    assert larger == kind(2048)
+    for name in ("counts", "taken", "touched"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(after.places, name), getattr(before.places, name))
+    for old, new in ((before.places.class_of, after.places.class_of), (before.parameters, after.parameters)):
+        np.testing.assert_array_equal(new, np.pad(old, (0, 1024)))
+
+
+def test_what_lumped_storage_cannot_run_is_refused():
+    line = refusal(simulate, anchored(10**12, 10**9), "grpo", steps=2, storage="dense")
+    assert line == "actions = 1000000000000 cannot be listed; allowed: up to 2147483647, or lumped storage"
+    line = refusal(simulate, custom([0.0, 1e30], [0]), "grpo", steps=2, storage="lumped")
+    assert line == "a logit is 1e+30; allowed in float32, lumped: up to 1e+29"
+    one = np.array([True])
+    line = refusal(PromptBank, np.zeros((1, 1)), one[None], one[None], counts=np.array([2 * 10**18]))
+    assert line == f"count = {2 * 10**18} is outside its range [1, {10**18}]"
+    line = refusal(Settings, "grpo", storage="sparse")
+    assert line == "storage = 'sparse' is unknown; allowed: auto, dense, lumped, sharded"
 
 
 @pytest.mark.slow
 def test_a_sweep_of_10_to_the_12_actions(tmp_path):
-    """From the command line; the result says which engine made it."""
+    """From the command line; the result says which storage made it."""
     out = tmp_path / "sweep.nc"
     options = ["--estimator", "f_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20"]
     wide = ["--param", "actions=1000000000000", "--param", "correct=80000000000"]
     code, table, complaints = command("sweep", "--out", out, *options, *wide)
     assert (code, complaints) == (0, "")
     result = read(out)
-    assert json.loads(result.attrs["configuration"])["engine"] == "auto"
+    assert json.loads(result.attrs["configuration"])["storage"] == "auto"
     assert result.q_pos.sel(step=0).values == pytest.approx(np.exp(3) * 8 / (np.exp(3) * 8 + 92), rel=1e-5)
-    assert "engine lumped for G = 4" in table
+    assert "storage lumped for G = 4" in table
     assert str(out) in table
 
 
-def test_a_problem_too_large_for_the_dense_engine_is_one_line():
-    options = ["--engine", "dense", "--param", "actions=1000000000000", "--estimator", "grpo", "--group-size", "4"]
+def test_a_problem_too_large_for_dense_storage_is_one_line():
+    options = ["--storage", "dense", "--param", "actions=1000000000000", "--estimator", "grpo", "--group-size", "4"]
     code, _, complaint = command("sweep", *options)
-    limits = "allowed: up to 2147483647, or the lumped engine"
+    limits = "allowed: up to 2147483647, or lumped storage"
     assert (code, complaint) == (2, f"simlab: actions = 1000000000000 cannot be listed; {limits}\n")

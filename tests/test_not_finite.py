@@ -1,4 +1,4 @@
-"""A number that is not finite ends a run on every engine, in one line that says whose, when, and of what group."""
+"""A number that is not finite ends a run in every storage, in one line that says whose, when, and of what group."""
 
 import os
 import re
@@ -17,10 +17,12 @@ from simlab.estimators import center, stateless
 from simlab.methods import Method
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.rollouts import group_std
-from simlab.simulate import Numbers, Program, run_lanes, simulate
-from simlab.simulate.counted import counts_suffice
-from simlab.simulate.windows import are_sparse
-from simlab.surrogates import Surrogate
+from simlab.simulator.api import simulate
+from simlab.simulator.call import Call
+from simlab.simulator.groups import counts_suffice
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.surrogates import Surrogate, ppo_clip
 
 
 def divide_by_span(advantages, rollouts):
@@ -38,23 +40,24 @@ def divide_by_variance(advantages, rollouts):
 
 
 DECLARED = chain(center("mean"), stateless(divide_by_variance, exchangeable=True))
+BY_SPAN, BY_VARIANCE = Method(SPAN, ppo_clip()), Method(DECLARED, ppo_clip())
 
 
-def complaint(problem, program, numbers=None, steps=60, seeds=2):
+def complaint(problem, settings, steps=60, seeds=2):
     with pytest.raises(Diverged) as refusal:
-        simulate(problem, program, numbers=numbers, seeds=seeds, steps=steps, record_every=steps)
+        run(problem, [settings] * seeds, range(seeds), np.array([steps]))
     assert "\n" not in str(refusal.value)
     return str(refusal.value)
 
 
-ENGINES = {
-    "dense": (anchored(100, 10), Program(4, SPAN, engine="dense")),
-    "lumped": (anchored(100, 10), Program(4, SPAN, engine="lumped")),
-    "lumped, padded": (anchored(100, 10), Program(4, DECLARED, engine="lumped")),
-    "sgd": (anchored(100, 10), Program(4, DECLARED, engine="lumped", optimizer="sgd")),
-    "sharded": (anchored(100, 10), Program(4, SPAN, engine="sharded")),
-    "counted": (custom([0.0, 8.0, 20.0], [1, 2]), Program(4096, DECLARED)),
-    "tree": (tree(), Program(4, SPAN)),
+CASES = {
+    "dense": (anchored(100, 10), Settings(BY_SPAN, 4, storage="dense")),
+    "lumped": (anchored(100, 10), Settings(BY_SPAN, 4, storage="lumped")),
+    "lumped, padded": (anchored(100, 10), Settings(BY_VARIANCE, 4, storage="lumped")),
+    "sgd": (anchored(100, 10), Settings(BY_VARIANCE, 4, storage="lumped", optimizer="sgd")),
+    "sharded": (anchored(100, 10), Settings(BY_SPAN, 4, storage="sharded")),
+    "counted": (custom([0.0, 8.0, 20.0], [1, 2]), Settings(BY_VARIANCE, 4096, storage="dense")),
+    "tree": (tree(), Settings(BY_SPAN, 4)),
 }
 
 
@@ -63,85 +66,99 @@ def by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("name", by_hand(ENGINES, {"dense", "lumped", "counted", "tree"}))
-def test_an_advantage_that_is_not_finite_ends_a_run_on_every_engine(name):
-    problem, program = ENGINES[name]
-    found = complaint(problem, program)
-    size = program.group_size
+@pytest.mark.parametrize("name", by_hand(CASES, {"dense", "lumped", "counted", "tree"}))
+def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
+    problem, settings = CASES[name]
+    found = complaint(problem, settings)
+    size = settings.group_size
     where = (
         r"chain\(subtract, divide_by_(span|variance)\), seed [01], step [1-9]\d*: an advantage is not finite in float32"
     )
     assert re.fullmatch(rf"{where}, where all {size} rewards are [01]; allowed: finite numbers", found)
 
 
-@pytest.mark.parametrize("kind", by_hand(["bank", "heads"], {"bank"}))
+BANKS = {
+    "bank": (prompt_bank(prompts=4, actions=8), "dense"),
+    "bank, lumped": (prompt_bank(prompts=4, actions=8), "lumped"),
+    "heads": (linear_softmax(prompts=16), "dense"),
+    "heads, lumped": (linear_softmax(prompts=16), "lumped"),
+    "heads, sharded": (linear_softmax(prompts=16), "sharded"),
+}
+
+
+@pytest.mark.parametrize("kind", by_hand(BANKS, {"bank"}))
 def test_of_a_bank_the_prompt_is_named(kind):
-    problem = prompt_bank(prompts=4, actions=8) if kind == "bank" else linear_softmax(prompts=16)
-    found = complaint(problem, Program(4, SPAN), steps=20)
+    problem, storage = BANKS[kind]
+    found = complaint(problem, Settings(BY_SPAN, 4, storage=storage), steps=20)
     assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", found)
 
 
 def test_the_step_and_the_group_are_those_of_the_first_one():
     """A group of one is uniform: the first step of the first seed; its reward is what the first draw got."""
     problem = custom([0.0, 0.0], [0], reward_incorrect=-1.0)
-    seeds = [(seed, Numbers({}, {}, {})) for seed in range(4)]
-    for seed, numbers in seeds:
-        fine = run_lanes(Program(1, "reinforce"), problem, np.array([1]), [(seed, numbers)])
+    for seed in range(4):
+        fine = run(problem, [Settings("reinforce", 1)], [seed], np.array([1]))
         reward = "1" if fine["distinct_correct"][0, 1] else "-1"
         with pytest.raises(Diverged, match=rf"seed {seed}, step 1: .* where all 1 rewards are {reward};"):
-            run_lanes(Program(1, SPAN), problem, np.array([9]), [(seed, numbers)])
+            run(problem, [Settings(BY_SPAN, 1)], [seed], np.array([9]))
 
 
 def test_rewards_of_both_kinds_are_counted():
     def break_mixed(advantages, rollouts):
         return advantages / (rollouts.rewards.sum(-1, keepdims=True) - 1)
 
-    program = Program(3, chain(center("mean"), break_mixed))
-    assert ", where 1 of 3 rewards are 1, the others 0; allowed" in complaint(custom([0.0, 0.0], [0]), program)
+    settings = Settings(Method(chain(center("mean"), break_mixed), ppo_clip()), 3)
+    assert ", where 1 of 3 rewards are 1, the others 0; allowed" in complaint(custom([0.0, 0.0], [0]), settings)
 
 
-@pytest.mark.parametrize("engine", by_hand(["dense", "lumped", "sharded"], {"dense"}))
-def test_coefficients_logits_and_moments_are_looked_at(engine):
+STORAGES = ("dense", "lumped", "sharded")
+
+
+@pytest.mark.parametrize("storage", by_hand(STORAGES, {"dense"}))
+def test_coefficients_logits_and_moments_are_looked_at(storage):
     """The moments of Adam square a gradient: beyond 1.8e19 nothing would move in float32, without a word."""
     problem = anchored(100, 10)
-    broken = Surrogate(lambda ratio, advantages, rollouts: advantages / (0 * ratio))
-    found = complaint(problem, Program(4, "grpo", surrogate=broken, engine=engine))
-    assert "grpo(), seed 0, step 1: a coefficient is not finite" in found
-    steep = Numbers({}, {}, {"learning_rate": 3e38})
-    assert ": a logit is not finite" in complaint(problem, Program(4, "dr_grpo", engine=engine), steep)
-    rich = Numbers({}, {}, {}, reward_correct=1e25)
-    assert ": the optimiser's state is not finite" in complaint(problem, Program(4, "dr_grpo", engine=engine), rich)
+    broken = Method(simlab.estimator("grpo"), Surrogate(lambda ratio, advantages, rollouts: advantages / (0 * ratio)))
+    found = complaint(problem, Settings(broken, 4, storage=storage))
+    assert ", seed 0, step 1: a coefficient is not finite" in found
+    steep = Settings("dr_grpo", 4, storage=storage, optimizer_parameters={"learning_rate": 3e38})
+    assert ": a logit is not finite" in complaint(problem, steep)
+    rich = anchored(100, 10, reward_correct=1e25)
+    assert ": the optimiser's state is not finite" in complaint(rich, Settings("dr_grpo", 4, storage=storage))
 
 
-def test_the_lumped_engine_does_not_take_an_overflow_for_a_missing_action():
-    """Logits of -1e37 are numbers elsewhere; here they would be no actions any more."""
-    far = Numbers({}, {}, {"learning_rate": 1e38})
-    found = complaint(anchored(100, 10), Program(8, "nsr", engine="lumped", optimizer="sgd"), far)
-    assert "a logit is not finite in float32, or is below -5e+29, which the lumped engine takes for no action" in found
+@pytest.mark.parametrize("storage", by_hand(STORAGES, {"lumped"}))
+def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
+    """Logits of -1e37 are below those of the places of no action."""
+    far = Settings("nsr", 8, storage=storage, optimizer="sgd", optimizer_parameters={"learning_rate": 1e38})
+    rows = run(anchored(100, 10), [far] * 8, range(8), np.array([1]))
+    has_failed = rows["d_q_pos"][:, 1] > 0.01
+    assert has_failed.any()
+    assert (rows["share_correct_kept"][has_failed, 1] == np.float32(0.1)).all()  # of the likeliest one alone
 
 
-@pytest.mark.parametrize("engine", by_hand(["dense", "lumped"], {"dense"}))
-def test_a_lane_that_diverges_leaves_its_neighbours_as_they_are(engine, monkeypatch):
-    """Eight lanes of one call, one of them broken: the records of the others are the same bits as without it."""
-    monkeypatch.setattr("simlab.simulate.dense.complain", lambda program, lanes, fault: None)
-    monkeypatch.setattr("simlab.simulate.windows.complain", lambda program, lanes, fault: None)
-    good, bad = (Numbers({}, {}, {"learning_rate": rate}) for rate in (0.01, 3e38))
-    lanes = [(seed, good) for seed in range(8)]
-    program, others = Program(4, "grpo", engine=engine), [0, 1, 2, 4, 5, 6, 7]
-    alone = run_lanes(program, anchored(100, 10), np.array([30]), lanes)
-    beside = run_lanes(program, anchored(100, 10), np.array([30]), [*lanes[:3], (3, bad), *lanes[4:]])
+@pytest.mark.parametrize("storage", by_hand(["dense", "lumped"], {"dense"}))
+def test_a_run_that_diverges_leaves_its_neighbours_as_they_are(storage, monkeypatch):
+    """Eight runs of one call, one of them broken: the records of the others are the same bits as without it."""
+    monkeypatch.setattr("simlab.simulator.call.complain", lambda settings, seeds, fault, problem: None)
+    good, bad = (
+        Settings("grpo", 4, storage=storage, optimizer_parameters={"learning_rate": rate}) for rate in (0.01, 3e38)
+    )
+    others = [0, 1, 2, 4, 5, 6, 7]
+    alone = run(anchored(100, 10), [good] * 8, range(8), np.array([30]))
+    beside = run(anchored(100, 10), [*[good] * 3, bad, *[good] * 4], range(8), np.array([30]))
     for metric, values in alone.items():
         np.testing.assert_array_equal(values[others], beside[metric][others], err_msg=metric)
 
 
 def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_line(tmp_path):
-    """All cells share a call of eight lanes. Without the bad one, everything is there already."""
+    """All cells share a call of eight runs. Without the bad one, everything is there already."""
     options = ["--estimator", "dr_grpo", "--group-size", "4", "--seeds", "2", "--steps", "20", "--out"]
     small = ["--param", "actions=50", "--param", "correct=5"]
     rates = ["--param", "learning_rate=0.01,0.02,3e38"]
     code, _, found = command("sweep", *options, tmp_path / "out.nc", *small, *rates)
     assert code == 2
-    assert re.fullmatch(r"simlab: dr_grpo\(\), seed 0, step \d+: a logit is not finite.*\n", found)
+    assert re.fullmatch(r"simlab: dr_grpo\+ppo_clip@token_mean, seed 0, step \d+: a logit is not finite.*\n", found)
     assert len(list((tmp_path / "out.nc.parts").glob("*.npz"))) == 2
 
 
@@ -149,13 +166,15 @@ def test_a_sweep_with_a_cell_that_diverges_keeps_the_others_and_ends_with_one_li
 
 
 def test_tiny_probabilities_and_impossible_actions_are_no_fault():
-    simulate(custom([0.0, -200.0, -1e6], [1]), Program(4, "psr", engine="dense"), steps=5)
+    simulate(custom([0.0, -200.0, -1e6], [1]), "psr", group_size=4, storage="dense", steps=5)
 
 
-def test_the_lanes_meant_are_those_that_ran():
+def test_the_runs_meant_are_those_that_ran():
     """The tables above test what their names say."""
-    assert counts_suffice(ENGINES["counted"][1], 2)
-    assert not are_sparse(ENGINES["sgd"][1], ENGINES["sgd"][0], [(0, Numbers({}, {}, {}, 1.0, 0.0))]).any()
+    problem, settings = CASES["counted"]
+    assert counts_suffice(settings.static, settings.method, problem)
+    problem, settings = CASES["sgd"]
+    assert not Call(problem, [settings], [0], np.array([5]), None).are_sparse().any()
 
 
 # A power of the share of failures, in a group without any.
@@ -170,16 +189,16 @@ POWERS = {
 SOLVED = custom([0.0, 1.0, 2.0], [0, 1, 2])
 
 
-def check_solved_groups(name, engine, group_size):
+def check_solved_groups(name, storage, group_size):
     """A step on a group that is all right weighs it 0: 1 - 3 / 3 is no -3e-8, however a compiler divides."""
-    program = Program(group_size, name, optimizer="sgd", engine=engine)
-    result = simulate(SOLVED, program, numbers=Numbers(POWERS[name], {}, {}), seeds=2, steps=2)
+    written = f"{name}({','.join(f'{key}={value}' for key, value in POWERS[name].items())})"
+    result = simulate(SOLVED, written, group_size=group_size, optimizer="sgd", storage=storage, seeds=2, steps=2)
     np.testing.assert_allclose(result.entropy, result.entropy[0, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("group_size", [3, 5, 6, 7, 11, 13, 27, 41])
 @pytest.mark.parametrize("name", POWERS)
-def test_solved_groups_of_any_size_weigh_nothing_on_the_lumped_engine(name, group_size):
+def test_solved_groups_of_any_size_weigh_nothing_on_lumped_storage(name, group_size):
     check_solved_groups(name, "lumped", group_size)
 
 
@@ -200,10 +219,10 @@ def test_solved_groups_weigh_nothing_where_code_is_optimised_as_for_users():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group_size", [3, 7, 41])
-@pytest.mark.parametrize("engine", ["dense", "sharded"])
+@pytest.mark.parametrize("storage", ["dense", "sharded"])
 @pytest.mark.parametrize("name", POWERS)
-def test_solved_groups_weigh_nothing_on_the_other_engines(name, engine, group_size):
-    check_solved_groups(name, engine, group_size)
+def test_solved_groups_weigh_nothing_in_the_other_storages(name, storage, group_size):
+    check_solved_groups(name, storage, group_size)
 
 
 # Outside the simulator.
@@ -231,7 +250,7 @@ def test_standardised_rewards_do_not_depend_on_their_scale_in_float32(scale, ddo
 
 def test_rewards_of_1e20_teach_grpo_as_rewards_of_1_do():
     runs = [
-        simulate(anchored(100, 10), Program(4, "grpo"), numbers=Numbers({"eps": 0.0}, {}, {}, reward), steps=40)
+        simulate(anchored(100, 10, reward_correct=reward), "grpo(eps=0.0)", group_size=4, steps=40)
         for reward in (1.0, 1e20)
     ]
     np.testing.assert_allclose(runs[0].q_pos, runs[1].q_pos, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""A link of one's own that declares nothing: no engine shows it padding, or an order that is not the random one."""
+"""A link of one's own that declares nothing: no storage shows it padding, or an order that is not the random one."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,12 @@ from simlab.estimators.likelihood import LOGP
 from simlab.methods import Method
 from simlab.problems import anchored, prompt_bank, tree
 from simlab.rollouts import group_mean
-from simlab.simulate import Numbers, Program, run_lanes, simulate
-from simlab.simulate.counted import counts_suffice
-from simlab.simulate.sparse import may_be_sparse
-from simlab.simulate.windows import padded
+from simlab.simulator.api import simulate
+from simlab.simulator.call import filled_up
+from simlab.simulator.groups import counts_suffice
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import may_be_sparse
 from simlab.surrogates import SURROGATES, Surrogate, ppo_clip, surrogate
 from simlab.theory import masses
 
@@ -46,20 +48,24 @@ def own(link, **declared) -> Estimator:
     return chain(center("mean"), stateless(link, **declared))
 
 
-# The same law on every engine.
+def method_of(link, surrogate=None) -> Method:
+    """Each rollout has one token, so that surrogates and aggregations are all alike."""
+    return Method(link, surrogate or ppo_clip())
 
 
-def finals(program, seeds, steps):
+# The same law in every storage.
+
+
+def finals(settings, seeds, steps):
     """Q_pos of each seed after the last step."""
-    lanes = [(seed, Numbers({}, {}, {})) for seed in range(seeds)]
-    return run_lanes(program, anchored(1000, 100), np.array([steps]), lanes)["q_pos"][:, -1].astype(float)
+    return run(anchored(1000, 100), [settings] * seeds, range(seeds), np.array([steps]))["q_pos"][:, -1].astype(float)
 
 
 @pytest.mark.parametrize("group_size", [5, pytest.param(16, marks=pytest.mark.slow)])
 def test_the_links_of_the_readme_learn_the_same_on_dense_and_lumped(group_size):
     """Means of 16 seeds within 4.5 standard errors; padded to 32 rollouts they were 22 and 9 of these apart."""
-    programs = [Program(group_size, own(only_hard), engine=engine) for engine in ("dense", "lumped")]
-    dense, lumped = (finals(program, seeds=16, steps=300) for program in programs)
+    settings = [Settings(method_of(own(only_hard)), group_size, storage=storage) for storage in ("dense", "lumped")]
+    dense, lumped = (finals(each, seeds=16, steps=300) for each in settings)
     error = np.sqrt((dense.var(ddof=1) + lumped.var(ddof=1)) / 16)
     assert error < 0.002
     assert abs(dense.mean() - lumped.mean()) < 4.5 * error
@@ -67,27 +73,32 @@ def test_the_links_of_the_readme_learn_the_same_on_dense_and_lumped(group_size):
 
 def test_a_link_that_reads_the_order_learns_the_same_from_large_groups_on_dense_and_sharded():
     """Of 4096 rollouts of 2000 actions 32 count: dense listed those correct first, which taught nothing."""
-    large = {"group_size": 4096, "estimator": own(first(32))}
+    large = {"group_size": 4096, "seeds": 2, "steps": 10, "record_every": 10}
     dense, sharded = (
-        simulate(anchored(2000, 100), Program(**large, engine=engine), seeds=2, steps=10, record_every=10)
-        for engine in ("dense", "sharded")
+        simulate(anchored(2000, 100), method_of(own(first(32))), **large, storage=storage)
+        for storage in ("dense", "sharded")
     )
     np.testing.assert_allclose(dense.q_pos, sharded.q_pos, rtol=1e-4)
 
 
-# What an engine may do with whom.
+# What a storage may do with whom.
 
 
-def test_engines_fill_up_and_sort_groups_for_those_alone_that_are_declared_exchangeable():
+def test_storages_fill_up_and_sort_groups_for_those_alone_that_are_declared_exchangeable():
     plain, declared = own(only_hard), own(only_hard_heeding, exchangeable=True)
-    assert [padded(Program(5, estimator)) for estimator in ("grpo", declared, plain)] == [32, 32, 5]
-    large = {"group_size": 20_000, "optimizer": "sgd"}
-    assert [counts_suffice(Program(estimator=e, **large), 10_000) for e in ("grpo", declared, plain)] == [1, 1, 0]
-    assert [may_be_sparse(Program(5, e, optimizer="sgd")) for e in ("grpo", declared, plain)] == [1, 1, 0]
     mine = Surrogate(lambda ratio, advantages, rollouts: ratio * advantages)
-    assert padded(Program(5, "grpo", surrogate=mine)) == 5
-    assert not counts_suffice(Program(estimator="grpo", surrogate=mine, **large), 10_000)
-    assert not may_be_sparse(Program(5, "grpo", surrogate=mine, optimizer="sgd"))
+    methods = [method_of(simlab.estimator("grpo")), method_of(declared), method_of(plain)]
+    methods.append(method_of(simlab.estimator("grpo"), mine))
+
+    def answers(question, **settings):
+        return [question(Settings(method, **settings).static, method) for method in methods]
+
+    assert answers(lambda static, _: filled_up(static), group_size=5, storage="lumped") == [32, 32, 5, 5]
+    many = anchored(10_000, 100).listed()
+    counted = answers(lambda static, own: counts_suffice(static, own, many), group_size=20_000, storage="dense")
+    assert counted == [1, 1, 0, 0]
+    small = {"group_size": 5, "optimizer": "sgd", "storage": "lumped"}
+    assert answers(lambda static, _: may_be_sparse(many, static), **small) == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -101,17 +112,19 @@ def test_every_surrogate_of_the_library_is_declared_exchangeable(name):
 
 
 @pytest.mark.parametrize(
-    ("engine", "problem", "group_size"),
+    ("storage", "problem", "group_size"),
     [
         ("dense", anchored(60, 6), 5),
         ("lumped", anchored(60, 6), 5),
         ("sharded", anchored(60, 6), 5),
         ("dense", prompt_bank(prompts=4, actions=8), 5),
+        ("lumped", prompt_bank(prompts=4, actions=8), 5),
+        pytest.param("sharded", prompt_bank(prompts=4, actions=8), 5, marks=pytest.mark.slow),
         ("dense", tree(), 5),
         ("dense", anchored(60, 6), 4096),
     ],
 )
-def test_a_plain_link_and_a_plain_surrogate_see_the_whole_group_and_nothing_else(engine, problem, group_size):
+def test_a_plain_link_and_a_plain_surrogate_see_the_whole_group_and_nothing_else(storage, problem, group_size):
     seen = []
 
     def link(advantages, rollouts):
@@ -122,8 +135,8 @@ def test_a_plain_link_and_a_plain_surrogate_see_the_whole_group_and_nothing_else
         seen.append((ratio.shape[1], rollouts.mask, rollouts.old_logp))
         return ratio * advantages
 
-    program = Program(group_size, chain(link), surrogate=Surrogate(coefficient), engine=engine)
-    simulate(problem, program, seeds=1, steps=2, record_every=2)
+    method = method_of(chain(link), Surrogate(coefficient))
+    simulate(problem, method, group_size=group_size, seeds=1, steps=2, record_every=2, storage=storage)
     assert set(seen) == {(group_size, None, None)}
 
 
@@ -204,7 +217,7 @@ def test_absent_rollouts_and_tokens_are_refused_to_a_plain_surrogate():
 
 
 def test_a_link_sees_the_token_fields_that_it_needs_and_no_others():
-    """What it reads without saying so would be missing in another engine."""
+    """What it reads without saying so would be missing elsewhere."""
     seen = {}
 
     def link(advantages, rollouts):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simlab.errors import InputError
 from simlab.problems import Categorical, anchored, custom, problem
-from simlab.problems.categorical import correct_mass, pass_at_k, retained_mass, share_kept
+from simlab.problems.exact import correct_mass, pass_at_k, retained_mass, share_kept
 
 
 def softmax(logits):
@@ -23,7 +23,7 @@ def softmax(logits):
 
 def test_the_anchored_policy_is_the_papers():
     """The four numbers of [f-grpo:app-j], to the digits it gives."""
-    place = anchored()
+    place = anchored().listed()
     p = softmax(place.logits.tolist())
     assert (place.actions, place.correct.sum(), place.correct[:10_000].all()) == (128_000, 10_000, True)
     assert float(correct_mass(p, place.correct)) == pytest.approx(0.6301, abs=5e-5)
@@ -36,7 +36,7 @@ def test_the_anchored_policy_is_the_papers():
 def test_anchored_arguments_say_which_actions_are_which():
     place = anchored(
         6, 4, anchor_logit=2.0, correct_logit=1.0, incorrect_logit=-1.0, target=2, reward_correct=3, reward_incorrect=-2
-    )
+    ).listed()
     assert place.logits.tolist() == [2, 1, 1, 1, -1, -1]
     assert place.correct.tolist() == [True, True, True, True, False, False]
     assert place.target.tolist() == [False, False, True, True, False, False]

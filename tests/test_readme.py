@@ -8,7 +8,7 @@ import pytest
 
 from simlab import cli
 from simlab.llm.training.options import build_settings
-from simlab.sweep.options import build_sweeps
+from simlab.sweeps.options import build_sweeps
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [
@@ -21,7 +21,7 @@ COMMANDS = [
 
 def test_the_python_examples_run_one_after_the_other():
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(block, namespace)
@@ -36,7 +36,7 @@ def test_the_estimator_example_is_under_ten_lines():
 def test_each_sweep_command_describes_a_sweep(command):
     sweeps = build_sweeps(cli._parser().parse_args(shlex.split(command)[1:]))
     for sweep in sweeps.values():
-        assert all(sweep.program(cell).group_size in sweep.group_sizes for _, cell in sweep.cells())
+        assert all(cell.group_size in sweep.group_sizes for _, cell in sweep.cells())
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab where")])

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simlab.sweep import Sweep, run
-from simlab.sweep.presets import F_GRPO_FIG2
+from simlab.sweeps import Sweep, run
+from simlab.sweeps.presets import F_GRPO_FIG2
 
 FIGURE = json.loads((Path(__file__).parent.parent / "figures" / "data" / "f_grpo_fig2.json").read_text())
 SEEDS = 3

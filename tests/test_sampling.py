@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.simulate import sampling
-from simlab.simulate.sampling import draw
+from simlab.simulator import sampling
+from simlab.simulator.sampling import draw
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def group(lane, weights, group_size, index):
-    return draw(jax.random.fold_in(lane, index), weights, group_size)
+def group(key, weights, group_size, index):
+    return draw(jax.random.fold_in(key, index), weights, group_size)
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def counted(lane, weights, group_size, indices):
+def counted(key, weights, group_size, indices):
     """How often each action is drawn; groups are counted one after the other, to draw 10^7 and more."""
 
     def add(counts, index):
-        return counts.at[group(lane, weights, group_size, index)].add(1), None
+        return counts.at[group(key, weights, group_size, index)].add(1), None
 
     return jax.lax.scan(add, jnp.zeros(weights.shape[0], jnp.int32), indices)[0]
 
@@ -34,10 +34,10 @@ group_by_group = jax.jit(jax.vmap(group, in_axes=(None, None, None, 0)), static_
 
 
 def sample(function, weights, group_size, groups, dtype, *, seed=0):
-    """The groups of a lane, (groups, group_size) actions, or how often they hold each action, (N,) counts."""
+    """The groups of a run, (groups, group_size) actions, or how often they hold each action, (N,) counts."""
     with jax.enable_x64(dtype == "float64"):
-        lane, indices = jax.random.key(seed, impl="threefry2x32"), jnp.arange(groups, dtype=jnp.uint32)
-        return np.asarray(function(lane, jnp.asarray(weights, dtype), group_size, indices)).astype(np.int64)
+        key, indices = jax.random.key(seed, impl="threefry2x32"), jnp.arange(groups, dtype=jnp.uint32)
+        return np.asarray(function(key, jnp.asarray(weights, dtype), group_size, indices)).astype(np.int64)
 
 
 def exact_probabilities(weights, dtype):

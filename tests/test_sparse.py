@@ -1,24 +1,31 @@
-"""Sparse steps are the ordinary ones of the lumped engine, and are taken only where coefficients sum to zero."""
+"""Sparse steps are the ordinary ones of lumped storage, and are taken only where coefficients sum to zero."""
 
-from dataclasses import replace
+import dataclasses
 from functools import partial
 
-import engine
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from simlab.arms import parse
 from simlab.estimators import chain, estimator
-from simlab.problems import anchored, custom
-from simlab.simulate import Numbers, Program, run_lanes, windows
-from simlab.simulate.lane import Drawn
-from simlab.simulate.lumped import LumpedLane
-from simlab.simulate.policy import EMPTY
-from simlab.simulate.sparse import SparseLane, may_be_sparse
+from simlab.methods import Method
+from simlab.problems import anchored, custom, linear_softmax, prompt_bank, tree
+from simlab.simulator.call import Call
+from simlab.simulator.groups import Listed
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped
+from simlab.simulator.runner import records, run
+from simlab.simulator.settings import Settings
+from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
+from simlab.simulator.state import Drawn
+from simlab.simulator.storage import EMPTY, Stored
 
 PLACES = 1024
-PROGRAM = Program(4, "dr_grpo", optimizer="sgd", engine="lumped", dtype="float64")
+PROBLEM = custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]).by_classes()
+SETTINGS = Settings(parse("dr_grpo"), group_size=4, optimizer="sgd", storage="lumped", dtype="float64", temperature=1.3)
+KEY = jax.random.key(0, impl="threefry2x32")
 # Two classes, of three and two actions, then places of their own from 2 on, in the order in which they are drawn.
 GROUPS = [  # the places drawn, and which member of a class each draw is
     ([0, 0, 1, 1], [0, 1, 0, 0]),  # two new ones, and one twice
@@ -29,23 +36,35 @@ GROUPS = [  # the places drawn, and which member of a class each draw is
 ]
 
 
-def lane_of(kind, numbers):
-    fixed = windows.prepared(PROGRAM, custom([0.5, -0.2, 0.5, -0.2, 0.5], [1, 3], [1, 3]), [(0, numbers)])
-    return kind(PROGRAM, fixed.shared, PLACES, fixed.keys, numbers)
+def learner_of(kind, numbers):
+    storage = (Sparse if kind is SparseLearner else Lumped)(PLACES)
+    laid, present = storage.laid_out(PROBLEM, "float64"), jnp.ones(4, bool)
+    return kind(SETTINGS.static, Stored(laid, storage, storage.first_places(PROBLEM)), KEY, numbers, present)
 
 
 @partial(jax.jit, static_argnums=0)
-def learn(kind, numbers, state, places, ordinals):
+def learn(kind, numbers, state, drawn, ordinals):
     """A step on a given group."""
-    lane = lane_of(kind, numbers)
-    policy = lane.policy(state)
-    state, policy, actions = lane.single_out(state, policy, places, ordinals, places < len(lane.place.logits))
-    return lane.learn(engine.lane_key(0), state, Drawn(policy, actions, *policy.top(0)))
+    learner, prompts = learner_of(kind, numbers), jnp.zeros(1, jnp.int32)
+    policies = learner.policies(state, prompts)
+    places, moved, own = learner.storage.settled(state.places, drawn, ordinals, drawn < state.places.classes)
+    state = learner.with_kept(state, places, jax.tree.map(moved, learner.kept_by_place(state)))
+    scores, weights = (moved(values[0])[None] for values in (policies.scores, policies.weights))
+    policies = policies._replace(scores=scores, weights=weights, counts=places.left("float64")[None])
+    top = learner.each(lambda _, policy: policy.top(0))(None, policies)
+    group = Listed(own[None], learner.present[None])
+    batch, memory = learner.weigh(KEY[None], prompts, Drawn(policies, group, *top), state)
+    return learner.learn(batch, state._replace(memory=memory))
 
 
 @jax.jit
 def refreshed(numbers, state):
-    return lane_of(SparseLane, numbers).refreshed(state)
+    return learner_of(SparseLearner, numbers).refreshed(state)
+
+
+def policy_of(learner, state):
+    """The policy of the only prompt."""
+    return jax.tree.map(lambda leaf: leaf[0], learner.policies(state, jnp.zeros(1, jnp.int32)))
 
 
 @pytest.mark.parametrize("learning_rate", [0.7, pytest.param(300.0, marks=pytest.mark.slow)])
@@ -53,69 +72,129 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
     """Repeats in a group, classes that lose all members, and weights that are computed again, or not."""
     stale = []
     with jax.enable_x64(True):
-        numbers = Numbers({}, {}, {"learning_rate": learning_rate}, 1.0, 0.0, 1.3)
+        numbers = dataclasses.replace(SETTINGS, optimizer_parameters={"learning_rate": learning_rate}).traced
         numbers = jax.tree.map(lambda value: jnp.asarray(value, "float64"), numbers)
-        ordinary, found = lane_of(LumpedLane, numbers), lane_of(SparseLane, numbers).start()
-        expected = ordinary.start()
+        ordinary, sparse = (learner_of(kind, numbers) for kind in (Learner, SparseLearner))
+        expected, found = ordinary.start(), sparse.start()
         for drawn in GROUPS:
             group = [jnp.asarray(column, jnp.int32) for column in drawn]
-            expected, found = learn(LumpedLane, numbers, expected, *group), learn(SparseLane, numbers, found, *group)
-            np.testing.assert_allclose(found.logits, expected.logits, rtol=1e-12)
-            for name, values in expected.lumps._asdict().items():
-                np.testing.assert_array_equal(getattr(found.lumps, name), values)
-            stale.append(bool(found.tree.is_stale))
+            expected, found = learn(Learner, numbers, expected, *group), learn(SparseLearner, numbers, found, *group)
+            np.testing.assert_allclose(found.parameters, expected.parameters, rtol=1e-12)
+            jax.tree.map(np.testing.assert_array_equal, found.places._replace(kept=None), expected.places)
+            stale.append(bool(sparse.is_stale(found)))
             found = refreshed(numbers, found)
-            policy, tree = ordinary.policy(expected), found.tree
-            np.testing.assert_allclose(tree.rows / tree.rows.sum(), policy.rows / policy.total, rtol=1e-10, atol=1e-25)
-            np.testing.assert_allclose(tree.chunks, tree.rows.reshape(-1, 32).sum(axis=1), rtol=1e-12)
-            assert not tree.is_stale
-        np.testing.assert_array_equal(found.logits[:2], EMPTY)  # nobody is left in the classes
-        assert int(found.lumps.touched) == 5
+            policy, kept = policy_of(ordinary, expected), found.places.kept
+            np.testing.assert_allclose(kept.rows / kept.rows.sum(), policy.rows / policy.total, rtol=1e-10, atol=1e-25)
+            np.testing.assert_allclose(kept.chunks, kept.rows.reshape(-1, 32).sum(axis=1), rtol=1e-12)
+            assert not sparse.is_stale(found)
+        assert not found.places.held[:2].any()  # nobody is left in the classes
+        for learner, state in ((ordinary, expected), (sparse, found)):
+            policy = policy_of(learner, state)
+            assert (policy.scores[:2] < EMPTY / 2).all()
+            np.testing.assert_array_equal(policy.masses[:2], 0)
+        assert int(found.places.touched) == 5
     assert any(stale) == (learning_rate > 1)
 
 
-# Which programs and numbers take sparse steps.
+@pytest.mark.parametrize("runs", [1, 3])
+def test_in_more_places_the_policy_is_the_same_to_the_bit(runs):
+    problem, settings = anchored(200, 20), Settings(parse("dr_grpo"), optimizer="sgd", storage="lumped")
+    call = Call(problem, [settings] * runs, list(range(runs)), np.array([3, 5]), None, sparse=True)
+    progress = call._proceed(call.storage, call._begun(call.storage))
+    state, larger = call.storage.grown(progress.state, call.problem, 2 * call.storage.size, batched=runs > 1)
+    assert larger == Sparse(2 * call.storage.size)
+    before, after = progress.state.places.kept, state.places.kept
+    for name, values in before._asdict().items():
+        wider = getattr(after, name)
+        assert wider.ndim == values.ndim
+        if values.ndim > (runs > 1):
+            np.testing.assert_array_equal(wider[..., : values.shape[-1]], values)
+            assert wider.shape[-1] == 2 * values.shape[-1]
+            assert not wider[..., values.shape[-1] :].any()
+        else:
+            np.testing.assert_array_equal(wider, values)
 
 
-def decided(chosen, *parameters, rewards=(1.0, 0.0), group_size=6, optimizer="sgd", **others):
-    program = Program(group_size, chosen, optimizer=optimizer, engine="lumped", **others)
-    lanes = [(0, Numbers(floats, {}, {}, *rewards)) for floats in parameters or ({},)]
-    return windows.are_sparse(program, anchored(200, 20), lanes).tolist()
+# Which settings, and which of their numbers, take sparse steps.
+
+
+def decided(*methods, rewards=(1.0, 0.0), group_size=6):
+    problem = anchored(200, 20, reward_correct=rewards[0], reward_incorrect=rewards[1])
+    built = [parse(chosen) if isinstance(chosen, str) else chosen for chosen in methods]
+    settings = [Settings(chosen, group_size=group_size, optimizer="sgd", storage="lumped") for chosen in built]
+    return Call(problem, settings, [0] * len(settings), np.array([1]), None).are_sparse().tolist()
 
 
 def test_zero_sum_coefficients_with_sgd_take_sparse_steps():
     assert decided("dr_grpo") == [True]
     assert decided("grpo", rewards=(0.7, -0.1), group_size=7) == [True]
     assert decided("psr") == [False]
-    assert decided(chain(estimator("grpo"), lambda advantages, _: advantages * (jnp.arange(32) > 0))) == [False]
-    assert decided("asym_grpo", {"delta": 1.0}, {"delta": 2.0}, {"delta": 1.0}) == [True, False, True]
+    plain = parse("grpo").build()
+    assert decided(plain) == [True]
+    lopsided = chain(estimator("grpo"), lambda advantages, _: advantages * (jnp.arange(32) > 0))
+    assert decided(Method(lopsided, plain.surrogate)) == [False]
+    assert decided(*(f"asym_grpo(delta={delta})" for delta in (1.0, 2.0, 1.0))) == [True, False, True]
 
 
 def test_what_sgd_or_the_number_of_correct_rollouts_does_not_settle_takes_ordinary_steps():
-    assert may_be_sparse(Program(6, "grpo", optimizer="sgd"))
+    problem = anchored(200, 20)
+
+    def may_be(method="grpo", problem=problem, **others):
+        settings = Settings(parse(method), **{"group_size": 6, "optimizer": "sgd", "storage": "lumped"} | others)
+        return may_be_sparse(problem, settings.static)
+
+    assert may_be()
     for name in ("running_mean", "unlikeliness", "fade"):  # with memory; of log-probabilities; of the entropy
-        assert not may_be_sparse(Program(6, name, optimizer="sgd"))
+        assert not may_be(name)
     for other in (
         {"optimizer": "adam"},
         {"update_rule": "theorem"},
         {"gradient_steps": 2},
-        {"uses_kl": True},
-        {"uses_entropy_bonus": True},
-        {"surrogate": "casp"},
+        {"kl": 0.1},
+        {"entropy_bonus": 0.1},
+        {"update_norm": 0.1},
+        {"method": "grpo+casp"},
         {"group_size": 5000},
     ):
-        assert not may_be_sparse(Program(**{"group_size": 6, "estimator": "grpo", "optimizer": "sgd"} | other)), other
+        assert not may_be(**other), other
+    for other in (prompt_bank(2, 16), linear_softmax(prompts=8, actions=24, success_modes=2, failure_modes=3), tree()):
+        assert not may_be(problem=other), type(other)
+
+
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+def test_one_that_may_be_sparse_is_so_in_lumped_storage_alone(storage):
+    settings = Settings(parse("grpo"), optimizer="sgd", storage=storage)
+    assert Call(anchored(200, 20), [settings], [0], np.array([1]), None).are_sparse().tolist() == [storage == "lumped"]
 
 
 # Whole runs.
 
 
-def agree(program, problem, numbers, steps, seeds):
-    """Means over the seeds differ by at most 4.5 standard errors in every record from those of the dense engine."""
+def moving(learning_rate, method="dr_grpo", **others):
+    rate = {"learning_rate": learning_rate}
+    return Settings(
+        parse(method), optimizer="sgd", optimizer_parameters=rate, **{"pass_at_k": (1, 64), "top_n": 3} | others
+    )
+
+
+def test_sparse_and_ordinary_runs_of_one_call_are_those_that_they_are_alone():
+    problem, steps = anchored(200, 20), np.array([2, 20])
+    settings = [moving(5.0, f"asym_grpo(delta={delta})", storage="lumped") for delta in (1.0, 2.0, 1.0, 3.0)]
+    together = run(problem, settings, [4, 5, 6, 7], steps)
+    for place, (own, seed) in enumerate(zip(settings, [4, 5, 6, 7], strict=True)):
+        alone = run(problem, [own], [seed], steps)
+        for metric, values in together.items():
+            np.testing.assert_array_equal(values[place], alone[metric][0], err_msg=metric)
+    assert np.ptp(together["q_pos"][:, -1]) > 0
+
+
+def agree(settings, problem, steps, seeds):
+    """Means over the seeds differ by at most 4.5 standard errors in every record from those of dense storage."""
     runs = {}
-    for engine_name in ("dense", "lumped"):
-        lanes = [(seed + 1000 * (engine_name == "lumped"), numbers) for seed in range(seeds)]
-        runs[engine_name] = run_lanes(replace(program, engine=engine_name), problem, np.array(steps), lanes)
+    for storage in ("dense", "lumped"):
+        own = dataclasses.replace(settings, storage=storage)
+        chosen = [seed + 1000 * (storage == "lumped") for seed in range(seeds)]
+        runs[storage] = run(problem, [own] * seeds, chosen, np.array(steps))
     assert runs["dense"].keys() == runs["lumped"].keys()
     for metric, dense in runs["dense"].items():
         lumped = runs["lumped"][metric]
@@ -130,32 +209,30 @@ def agree(program, problem, numbers, steps, seeds):
 
 @pytest.fixture
 def references(monkeypatch):
-    """What the weights of each lane are relative to, at first and after each call."""
+    """What the weights of each run are relative to, at first and after each call."""
     seen = []
 
-    def watched(name, *arguments, compiled=windows._compiled):
-        result = compiled(name, *arguments)
-        if name in ("start", "advance"):
-            assert arguments[1].sparse
-            seen.append(np.asarray(result[0].tree.reference).copy())
+    def watched(call, storage, progress, proceed=Call._proceed):
+        result = proceed(call, storage, progress)
+        if isinstance(storage, Lumped):
+            assert isinstance(storage, Sparse)
+            reference = np.asarray(result.state.places.kept.reference)
+            if progress is None:
+                seen.append(np.full_like(reference, call.problem.parameters.max()))
+            seen.append(reference.copy())
         return result
 
-    monkeypatch.setattr(windows, "_compiled", watched)
+    monkeypatch.setattr(Call, "_proceed", watched)
     return seen
 
 
 SMALL = anchored(200, 20, reward_incorrect=-1.0)
-MOVING = Program(8, "dr_grpo", optimizer="sgd", pass_at_k=(1, 64), top_n=3)
-
-
-def rate(learning_rate):
-    return Numbers({}, {}, {"learning_rate": learning_rate})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learning_rate", [5.0, 1000.0])
 def test_records_agree_in_the_mean(learning_rate, references):
-    rows = agree(MOVING, SMALL, rate(learning_rate), [2, 30, 60], seeds=200)
+    rows = agree(moving(learning_rate), SMALL, [2, 30, 60], seeds=200)
     assert rows["q_pos"][:, 3].mean() > rows["q_pos"][:, 0].mean() + 0.1
     moved = np.ptp(references, axis=0) > 0
     assert moved.all() if learning_rate == 1000.0 else not moved.any()
@@ -164,24 +241,23 @@ def test_records_agree_in_the_mean(learning_rate, references):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "learning_rate"), [("dr_grpo", 5.0), ("grpo", 5.0), ("dr_grpo", 1000.0)])
 def test_at_128000_actions_records_agree_in_the_mean(name, learning_rate, references):
-    program = Program(32, name, optimizer="sgd", pass_at_k=(1, 64), top_n=3)
-    agree(program, anchored(target=500), rate(learning_rate), [3, 40, 80], seeds=24)
+    agree(moving(learning_rate, name, group_size=32), anchored(target=500), [3, 40, 80], seeds=24)
     assert references
 
 
 @pytest.mark.slow
-def test_a_lane_is_the_same_alone_and_among_others_however_often_it_is_recorded(references):
-    """Also where lanes compute their weights again at different steps, and places grow in between."""
-    program = Program(20, "dr_grpo", optimizer="sgd", engine="lumped", top_n=2)
-    lanes = [
-        (seed, rate(learning_rate)._replace(reward_correct=1.0, reward_incorrect=0.0))
+def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(references):
+    """Also where runs compute their weights again at different steps, and places grow in between."""
+    runs = [
+        (seed, moving(learning_rate, group_size=20, storage="lumped", top_n=2, pass_at_k=()))
         for seed, learning_rate in [(0, 1.0), (1, 5000.0), (2, 1000.0)]
     ]
     problem = anchored(100_000, 200)
-    together = windows.run_windows(program, problem, np.array([2, 50, 120]), lanes)
+    seeds, settings = ([chosen[part] for chosen in runs] for part in (0, 1))
+    together = records(Call(problem, settings, seeds, np.array([2, 50, 120]), None))
     assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
-    for place, lane in enumerate(lanes):
-        alone = windows.run_windows(program, problem, np.array([2, 120]), [lane])
+    for place, (seed, own) in enumerate(runs):
+        alone = records(Call(problem, [own], [seed], np.array([2, 120]), None))
         for metric, values in together.items():
             if metric not in ("active_rate", "tail_miss_rate"):
                 # An entropy of 11.4 has steps of 1e-6, and its sums may round another way: four of these.

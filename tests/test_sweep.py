@@ -17,20 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as some
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
 
-from simlab.alone import alone
+from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
-from simlab.simulate import simulate
-from simlab.simulate.lanes import lanes_together, needed_bytes
-from simlab.simulate.metrics import DESCRIPTIONS
-from simlab.sweep import grid
-from simlab.sweep.parts import Parts, Unit
-from simlab.sweep.result import joining_bytes, read
-from simlab.sweep.run import merge, parts_folder, run, sweep_units
-from simlab.sweep.work import RESERVED, Budget
+from simlab.simulator.memory import needed_bytes
+from simlab.simulator.metrics import USUAL
+from simlab.simulator.runner import run as simulate
+from simlab.sweeps import Plan
+from simlab.sweeps.executor import RESERVED, Budget
+from simlab.sweeps.plan import Unit
+from simlab.sweeps.result import joining_bytes, read
+from simlab.sweeps.run import merge, parts_folder, run
+from simlab.sweeps.store import Store
 
 SWEEP = asked(*SMALL)
 ONE_CELL = asked(*TINY, "--group-size", 2)
+DESCRIPTIONS = {metric.name: metric.description for metric in USUAL}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,9 @@ def test_the_result_is_labelled_by_estimator_group_size_swept_parameters_seed_an
 def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
     dataset = read(unbroken)
     assert {name: values.attrs["long_name"] for name, values in dataset.data_vars.items()} == DESCRIPTIONS
+    assert {name: values.attrs["units"] for name, values in dataset.data_vars.items()} == {
+        metric.name: metric.units for metric in USUAL
+    }
     trailing = {name: values.dims[5:] for name, values in dataset.data_vars.items() if len(values.dims) > 5}
     assert trailing == {"pass_at_k": ("k",), "top_logp": ("rank",)}
 
@@ -83,15 +88,13 @@ def test_no_value_is_missing_but_those_of_an_update_before_the_first(unbroken):
     assert not any(missing[name][1:].any() for name in missing)
 
 
-def test_a_cell_is_the_simulation_of_its_program_and_numbers(unbroken):
-    (cell,) = (cell for index, cell in SWEEP.cells() if index == (0, 1, 1))
-    place = SWEEP.build_problem(cell)
-    alone = simulate(
-        place, SWEEP.program(cell), numbers=SWEEP.numbers(cell, place), seeds=12, steps=20, record_every=10
-    )
+def test_a_cell_is_the_simulation_of_its_problem_and_settings(unbroken):
+    plan = Plan(SWEEP)
+    cell = plan.cells[0, 1, 1]
+    alone = simulate(cell.problem, [cell.settings] * 12, range(12), plan.steps)
     within = read(unbroken).sel(estimator="f_grpo", group_size=4, gamma=1.0)
     for name in DESCRIPTIONS:
-        np.testing.assert_array_equal(within[name].values, alone[name].values, name)
+        np.testing.assert_array_equal(within[name].values, alone[name], name)
 
 
 def test_the_result_carries_configuration_versions_commit_code_and_dtype(unbroken):
@@ -128,7 +131,7 @@ def test_a_float64_sweep_says_so_and_agrees_with_float32_to_rounding(tmp_path):
 
 
 def test_an_estimator_without_the_swept_parameter_is_one_unit_all_along_it(unbroken):
-    units = sweep_units(SWEEP, {"code": "", "platform": "cpu"})
+    units = Plan(SWEEP).units("", "cpu")
     along = {unit.index: unit.name for unit in units if unit.seeds.start == 0}
     assert along[1, 0, 0] == along[1, 0, 1]
     assert along[0, 0, 0] != along[0, 0, 1]
@@ -142,7 +145,7 @@ def test_an_estimator_without_the_swept_parameter_is_one_unit_all_along_it(unbro
 
 def unit_names(sweep, code="code", platform="cpu"):
     """Names of all units of a sweep, made by some code on some platform."""
-    return {unit.name for unit in sweep_units(sweep, {"code": code, "platform": platform})}
+    return {unit.name for unit in Plan(sweep).units(code, platform)}
 
 
 def with_parameter(name, *values):
@@ -194,7 +197,6 @@ def test_a_unit_made_from_another_content_of_a_file_is_another_unit(tmp_path):
 
     def names(text):
         path.write_text(text)
-        grid._problem.cache_clear()  # a run of the command starts with none
         return unit_names(asked("--problem", "custom", "--param", f"logits={path}"))
 
     assert names("0 1 2") == names("0.0 1.0 2.0")
@@ -244,7 +246,7 @@ def test_more_seeds_reuse_the_finished_ones(tmp_path, capsys):
 
 
 def test_parts_of_other_code_are_left_alone_and_said_to_be(unbroken, resumed, capsys, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("simlab.sweep.work"), "code_fingerprint", lambda: "other code")
+    monkeypatch.setattr(importlib.import_module("simlab.sweeps.plan"), "code_fingerprint", lambda: "other code")
     result = run(SWEEP, resumed)
     assert capsys.readouterr().err == (
         f"{SMALL_UNITS} parts in {parts_folder(resumed)} are of other sweeps or code versions: left alone\n"
@@ -323,14 +325,14 @@ def test_shards_of_several_machines_join_to_the_unbroken_result(unbroken, tmp_pa
 
 
 def test_a_second_process_on_one_output_is_refused(resumed):
-    with alone(parts_folder(resumed)):
+    with file_lock(parts_folder(resumed)):
         message = refusal(run, SWEEP, resumed)
     assert message.startswith(f"{parts_folder(resumed)} is being written by another process; allowed: another --out, ")
     run(SWEEP, resumed)
 
 
 def test_shards_of_one_output_run_side_by_side_but_none_twice(resumed):
-    with alone(parts_folder(resumed), ".lock-1-of-2"):
+    with file_lock(parts_folder(resumed), ".lock-1-of-2"):
         assert run(SWEEP, resumed, shard=(2, 2)) is None
         assert "is being written by another process" in refusal(run, SWEEP, resumed, shard=(1, 2))
 
@@ -340,17 +342,16 @@ def test_shards_of_one_output_run_side_by_side_but_none_twice(resumed):
 
 def needs(sweep):
     """Bytes of each of a sweep's simulations."""
-    for _, cell in sweep.cells():
-        place, program = sweep.build_problem(cell), sweep.program(cell)
-        together = lanes_together(program, place.actions, "cpu")
-        yield needed_bytes(program, place, sweep.recorded_steps(), sweep.numbers(cell, place), together)
+    plan = Plan(sweep)
+    for cell in plan.distinct:
+        yield needed_bytes(cell.problem, cell.settings, plan.steps)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("plenty", [False, True], ids=["just enough memory", "plenty"])
 def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, monkeypatch, workers, plenty):
     monkeypatch.setattr("os.cpu_count", lambda: workers)
-    memory = 2**32 if plenty else RESERVED + max(joining_bytes(SWEEP), *needs(SWEEP))
+    memory = 2**32 if plenty else RESERVED + max(joining_bytes(Plan(SWEEP)), *needs(SWEEP))
     assert run(SWEEP, tmp_path / "sweep.nc", memory=memory).identical(read(unbroken))
 
 
@@ -358,9 +359,9 @@ def test_numbers_depend_neither_on_memory_nor_on_workers(unbroken, tmp_path, mon
     ("sweep", "memory"),
     [
         (SWEEP, lambda: 2**20),
-        (SWEEP, lambda: RESERVED + joining_bytes(SWEEP) - 1),
+        (SWEEP, lambda: RESERVED + joining_bytes(Plan(SWEEP)) - 1),
         (ONE_CELL, lambda: RESERVED + min(needs(ONE_CELL)) - 1),
-        (asked("--engine", "dense", "--param", "actions=2000000000"), lambda: 2**31),
+        (asked("--storage", "dense", "--param", "actions=2000000000"), lambda: 2**31),
     ],
     ids=["none is left", "a byte too little to join", "a byte too little to simulate", "too many actions"],
 )
@@ -450,14 +451,14 @@ def test_room_is_given_back_after_an_error():
 # Parts
 
 
-UNIT = Unit((0,), next(SWEEP.cells())[1], range(4), "unit")
+UNIT = Unit((0,), Plan(ONE_CELL).distinct[0], range(4), "unit")
 ROWS = {name: np.arange(12.0).reshape(4, 3) for name in ("q_pos", "entropy")}
 
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory):
     """A folder of parts with one part, and that part's content."""
-    parts = Parts(tmp_path_factory.mktemp("parts"))
+    parts = Store(tmp_path_factory.mktemp("parts"))
     parts.save(UNIT, ROWS)
     return parts, parts.path(UNIT).read_bytes()
 
@@ -499,6 +500,6 @@ def test_what_is_no_part_is_noticed(part, content):
 
 
 def test_a_part_of_too_few_seeds_is_noticed(tmp_path):
-    parts = Parts(tmp_path)
+    parts = Store(tmp_path)
     parts.save(UNIT, {name: values[:3] for name, values in ROWS.items()})
     assert "is damaged (it should hold 4 seeds)" in refusal(parts.load, UNIT)

@@ -21,16 +21,18 @@ from sweep_cases import TINY, asked, parts_of, refusal, start
 
 import simlab
 from simlab.estimators import Registered, chain, registry
-from simlab.simulate.lanes import needed_bytes
-from simlab.sweep.result import read
-from simlab.sweep.run import _work, manifest, parts_folder, run, sweep_units
-from simlab.sweep.work import RESERVED
+from simlab.simulator.memory import needed_bytes
+from simlab.sweeps import Plan
+from simlab.sweeps.executor import RESERVED
+from simlab.sweeps.plan import maker
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder, run
 
 pytestmark = [
     pytest.mark.dask,
     pytest.mark.filterwarnings("default"),  # of Dask and tornado
 ]
-cluster = pytest.importorskip("simlab.sweep.cluster")
+cluster = pytest.importorskip("simlab.sweeps.cluster")
 dask, psutil = pytest.importorskip("dask"), pytest.importorskip("psutil")
 connection, handout, members = cluster.connection, cluster.handout, cluster.members
 
@@ -100,9 +102,8 @@ def test_a_problem_in_a_file_is_sent_with_what_it_holds(workers, tmp_path):
     options = ("--problem", "custom", "--param", f"logits={logits}", "--param", "correct=1,2", "--group-size", 2)
     sweep = asked(*options, "--seeds", 2, "--steps", 20, "--record-every", 10)
     here = run(sweep, tmp_path / "here.nc")
-    held, _ = sweep.build_problem(next(sweep.cells())[1]), logits.unlink()  # the workers cannot read it
-    assert len(held.logits) == 60
-    assert run(sweep, tmp_path / "there.nc", workers=workers).identical(here)
+    plan, _ = Plan(sweep), logits.unlink()  # the workers cannot read it
+    assert run(plan, tmp_path / "there.nc", workers=workers).identical(here)
 
 
 # Workers that die, hang or vanish
@@ -168,8 +169,8 @@ def sent_instead(monkeypatch, number, *calls):
     left, sent, packed = list(calls), [], connection.packed
 
     def pack(work):
-        sent.append(work.lanes)
-        chosen = len(sent) > number and work.lanes == sent[number]
+        sent.append((work.settings, work.seeds))
+        chosen = len(sent) > number and sent[-1] == sent[number]
         return pickle.dumps(Instead(*left.pop(0))) if chosen and left else packed(work)
 
     monkeypatch.setattr(connection, "packed", pack)
@@ -183,7 +184,7 @@ def test_a_unit_that_never_ends_is_begun_elsewhere_and_the_first_answer_counts(
     began = time.monotonic()
     assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
     assert time.monotonic() - began < 100
-    assert "f_grpo at group size 2 takes long; begun once more on another worker\n" in capsys.readouterr().err
+    assert "f_grpo+ppo_clip at group size 2 takes long; begun once more on another worker\n" in capsys.readouterr().err
 
 
 def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch):
@@ -193,7 +194,7 @@ def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_pat
     with cluster.connected("local:2") as workers:
         message = refusal(run, SWEEP, out, workers=workers)
     assert message.startswith(
-        "f_grpo at group size 2 was what 3 workers died at, perhaps for want of memory; allowed: "
+        "f_grpo+ppo_clip at group size 2 was what 3 workers died at, perhaps for want of memory; allowed: "
     )
     assert 2 <= len(parts_of(out)) < UNITS
 
@@ -272,7 +273,10 @@ def test_a_worker_that_is_stopped_before_its_answer_is_fetched_is_replaced(unbro
     assert f"worker {stopped[0]} is silent for 3 s" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [lambda work: {"lanes": work.lanes[:1]}, lambda work: {"steps": work.steps[:1]}])
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda work: {"seeds": work.seeds[:1], "settings": work.settings[:1]}, lambda work: {"steps": work.steps[:1]}],
+)
 def test_a_worker_whose_records_have_another_shape_is_left_out(unbroken, tmp_path, monkeypatch, capsys, wrong):
     packed, sent = connection.packed, []
 
@@ -285,7 +289,7 @@ def test_a_worker_whose_records_have_another_shape_is_left_out(unbroken, tmp_pat
         assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
     said = capsys.readouterr().err
     assert said.count(" is left out: its ") == 1
-    assert " lanes of 3 records" in said
+    assert " runs of 3 records" in said
 
 
 # Who takes part
@@ -330,7 +334,7 @@ def other_code(tmp_path_factory):
     """The folder of a copy of the library with another line of code in it."""
     folder = tmp_path_factory.mktemp("other")
     shutil.copytree(HERE, folder / "simlab", ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "simlab" / "order.py").open("a") as file:
+    with (folder / "simlab" / "errors.py").open("a") as file:
         file.write("CHANGED = 1\n")
     return folder
 
@@ -358,7 +362,7 @@ def test_a_scheduler_whose_workers_have_other_code_or_no_simlab_is_refused(tmp_p
     nothing = tmp_path / "simlab"
     nothing.mkdir()
     (nothing / "__init__.py").touch()
-    for path, reason in ((other_code, "its code is "), (tmp_path, "it cannot import simlab.sweep.cluster")):
+    for path, reason in ((other_code, "its code is "), (tmp_path, "it cannot import simlab.sweeps.cluster")):
         with bare_scheduler() as (_, address), worker(address, path), cluster.connected(address) as workers:
             message = refusal(run, SWEEP, tmp_path / "sweep.nc", workers=workers)
         assert " cannot take part: " + reason in message
@@ -391,9 +395,8 @@ def test_a_scheduler_that_is_not_there_is_said_not_to_answer(monkeypatch):
 
 def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
     sweep = asked(*TINY, "--group-size", 2)
-    _, cell = next(sweep.cells())
-    place = sweep.build_problem(cell)
-    needed = needed_bytes(sweep.program(cell), place, sweep.recorded_steps(), sweep.numbers(cell, place), 8)
+    plan = Plan(sweep)
+    needed = needed_bytes(plan.distinct[0].problem, plan.distinct[0].settings, plan.steps)
     memory, out = RESERVED + needed - 1, tmp_path / "sweep.nc"
     here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
     assert here == there == "--memory 640MB is too small for a sweep of this size; allowed: 641MB or more"
@@ -443,10 +446,10 @@ def test_a_worker_whose_estimator_of_the_name_is_another_computes_nothing(monkey
 
     registered(1.0)
     sweep = asked(*TINY, "--group-size", 2, "--estimator", "own")
-    described = manifest(sweep)
-    (unit,) = sweep_units(sweep, described)
-    sent = cluster.remote.packed(_work(sweep, [unit]))
-    ask = functools.partial(cluster.remote.records, described["code"], described["platform"], 2**31, sent)
+    plan, here = Plan(sweep), maker()
+    (unit,) = plan.units(here["code"], here["platform"])
+    sent = cluster.remote.packed(plan.work([unit]))
+    ask = functools.partial(cluster.remote.records, here["code"], here["platform"], 2**31, sent)
     assert len(ask()["q_pos"]) == 4
     registered(-1.0)
-    assert ask() == "its code of own at group size 2 is not that of the sweep"
+    assert ask() == "its code of own+ppo_clip at group size 2 is not that of the sweep"

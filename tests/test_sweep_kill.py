@@ -8,8 +8,8 @@ import pytest
 from killed_in_a_write import killed_in_a_write
 from sweep_cases import TINY, command, parts_of, start
 
-from simlab.sweep.result import read
-from simlab.sweep.run import parts_folder
+from simlab.sweeps.result import read
+from simlab.sweeps.run import parts_folder
 
 # 24 units of one program, a tenth of a second each.
 OPTIONS = (*TINY, "--group-size", 2, "--gamma", "0,1", "--seeds", 96, "--steps", 3000, "--record-every", 1000)

@@ -1,21 +1,23 @@
 """What the options of ``simlab sweep`` ask for: lists, sizes, shards, parameters by name, presets and overrides."""
 
 import dataclasses
+import inspect
 import json
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import assume, given
 from hypothesis import strategies as some
 from sweep_cases import asked, refusal
 
 from simlab.estimators import REGISTRY
-from simlab.problems import PROBLEMS
-from simlab.simulate.optimizers import OPTIMIZERS
+from simlab.problems.registry import PROBLEMS
+from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.surrogates import SURROGATES
-from simlab.sweep import Sweep
-from simlab.sweep.options import expand, parse_scheduler, parse_shard, parse_size
-from simlab.sweep.presets import PRESETS
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.options import expand, parse_scheduler, parse_shard, parse_size
+from simlab.sweeps.presets import PRESETS
 
 # Lists
 
@@ -257,6 +259,19 @@ def test_a_dimension_is_labelled_by_the_bare_name_where_that_is_unambiguous():
     }
 
 
+def test_no_dimension_is_labelled_as_an_argument_of_xarrays_sel(tmp_path, monkeypatch):
+    """So that ``result.sel(name=value)`` selects by any of them."""
+    taken = [*inspect.signature(xr.Dataset.sel).parameters][1:-1]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        f"from simlab.problems import anchored\n\ndef mine({', '.join(f'{name}=1.0' for name in taken)}):\n"
+        "    return anchored(60, 6)\n"
+    )
+    swept = [part for name in taken for part in ("--param", f"{name}=1,2")]
+    labels = asked("--arms", "grpo", "--problem", "own.py:mine", *swept).labels()
+    assert {f"problem_{name}" for name in taken} | {"arm", "group_size"} == {*labels.values()}
+
+
 def test_a_name_that_two_sections_have_is_refused_with_both():
     message = refusal(asked, "--estimator", "grpo", "--param", "eps=0")
     assert message == "parameter 'eps' is ambiguous; write one of: estimator.eps, optimizer.eps"
@@ -318,7 +333,7 @@ def test_logits_and_correct_actions_come_from_lists_or_files(tmp_path, suffix):
         "--problem", "custom",
         *("--param", f"logits={tmp_path}/logits.{suffix}", "--param", f"correct={tmp_path}/correct.{suffix}"),
     )  # fmt: skip
-    (built, same) = (sweep.build_problem(cell) for sweep in (listed, filed) for _, cell in sweep.cells())
+    built, same = (cell.problem for sweep in (listed, filed) for cell in Plan(sweep).distinct)
     assert built.logits.tolist() == logits
     assert np.flatnonzero(built.correct).tolist() == correct
     assert np.flatnonzero(built.target).tolist() == [1], "the least likely correct action"
@@ -327,9 +342,9 @@ def test_logits_and_correct_actions_come_from_lists_or_files(tmp_path, suffix):
 
 def test_no_more_top_log_probabilities_are_recorded_than_there_are_actions():
     custom = ("--problem", "custom", "--param", "logits=0,1,2")
-    assert asked(*custom).top_n == 3
-    assert asked(*custom, "--top-n", 1).top_n == 1
-    assert asked().top_n == Sweep().top_n
+    assert [cell.settings.top_n for cell in Plan(asked(*custom)).distinct] == [3]
+    assert [cell.settings.top_n for cell in Plan(asked(*custom, "--top-n", 1)).distinct] == [1]
+    assert {cell.settings.top_n for cell in Plan(asked()).distinct} == {5}
 
 
 # Presets
@@ -345,13 +360,13 @@ def test_the_preset_of_figure_2_is_the_setting_of_appendix_j():
     assert (sweep.seeds, sweep.steps) == (4, 1000)
     assert (sweep.surrogates, sweep.optimizer) == (("reinforce",), "adam")
     _, cell = next(sweep.cells())
-    assert cell.parameters["estimator"] == {"gamma": 0.0, "base": "dr_grpo"}
+    assert str(cell.arm) == "f_grpo(base=dr_grpo,gamma=0)+reinforce@token_mean"
     assert cell.parameters["optimizer"] == {"learning_rate": 0.01, "b1": 0.9, "b2": 0.999, "eps": 1e-8}
     assert cell.parameters["run"]["temperature"] == 1
-    place = sweep.build_problem(cell)
-    assert (place.actions, place.correct.sum()) == (128_000, 10_000)
-    assert (place.logits[0], *np.unique(place.logits[1:10_000]), *np.unique(place.logits[10_000:])) == (5, 3, 0)
-    assert (place.reward_correct, place.reward_incorrect) == (1, -1)
+    problem = Plan(dataclasses.replace(sweep, group_sizes=(2,))).distinct[0].problem.listed()
+    assert (problem.actions, problem.correct.sum()) == (128_000, 10_000)
+    assert (problem.logits[0], *np.unique(problem.logits[1:10_000]), *np.unique(problem.logits[10_000:])) == (5, 3, 0)
+    assert (problem.reward_correct, problem.reward_incorrect) == (1, -1)
 
 
 @pytest.mark.parametrize("preset", [name for name, sweeps in PRESETS.items() if len(sweeps) == 1])
@@ -486,8 +501,9 @@ def test_several_surrogates_are_a_dimension_and_one_alone_is_not():
     sweep = asked("--surrogate", "ppo_clip,reinforce", "--param", "eps_high=0.2,0.3")
     assert list(sweep.dimensions()) == ["estimator", "surrogate", "group_size", "surrogate.eps_high"]
     cells = dict(sweep.cells())
-    assert [cells[index].surrogate for index in sorted(cells)] == ["ppo_clip", "ppo_clip", "reinforce", "reinforce"]
-    assert cells[0, 0, 0, 1].parameters["surrogate"]["eps_high"] == 0.3
+    surrogates = [cells[index].arm.added[0].name for index in sorted(cells)]
+    assert surrogates == ["ppo_clip", "ppo_clip", "reinforce", "reinforce"]
+    assert dict(cells[0, 0, 0, 1].arm.added[0].parameters)["eps_high"] == 0.3
     assert cells[0, 1, 0, 0] == cells[0, 1, 0, 1]  # REINFORCE has no such parameter: one cell, run once
     assert "surrogate" not in asked("--surrogate", "cispo").dimensions()
 

@@ -4,16 +4,20 @@ import dataclasses
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from array_api_compat import array_namespace
 from sweep_cases import TINY, asked, command, parts_of, refusal
 
 from simlab.estimators import Registered, center, chain, registry
+from simlab.methods import Method
 from simlab.problems import anchored
-from simlab.simulate import Program, simulate
-from simlab.surrogates import SURROGATES, Surrogate
-from simlab.sweep.result import read
-from simlab.sweep.run import merge, parts_folder, run, sweep_units
+from simlab.simulator.runner import run as simulate
+from simlab.simulator.settings import Settings
+from simlab.surrogates import SURROGATES, Surrogate, ppo_clip
+from simlab.sweeps import Plan
+from simlab.sweeps.result import read
+from simlab.sweeps.run import merge, parts_folder, run
 
 NAME = "own_sign"
 UNITS = 3  # blocks of 8 seeds
@@ -51,6 +55,11 @@ def small(**changes):
     return dataclasses.replace(asked("--estimator", "grpo", "--group-size", 4, *TINY, "--seeds", 20), **changes)
 
 
+def unit_names(sweep):
+    """Names of all units of a sweep."""
+    return {unit.name for unit in Plan(sweep).units("", "cpu")}
+
+
 def test_the_same_command_with_a_flipped_sign_computes_anew(tmp_path):
     out, program = tmp_path / "sweep.nc", tmp_path / "own.py"
     arguments = ("sweep", "--out", out, "--estimator", NAME, "--group-size", 4, *TINY, "--seeds", 20)
@@ -80,14 +89,14 @@ def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
     assert capsys.readouterr().err == f"1 parts in {first.parent} are of other sweeps or code versions: left alone\n"
     assert len(parts_of(out)) == UNITS + 1
     assert mended.identical(run(sweep, tmp_path / "fresh.nc"))
-    assert json.loads(mended.attrs["own"]).keys() == {f"{NAME}, ppo_clip"}
+    assert json.loads(mended.attrs["own"]).keys() == {f"{NAME}+ppo_clip"}
 
 
 def test_an_estimator_that_is_named_by_a_parameter_counts(register):
     def names(sign):
         register(constructor(sign))
         sweep = small(estimators=("f_grpo",), parameters={"estimator.base": (NAME,)})
-        return {unit.name for unit in sweep_units(sweep, {"code": "", "platform": "cpu"})}
+        return unit_names(sweep)
 
     assert names(1.0) == names(1.0)
     assert not names(1.0) & names(-1.0)
@@ -99,16 +108,16 @@ def test_so_does_a_surrogate_of_ones_own(monkeypatch):
             return Surrogate(lambda ratio, advantages, rollouts: factor * advantages)
 
         monkeypatch.setitem(SURROGATES, "own", own)
-        return {unit.name for unit in sweep_units(small(surrogates=("own",)), {"code": "", "platform": "cpu"})}
+        return unit_names(small(surrogates=("own",)))
 
     assert names(1.0) == names(1.0)
     assert not names(1.0) & names(-1.0)
 
 
 def test_units_of_the_library_are_the_same_beside_code_of_ones_own(register):
-    before = sweep_units(small(), {"code": "", "platform": "cpu"})
+    before = unit_names(small())
     register(constructor(1.0))
-    assert sweep_units(small(), {"code": "", "platform": "cpu"}) == before
+    assert unit_names(small()) == before
 
 
 def test_shards_of_two_versions_are_not_joined(register, tmp_path):
@@ -120,7 +129,7 @@ def test_shards_of_two_versions_are_not_joined(register, tmp_path):
     message = refusal(merge, tmp_path / "joined.nc", folders)
     assert message == "the folders hold different sweeps (they differ in own)"
     assert refusal(merge, tmp_path / "joined.nc", folders[:1]) == (
-        f"the parts are of other code of your own than there is here (in {NAME}, ppo_clip); allowed: the same code"
+        f"the parts are of other code of your own than there is here (in {NAME}+ppo_clip); allowed: the same code"
     )
 
 
@@ -128,37 +137,38 @@ def test_code_that_cannot_be_seen_is_refused_before_anything_is_done(register, t
     held = (number for number in range(3))
     register(lambda: chain(center("mean"), lambda advantages, rollouts: advantages * (1 if held else 0)))
     message = refusal(run, small(estimators=(NAME,)), tmp_path / "sweep.nc")
-    assert message.startswith(f"estimator {NAME}, surrogate ppo_clip: the content of a generator cannot be seen")
+    assert message.startswith(f"{NAME}+ppo_clip: the content of a generator cannot be seen")
     assert message.endswith("allowed: functions, classes, numbers, arrays, what can be pickled")
 
 
 # In one process, as in a notebook
 
 
-def rising(program):
+def rising(method, storage="auto"):
     """By how much a short run raises the correct mass."""
-    result = simulate(anchored(60, 6), program, steps=20, seeds=2, record_every=20)
-    return float((result.q_pos.isel(step=-1) - result.q_pos.isel(step=0)).mean())
+    settings = Settings(method, 4, storage=storage)
+    q_pos = simulate(anchored(60, 6), [settings] * 2, range(2), np.array([20]))["q_pos"]
+    return float((q_pos[:, -1] - q_pos[:, 0]).mean())
 
 
 def test_an_estimator_that_is_defined_anew_under_its_name_is_compiled_anew(register):
     register(constructor(1.0))
-    assert rising(Program(4, estimator=NAME)) > 0
+    assert rising(NAME) > 0
     register(constructor(-1.0))
-    assert rising(Program(4, estimator=NAME)) < 0
+    assert rising(NAME) < 0
 
 
-@pytest.mark.parametrize("engine", ["dense", "lumped"])
-def test_what_an_estimator_reads_is_read_again(engine):
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+def test_what_an_estimator_reads_is_read_again(storage):
     setting = SimpleNamespace(sign=1.0)
 
     def signed(advantages, rollouts):
         return setting.sign * advantages
 
-    program = Program(4, estimator=chain(center("mean"), signed), engine=engine)
-    assert rising(program) > 0
+    method = Method(chain(center("mean"), signed), ppo_clip())
+    assert rising(method, storage) > 0
     setting.sign = -1.0
-    assert rising(program) < 0
+    assert rising(method, storage) < 0
 
 
 def test_one_that_keeps_what_cannot_be_seen_is_simulated_all_the_same():
@@ -168,6 +178,6 @@ def test_one_that_keeps_what_cannot_be_seen_is_simulated_all_the_same():
         seen.append(array_namespace(advantages).sum(advantages))
         return advantages
 
-    assert rising(Program(4, estimator=chain(center("mean"), recorded))) > 0
+    assert rising(Method(chain(center("mean"), recorded), ppo_clip())) > 0
     assert seen
-    assert rising(Program(4, estimator=chain(center("mean"), recorded))) > 0
+    assert rising(Method(chain(center("mean"), recorded), ppo_clip())) > 0

@@ -1,18 +1,17 @@
-"""Single lanes step by step: every record against a naive loop fed the engine's own samples, and what must not move."""
+"""Single runs step by step: every record against a naive loop fed the library's own samples, and what must not move."""
 
 from dataclasses import replace
 
-import engine
 import jax
 import jax.numpy as jnp
 import naive_simulator
 import numpy as np
 import pytest
+import runs
 from naive_simulator import Setting
 from simulator_settings import ADAM, CANDIDATES
 
-from simlab.simulate import run_lanes
-from simlab.simulate.lane import Lane
+from simlab.simulator.runner import run
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
 from simlab.theory.tail_miss import active, tail_miss
 
@@ -71,9 +70,9 @@ SETTINGS = {
 }
 
 
-def engine_records(setting, seeds, recorded, dtype="float64"):
-    lanes = [(seed, engine.numbers(setting)) for seed in seeds]
-    return run_lanes(engine.program(setting, dtype), engine.problem(setting), np.array(recorded), lanes)
+def records(setting, seeds, recorded, dtype="float64"):
+    settings = [runs.settings(setting, dtype)] * len(seeds)
+    return run(runs.problem(setting), settings, seeds, np.array(recorded))
 
 
 # Each is compiled anew: a temperature besides, and what other tests run too, are run by hand.
@@ -84,35 +83,35 @@ COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else n
 @pytest.mark.parametrize("name", COMPILED)
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])
-    rows = engine_records(setting, [3], RECORDED)
-    for place, expected in enumerate(engine.expected_records(setting, 3, RECORDED), start=1):
-        engine.assert_records(rows, 0, place, expected)
+    rows = records(setting, [3], RECORDED)
+    for place, expected in enumerate(runs.expected_records(setting, 3, RECORDED), start=1):
+        runs.assert_records(rows, 0, place, expected)
 
 
 @pytest.mark.parametrize("name", ["theorem", "kl and entropy bonus, cold"])
 def test_step_0_records_the_initial_policy_and_no_update(name):
     setting = replace(BASE, **SETTINGS[name])
-    rows = engine_records(setting, [3], RECORDED)
+    rows = records(setting, [3], RECORDED)
     initial = naive_simulator.policy_record(setting, np.array(LOGITS))
-    engine.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
+    runs.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
     assert all(np.isnan(rows[metric][0, 0]) for metric in rows.keys() - initial.keys())
     assert (initial["retained_mass"], initial["share_correct_kept"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("name", "unclipped"), [("ppo_clip", {"eps_low": 1.0, "eps_high": 99.0}), ("cispo", {})])
 def test_clipping_bites_when_a_group_is_used_more_than_once(name, unclipped):
-    """So that the cases above test clipping: without it, or with the default bounds, the naive lane ends elsewhere."""
+    """So that the cases above test clipping: without it, or with the default bounds, the naive run ends elsewhere."""
     clipped = replace(BASE, **SETTINGS[name])
     free = replace(clipped, surrogate_parameters=unclipped)
-    ends = [engine.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
+    ends = [runs.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
     assert np.abs(ends[0] - ends[1]).max() > 1e-3
 
 
 def test_the_theorem_rule_is_the_theorem():
     """dQ_pos [f-grpo:eq-17] and dQ_upos [f-grpo:prop-3.2] of the group that was drawn, to float64."""
     setting = replace(BASE, **THEOREM)
-    rows = engine_records(setting, [3], RECORDED)
-    history = engine.replay(setting, 3, RECORDED[-1])
+    rows = records(setting, [3], RECORDED)
+    history = runs.replay(setting, 3, RECORDED[-1])
     correct = np.isin(np.arange(50), list(setting.correct))
     for place, step in enumerate(RECORDED, start=1):
         before, group, _ = history[step - 1]
@@ -139,21 +138,20 @@ def rarely_drawn(actions, group_size, estimator, optimizer):
 
 def train(setting, dtype, steps=300):
     """Initial and final logits, and which actions were ever drawn."""
-    program = engine.program(setting, dtype)
 
-    def run(place, key, numbers):
-        lane = Lane(program, place, key, numbers)
+    def learnt(laid, key, traced):
+        learner = runs.learner(setting, dtype, laid, traced, key)
 
         def step(index, carry):
-            state = lane.step(index, carry[0])
-            return state, carry[1].at[state.actions].set(True)
+            state = learner.step(index, carry[0])
+            return state, carry[1].at[state.last.groups.places[0]].set(True)
 
-        state, touched = jax.lax.fori_loop(0, steps, step, (lane.start(), jnp.zeros_like(place.correct)))
-        return place.logits, state.logits, touched
+        state, touched = jax.lax.fori_loop(0, steps, step, (learner.start(), jnp.zeros_like(laid.correct)))
+        return laid.logits, state.parameters, touched
 
     with jax.enable_x64(dtype == "float64"):
-        place, numbers = engine.arrays(setting, dtype)
-        initial, final, touched = jax.jit(run)(place, engine.lane_key(0), numbers)
+        laid, traced = runs.arrays(setting, dtype)
+        initial, final, touched = jax.jit(learnt)(laid, runs.run_key(0), traced)
         return np.asarray(initial), np.asarray(final), np.asarray(touched)
 
 
@@ -191,10 +189,10 @@ LARGE = Setting(tuple(np.sin(np.arange(16_384)).tolist()), frozenset(range(0, 16
     [pytest.param(replace(BASE, **THEOREM), "float64", marks=pytest.mark.slow), (LARGE, "float32")],
 )
 def test_recording_more_often_changes_no_bit(setting, dtype):
-    """Actions below 16384 run eight lanes at a time, from there on one by one."""
+    """Actions below 16384 run eight runs at a time, from there on one by one."""
     seeds = range(3)
-    often = engine_records(setting, seeds, RECORDED, dtype)
-    once = engine_records(setting, seeds, RECORDED[-1:], dtype)
+    often = records(setting, seeds, RECORDED, dtype)
+    once = records(setting, seeds, RECORDED[-1:], dtype)
     for metric in often.keys() - {"active_rate", "tail_miss_rate"}:
         np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
     windows = np.diff((0, *RECORDED))
@@ -202,23 +200,23 @@ def test_recording_more_often_changes_no_bit(setting, dtype):
         np.testing.assert_allclose(often[rate][:, 1:] @ windows / 24, once[rate][:, 1], rtol=1e-6, err_msg=rate)
 
 
-def test_lanes_do_not_influence_each_other():
-    """Eleven lanes of different seeds and numbers, in two calls of eight; reversed; and some of them alone."""
+def test_runs_do_not_influence_each_other():
+    """Eleven runs of different seeds and settings, in two calls of eight; reversed; and some of them alone."""
     base = replace(BASE, **CLIPPED)
-    lanes = [(seed, engine.numbers(replace(base, temperature=0.5 + seed / 10))) for seed in range(11)]
-    code, place = engine.program(base), engine.problem(base)
-    together = run_lanes(code, place, np.array(RECORDED), lanes)
-    reverse = run_lanes(code, place, np.array(RECORDED), lanes[::-1])
+    settings = [runs.settings(replace(base, temperature=0.5 + seed / 10)) for seed in range(11)]
+    problem, recorded, seeds = runs.problem(base), np.array(RECORDED), [*range(11)]
+    together = run(problem, settings, seeds, recorded)
+    reverse = run(problem, settings[::-1], seeds[::-1], recorded)
     assert len(np.unique(together["q_pos"][:, -1])) == 11
     for metric, rows in together.items():
         np.testing.assert_array_equal(rows, reverse[metric][::-1], err_msg=metric)
     for index in (0, 7, 10):
-        alone = run_lanes(code, place, np.array(RECORDED), lanes[index : index + 1])
+        alone = run(problem, [settings[index]], [index], recorded)
         for metric, rows in together.items():
             np.testing.assert_array_equal(rows[index], alone[metric][0], err_msg=metric)
 
 
-FROZEN_STEPS, FROZEN_LANES = 400, 64
+FROZEN_STEPS, FROZEN_SEEDS = 400, 64
 
 
 @pytest.mark.parametrize("group_size", [pytest.param(3, marks=pytest.mark.slow), 63])
@@ -234,12 +232,12 @@ def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct
         "psr",
         optimizer_parameters={"learning_rate": 0.0},
     )
-    rows = engine_records(frozen, range(FROZEN_LANES), (FROZEN_STEPS,), "float32")
+    rows = records(frozen, range(FROZEN_SEEDS), (FROZEN_STEPS,), "float32")
     p = naive_simulator.probabilities(np.array(logits), 1.0)
     mu, tau = p[:correct].sum(), p[:target].sum()
     expected = {"active_rate": active(group_size, mu), "tail_miss_rate": tail_miss(group_size, mu, tau)}
     for rate, q in expected.items():
-        standard_error = np.sqrt(q * (1 - q) / (FROZEN_STEPS * FROZEN_LANES))
+        standard_error = np.sqrt(q * (1 - q) / (FROZEN_STEPS * FROZEN_SEEDS))
         assert abs(rows[rate][:, 1].mean(dtype=np.float64) - q) <= 4 * standard_error, rate
     for metric in ("q_pos", "entropy", "retained_mass", "share_correct_kept"):
         np.testing.assert_array_equal(rows[metric][:, 1], rows[metric][:, 0], err_msg=metric)

@@ -8,23 +8,15 @@ import numpy as np
 import pytest
 
 from simlab import Rollouts, estimator
-from simlab.errors import InputError
 from simlab.problems import custom
-from simlab.simulate.labelled import simulate
-from simlab.simulate.policy import softmax
-from simlab.simulate.program import Numbers, Program
-from simlab.simulate.update import (
-    UPDATE_RULES,
-    entropy_gradient,
-    exact_sum,
-    kl_gradient,
-    logit_gradient,
-    rule_factor,
-    with_norm,
-)
+from simlab.simulator.api import simulate
+from simlab.simulator.gradients import UPDATE_RULES, exact_sum, with_norm
+from simlab.simulator.groups import Listed
+from simlab.simulator.storage import DENSE
 
 ACTIONS = [3, 0, 3, 5, 0, 3, 1]  # of 7: some repeated, some never sampled
 WEIGHTS = {3: 1.0, 0: -0.75, 5: 0.5, 1: -0.125}  # one per action, as rewards and what follows from them are
+NO_CANDIDATES = jnp.zeros(0, jnp.int32)
 
 
 @pytest.fixture
@@ -64,9 +56,9 @@ def test_the_logit_gradient_is_that_of_the_written_objective(rule, temperature):
     logits, temperature = policy_arguments(temperature)
     advantages = [WEIGHTS[action] for action in ACTIONS]
     autodiff = jax.grad(lambda z: OBJECTIVES[rule](jax.nn.softmax(z / temperature), advantages, ACTIONS))(logits)
-    policy, actions = softmax(logits, temperature), jnp.asarray(ACTIONS)
-    coefficients = jnp.asarray(advantages) / len(ACTIONS) * rule_factor(rule, policy, actions)
-    gradient = logit_gradient(coefficients, actions, policy, temperature)
+    policy, group = DENSE.softmax(logits, temperature, None), Listed(jnp.asarray(ACTIONS))
+    coefficients = (jnp.asarray(advantages) / len(ACTIONS))[:, None, None]
+    gradient = policy.score_gradient(coefficients, group, NO_CANDIDATES, rule) / temperature
     np.testing.assert_allclose(gradient, autodiff, rtol=0, atol=1e-15)
 
 
@@ -85,12 +77,16 @@ def test_regularisers_have_the_gradient_of_their_definition(objective, temperatu
     logits, temperature = policy_arguments(temperature)
     initial = jax.nn.softmax(jnp.linspace(-1.0, 1.0, 7) / temperature)
     autodiff = jax.grad(lambda z: objective(jax.nn.softmax(z / temperature), initial))(logits)
-    policy = softmax(logits, temperature)
+    policy, group, weights = (
+        DENSE.softmax(logits, temperature, None),
+        Listed(jnp.asarray(ACTIONS)),
+        jnp.ones((7, 1)) / 7,
+    )
     gradients = {
-        entropy: lambda: entropy_gradient(policy, temperature),
-        kl_to_initial: lambda: kl_gradient(policy, jnp.log(initial), temperature),
+        entropy: lambda: policy.entropy_gradient(group, weights),
+        kl_to_initial: lambda: policy.kl_gradient(jnp.log(initial), group, weights),
     }
-    np.testing.assert_allclose(gradients[objective](), autodiff, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(gradients[objective]() / temperature, autodiff, rtol=0, atol=1e-15)
 
 
 # The estimators whose weights sum to 0 over every group, in all of their parametrisations.
@@ -118,7 +114,7 @@ def reward_rows(size):
 
 @pytest.mark.parametrize(("size", "dtype"), SIZES)
 def test_zero_sum_weights_sum_to_exactly_0(size, dtype):
-    """As the engine computes them: reward, advantage, times 1/G, added up in one compiled function."""
+    """As the learner computes them: reward, advantage, times 1/G, added up in one compiled function."""
 
     def sums(rewards):
         rollouts = Rollouts(rewards[None])
@@ -156,27 +152,25 @@ def test_a_sum_that_is_not_rounding_is_kept(size, dtype):
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
 def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction(scale):
     change = np.random.default_rng(3).normal(size=(4, 5)).astype("float32") * np.float32(scale)
-    scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25)))
+    scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
     np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
 
 
 def test_no_change_has_no_direction_and_stays():
-    assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0))).any()
+    assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
 
 
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
 @pytest.mark.parametrize("rate", [1e-3, 1.0])
-def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate):
-    problem = custom(logits=[0.5, 0.0, -0.5], correct=[0])
-    program = Program(4, "nsr", optimizer="sgd", fixes_update_norm=True, top_n=3, dtype="float64")
-    numbers = Numbers({}, {}, {"learning_rate": rate}, update_norm=0.125)
-    run = simulate(problem, program, numbers=numbers, seeds=8, steps=1, record_every=1)
+def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate, storage):
+    """The first two of the four actions are alike, and one place of lumped storage until one of them is drawn."""
+    problem, steps = custom(logits=[0.1, 0.1, 0.5, -0.5], correct=[2]), {"seeds": 8, "steps": 1, "record_every": 1}
+    run = simulate(
+        problem, "nsr", group_size=4, optimizer="sgd", optimizer_parameters={"learning_rate": rate}, update_norm=0.125,
+        top_n=4, dtype="float64", storage=storage, **steps,
+    )  # fmt: skip
     changed = run.q_pos[:, 1] != run.q_pos[:, 0]
     assert changed.any()
     # The sum of the logits stays, so that log-probabilities tell them; a step this short keeps their order.
     logits = run.top_logp[changed] - run.top_logp[changed].mean("rank")
     np.testing.assert_allclose(np.linalg.norm(logits[:, 1] - logits[:, 0], axis=-1), 0.125, rtol=1e-9)
-
-
-def test_the_lumped_engine_refuses_to_fix_the_norm():
-    with pytest.raises(InputError, match="lumped"):
-        Program(4, engine="lumped", fixes_update_norm=True)

@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from quick_compilation import quick_compilation
 
+from simlab.arms import parse
 from simlab.llm.model import shapes
-from simlab.llm.tasks.own import from_callable
-from simlab.llm.training.arms import arm
+from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
@@ -69,7 +69,7 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     """An arm at its first step, from parameters of its own."""
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
     run = Run(asked, Path("unused"), task() if own_task is None else own_task)
-    start, method = parameters_of(run.loaded.config, seed=seed), arm(name).method
+    start, method = parameters_of(run.loaded.config, seed=seed), parse(name).build()
     trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n)
     remembered = jax.tree.map(np.float32, method.estimator.init())
     return trainer, State(start, asked.rl.init(start), remembered)

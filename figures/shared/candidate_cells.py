@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simlab.llm.training.arms import arm
+from simlab.arms import parse
 from simlab.rollouts import Rollouts
 
 Cells = np.ndarray  # (G, T, C) coefficients of grad log pi by rollout, token and rank of the candidate
@@ -20,7 +20,7 @@ def coefficients(method: str, rollouts: Rollouts, ranks: np.ndarray) -> Cells:
     """What a method, written as an arm, multiplies each candidate's grad log pi with, on-policy, times G T."""
     assert rollouts.topn_logp is not None
     _, size, tokens, candidates = rollouts.topn_logp.shape
-    own = arm(method).method
+    own = parse(method).build()
     found, _ = own.coefficients(np.ones((1, size, tokens)), rollouts, own.estimator.init())
     found = np.asarray(found)[0].reshape(size, tokens, -1)
     cells = np.zeros((size, tokens, candidates))

@@ -1,4 +1,4 @@
-"""What figure scripts need to condense results: provenance, short numbers, and runs compared at equal Q_pos."""
+"""Condense results for figures: provenance, short numbers, and runs compared at equal Q_pos."""
 
 import itertools
 import json
@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 
 from simlab.files import write_whole
-from simlab.sweep.presets import PRESETS
-from simlab.sweep.result import read
+from simlab.sweeps.presets import PRESETS
+from simlab.sweeps.result import read
 
 
 def results(preset: str, path: Path) -> dict[str, xr.Dataset]:

@@ -1,4 +1,4 @@
-"""Numbers beside crowded points, moved apart until none covers another."""
+"""Put numbers beside crowded points, moved apart until none covers another."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What ``league`` keeps of its three results: who ran how well at which norm, who beats whom, and who is whom."""
+"""Condense the three results of ``league``: how well each did at each norm, which beats which, and which are alike."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from figures.shared.rivals import best_settings, front, judge, mean_and_error
 from simlab.estimators import REGISTRY, Estimator, estimator
 from simlab.problems import PromptBank
 from simlab.rollouts import Rollouts
-from simlab.sweep import Sweep
+from simlab.sweeps import Plan, Sweep
 from simlab.theory import alike
 
 METRICS = ("pass@1", "pass@256", "retained mass", "entropy")
@@ -24,28 +24,28 @@ BATCHES = 64  # that the norm of the first steps is averaged over
 
 
 def finals(dataset: xr.Dataset, setting: str) -> dict[str, np.ndarray]:
-    """Of each runner the metrics of the last record, (settings, seeds, metrics)."""
+    """Of each rival the metrics of the last record, (settings, seeds, metrics)."""
     last = dataset.isel(step=-1, group_size=0)
     columns = [last.pass_at_k.sel(k=1), last.pass_at_k.sel(k=256), last.retained_mass, last.entropy]
     table = xr.concat([column.drop_vars("k", errors="ignore") for column in columns], "metric")
     names = [str(name) for name in table.dims if name not in ("metric", "seed", setting)]
-    stacked = table.stack(runner=names).transpose("runner", setting, "seed", "metric")
-    runners = [" ".join(part for part in key[1:] if part != "none") or "mean alone" for key in stacked.runner.values]
+    stacked = table.stack(rival=names).transpose("rival", setting, "seed", "metric")
+    rivals = [" ".join(part for part in key[1:] if part != "none") or "mean alone" for key in stacked.rival.values]
     if names == ["estimator"]:
-        runners = [str(name) for (name,) in stacked.runner.values]
-    return dict(zip(runners, stacked.values.astype(float), strict=True))
+        rivals = [str(name) for (name,) in stacked.rival.values]
+    return dict(zip(rivals, stacked.values.astype(float), strict=True))
 
 
-def choices(runner: str) -> dict[str, str]:
-    """The parameters of ``linked`` that a runner of the sweep of links stands for."""
+def choices(rival: str) -> dict[str, str]:
+    """The parameters of ``linked`` that a rival of the sweep of links stands for."""
     roles = {"std": "scale", "mean": "scale", "focal": "difficulty", "divide_failures": "sign", "relu": "sign"}
-    return {} if runner == "mean alone" else {roles[part]: part for part in runner.split()}
+    return {} if rival == "mean alone" else {roles[part]: part for part in rival.split()}
 
 
 def at_level(values: np.ndarray, level: float) -> np.ndarray | None:
     """The metrics where pass@1 first rises to ``level``, (1, seeds, metrics): on a straight line between two settings.
 
-    Settings are in increasing order of norm or rate. None for a runner of which a seed never does, or starts above it.
+    Settings are in increasing order of norm or rate. None for a rival of which a seed never does, or starts above it.
     """
     rows = []
     for own in np.moveaxis(values, 1, 0):  # of one seed, (settings, metrics)
@@ -58,15 +58,15 @@ def at_level(values: np.ndarray, level: float) -> np.ndarray | None:
 
 
 def kin(names: list[str], group_size: int) -> list[list[str]]:
-    """The estimators in groups of those that are one up to a factor, in the order of the first of each."""
-    groups: list[list[str]] = []
+    """The estimators by family, in the order of its first: those of one family are equal up to a factor."""
+    families: list[list[str]] = []
     for name in names:
-        home = next((some for some in groups if alike(estimator(some[0]), estimator(name), group_size)), None)
+        home = next((some for some in families if alike(estimator(some[0]), estimator(name), group_size)), None)
         if home is None:
-            groups.append([name])
+            families.append([name])
         else:
             home.append(name)
-    return groups
+    return families
 
 
 def written_down(names: list[str]) -> dict[str, Estimator]:
@@ -84,6 +84,7 @@ def has_base(name: str) -> bool:
 
 def first_norm(name: str, bank: PromptBank, group_size: int, prompts: int) -> float:
     """The mean Euclidean norm of the gradient of a first batch, at learning rate 1."""
+    bank = bank.listed()
     draw, chosen, norms = np.random.default_rng(0), estimator(name), []
     p = np.exp(bank.logits - bank.logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
@@ -105,10 +106,10 @@ def condense(named: xr.Dataset, links: xr.Dataset, fixed_rate: xr.Dataset) -> di
     families = kin(list(results), size)
     one_each = {some[0]: results[some[0]] for some in families}
     same = {
-        runner: [call for call, other in papers.items() if alike(estimator("linked", **choices(runner)), other, size)]
-        for runner in chains
+        rival: [call for call, other in papers.items() if alike(estimator("linked", **choices(rival)), other, size)]
+        for rival in chains
     }
-    unwritten = {runner: chains[runner] for runner, calls in same.items() if not calls}
+    unwritten = {rival: chains[rival] for rival, calls in same.items() if not calls}
     return {
         "provenance": [provenance(dataset) for dataset in (named, links, fixed_rate)],
         "metrics": METRICS,
@@ -146,7 +147,7 @@ def by_level(results: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def statistics(results: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Of each runner: mean and standard error at each norm; its best norm, and what the second half of seeds gives."""
+    """Of each rival: mean and standard error at each norm; its best norm, and what the second half of seeds gives."""
     best, found = best_settings(results, SCORED), {}
     for name, values in results.items():
         mean, error = mean_and_error(values, axis=1)
@@ -162,7 +163,7 @@ def statistics(results: dict[str, np.ndarray]) -> dict[str, Any]:
 def without_norm(dataset: xr.Dataset, results: dict[str, np.ndarray], norms: list[float]) -> dict[str, Any]:
     """Metrics at the learning rate that matches the first steps' norm, beside those at that norm, of the same seeds."""
     sweep = Sweep.from_configuration(json.loads(dataset.attrs["configuration"]))
-    bank, prompts = sweep.build_problem(next(sweep.cells())[1]), sweep.parameters["run.prompts_per_step"][0]
+    bank, prompts = Plan(sweep).distinct[0].problem, sweep.parameters["run.prompts_per_step"][0]
     assert isinstance(bank, PromptBank)
     rates, rows = dataset.learning_rate.values, {}
     for name, values in finals(dataset, "learning_rate").items():

@@ -1,4 +1,4 @@
-"""The numbers of a figure, read from what was drawn: they cannot differ from it."""
+"""Read the numbers of a figure from what was drawn, so that they cannot differ from it."""
 
 from typing import Any
 

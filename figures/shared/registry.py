@@ -1,4 +1,4 @@
-"""Which figures there are, read from the scripts themselves."""
+"""List the figures, as their scripts describe them."""
 
 import importlib
 import json

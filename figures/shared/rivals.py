@@ -1,7 +1,7 @@
-"""Who is beaten by whom: comparisons paired by seed, chosen on one half of the seeds and judged on the other.
+"""Find which estimators beat which, paired by seed: chosen on one half of the seeds, judged on the other.
 
-A runner is an estimator, or a chain of links. Its results are (settings, seeds, metrics), a setting being an update
-norm; every metric is better the larger it is.
+A rival is an estimator, or a chain of links. Its results are (settings, seeds, metrics), where a setting is an update
+norm; a larger metric is better.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def margins(winner: np.ndarray, loser: np.ndarray) -> np.ndarray:
 
 
 def beaters(results: Mapping[str, np.ndarray]) -> dict[str, tuple[str, list[int]]]:
-    """The runners that are beaten at each of their settings by one and the same other runner, at a setting of its.
+    """The rivals that are beaten at each of their settings by one and the same other rival, at a setting of its.
 
     Beaten means by more than ``CLEAR`` in every metric. Of several such others, the one whose smallest lead is largest;
     with it, its setting that beats each setting of the beaten one.
@@ -62,7 +62,7 @@ def judge(results: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
 
 
 def front(results: Mapping[str, np.ndarray]) -> list[tuple[str, int]]:
-    """The runners and settings that no other runner's setting beats in every metric."""
+    """The rivals and settings that no other rival's setting beats in every metric."""
     points = [(name, setting) for name, values in results.items() for setting in range(len(values))]
     together = np.concatenate(list(results.values()))
     return [
@@ -73,6 +73,6 @@ def front(results: Mapping[str, np.ndarray]) -> list[tuple[str, int]]:
 
 
 def best_settings(results: Mapping[str, np.ndarray], scored: int) -> dict[str, int]:
-    """Each runner's setting with the largest mean of the first ``scored`` metrics in the first half of the seeds."""
+    """Each rival's setting with the largest mean of the first ``scored`` metrics in the first half of the seeds."""
     half = next(iter(results.values())).shape[1] // 2
     return {name: int(values[:, :half, :scored].mean(axis=(1, 2)).argmax()) for name, values in results.items()}

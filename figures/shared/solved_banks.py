@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.problems import prompt_bank
-from simlab.problems.categorical import pass_at_k
+from simlab.problems.exact import pass_at_k
 from simlab.theory.power_law import ShiftedPowerLaw, fit_shifted_power_law
 
 PROMPTS = 454  # LiveCodeBench v6, on which FADE reports

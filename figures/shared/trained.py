@@ -1,4 +1,4 @@
-"""What the figures of trained language models share: a run folder condensed to one file, and compared again from it."""
+"""Condense a run folder of trained language models to one file, and compare its arms again from that file."""
 
 import json
 import tempfile

@@ -164,9 +164,7 @@ def simulator_agrees():
     policy, correct = POLICIES[2]
 
     def sampled(G):
-        step = simulated_step(
-            policy, correct, G, "negative_dominant", parameters=(("eps", 0.0),), learning_rate=float(ETA * G)
-        )
+        step = simulated_step(policy, correct, G, "negative_dominant(eps=0)", learning_rate=float(ETA * G))
         return [estimate(column / float(ETA)) for column in step.logit_change.T]
 
     def enumerated(G):

@@ -76,10 +76,10 @@ def summed(policy, correct, counts, factor):
 def simulated_change(policy, correct, counts, factor, update_rule="simulator"):
     """What the simulator does to the logits, by an equal group among its seeds; it averages over the group."""
     estimator = next(name for name, value in FACTORS.items() if value == factor)
+    rate = float(ETA * sum(counts))
     step = simulated_step(
-        policy, correct, sum(counts), estimator,
-        parameters=(("eps", 0.0),), learning_rate=float(ETA * sum(counts)), update_rule=update_rule,
-    )  # fmt: skip
+        policy, correct, sum(counts), f"{estimator}(eps=0)", learning_rate=rate, update_rule=update_rule
+    )
     tally = np.stack([(step.actions == action).sum(axis=1) for action in range(len(policy))], axis=1)
     changes = step.logit_change[(tally == counts).all(axis=1)] / float(ETA)
     return [

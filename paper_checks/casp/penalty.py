@@ -7,7 +7,6 @@ from paper_checks.casp.expected_updates import rates
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.simulated import estimate, simulated_step
-from simlab.surrogates import surrogate
 
 LAMBDA = F(11, 10)
 CLIP = F(1, 5)
@@ -23,7 +22,7 @@ def expected_penalty(p, strength):
     return [average(p, column) for column in zip(*(penalised(p, y, strength) for y in range(len(p))), strict=True)]
 
 
-DOUBLE = surrogate("casp", candidates=1, quantile=0.0, top_penalty=2.0)
+DOUBLE = "casp(candidates=1,quantile=0,top_penalty=2)"
 
 
 def sampled_penalty(p, strength):

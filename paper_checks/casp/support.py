@@ -10,12 +10,11 @@ from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import logits, softmax
 from paper_checks.simulated import estimate, simulated_step
-from simlab.surrogates import surrogate
 
 ALPHA = F(1, 2)
 TOP = grid(lambda p, n: n < len(p), p=RANKED, n=(2, 3))
 # A rollout of one token lies at its own quantile: the gate must be opened for it.
-OPEN_GATE = surrogate("casp", alpha=float(ALPHA), candidates=3, quantile=0.0)
+OPEN_GATE = f"casp(alpha={float(ALPHA)},candidates=3,quantile=0)"
 
 
 def sampled_change(p, n):

@@ -211,7 +211,7 @@ def theorem_steps(policy: Policy, correct: Members, G: int) -> Steps:
 
 
 def simulated_mass_change(steps: Steps, members: np.ndarray) -> Estimate:
-    """Mean derivative of the mass of ``members``, (lanes, N) or (N,), along the simulated logit change."""
+    """Mean derivative of the mass of ``members``, (seeds, N) or (N,), along the simulated logit change."""
 
     def masses(step: float) -> np.ndarray:
         weights = steps.before * np.exp(step * steps.logit_change)
@@ -222,5 +222,5 @@ def simulated_mass_change(steps: Steps, members: np.ndarray) -> Estimate:
 
 
 def unsampled(steps: Steps) -> np.ndarray:
-    """(lanes, N) whether an action was not drawn."""
+    """(seeds, N) whether an action was not drawn."""
     return np.asarray(np.all(steps.actions[:, :, None] != np.arange(len(steps.before)), axis=1))

@@ -273,7 +273,7 @@ def asymmetric_masses(statement):
         return tuple(pace * entry for entry in derived_update(policy, correct, 1, 0))
 
     def sampled(policy, correct, delta, G):
-        steps = simulated_step(policy, correct, G, "asym_grpo", parameters=(("delta", float(delta)),))
+        steps = simulated_step(policy, correct, G, f"asym_grpo(delta={float(delta)})")
         return tuple(estimate(change) for change in steps.logit_change.T)
 
     points = [

@@ -185,7 +185,7 @@ def expected_gradient(statement):
     ]
 
     def sampled(policy, correct, success, failure):
-        steps = simulated_step(policy, correct, 4, "w_reinforce", parameters=(("success", float(success)),))
+        steps = simulated_step(policy, correct, 4, f"w_reinforce(success={float(success)})")
         return tuple(estimate(change) for change in steps.logit_change.T)
 
     yield from equals(

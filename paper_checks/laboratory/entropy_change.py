@@ -53,7 +53,7 @@ def covariance_slope(policy, correct, G, weight):
 
 
 def simulated_slope(policy, correct, G, weight):
-    """The mean over the simulator's lanes of the first-order change of the entropy."""
+    """The mean over the simulator's seeds of the first-order change of the entropy."""
     steps = simulated_step(policy, correct, G, weight)
     scores = steps.before * ([float(mp.log(number(p)) + entropy(policy)) for p in policy])
     return estimate(-(steps.logit_change @ scores))

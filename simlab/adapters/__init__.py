@@ -1,4 +1,4 @@
-"""The laboratory's methods inside the engines that people train with: ``trl`` and ``verl``.
+"""Train with simlab's estimators and surrogates inside other libraries: ``trl`` and ``verl``.
 
-Importing this imports neither; ``simlab.adapters.trl`` and ``simlab.adapters.verl`` import what they adapt.
+Importing this package imports neither; its modules ``trl`` and ``verl`` import the library that they adapt.
 """

@@ -1,4 +1,4 @@
-"""Rows of an engine's batch as the groups that estimators read, and back."""
+"""Arrange the rows of an engine's batch into groups, as estimators read them, and put results back into rows."""
 
 from collections.abc import Hashable, Sequence
 

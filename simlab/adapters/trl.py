@@ -1,15 +1,16 @@
-"""TRL's ``GRPOTrainer`` with any estimator and surrogate of the laboratory.
+"""Use any estimator and surrogate of simlab in TRL's ``GRPOTrainer``.
 
     from simlab.adapters.trl import SimlabGRPOTrainer
 
     SimlabGRPOTrainer(model, reward_funcs=..., args=..., train_dataset=..., method="f_grpo(gamma=0.5)+clip_higher")
 
-``method`` brings its surrogate and aggregation: the loss is simlab's. ``estimator`` only puts its advantages in place
-of TRL's, whose loss and settings stay. A trainer of one's own takes ``SimlabMixin`` before ``GRPOTrainer``.
+With ``method`` the loss is simlab's: its surrogate and aggregation are used too. With ``estimator`` only the
+advantages are simlab's, and TRL's loss and settings stay. Your own subclass of ``GRPOTrainer`` takes ``SimlabMixin``
+before it.
 
-What TRL 1.16 has no place for is reached by overriding. Advantages are computed within
-``_generate_and_score_completions``: they are replaced after it, from the rewards that ``_calculate_rewards`` has
-gathered from all processes; candidates need logits, which ``_compute_loss`` does not see.
+TRL 1.16 has no hooks for this, so methods are overridden. ``_generate_and_score_completions`` computes advantages; they
+are replaced after it, from the rewards that ``_calculate_rewards`` has gathered from all processes. Candidates need
+logits, which ``_compute_loss`` does not see.
 """
 
 import dataclasses
@@ -23,11 +24,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from simlab.adapters.grouping import Grouping
+from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole
 from simlab.finite import check_finite
-from simlab.llm.training.arms import arm
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import add, kl_penalty
@@ -67,11 +68,11 @@ class SimlabMixin(Trainer):
         estimator: Estimator | str | None = None,
         **options: Any,
     ):
-        self._method = arm(method).method if isinstance(method, str) else method
+        self._method = parse(method).build() if isinstance(method, str) else method
         if self._method is not None and estimator is None:
             self._estimator = self._method.estimator
         elif self._method is None and estimator is not None:
-            self._estimator = arm(estimator).method.estimator if isinstance(estimator, str) else estimator
+            self._estimator = parse(estimator).build().estimator if isinstance(estimator, str) else estimator
         else:
             raise InputError("SimlabGRPOTrainer takes method or estimator; allowed: one of them")
         super().__init__(*arguments, **options)
@@ -171,7 +172,7 @@ class SimlabMixin(Trainer):
         return logp, entropy, (values, ids)
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """(B, T, vocabulary) log pi at the places of the completions, at the temperature of sampling."""
+        """(B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
         ids, attention, length = _whole(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits

@@ -1,7 +1,7 @@
-"""``simlab train --engine trl``: the arms of a run trained by TRL, from the same start and on the same problems.
+"""``simlab train --engine trl``: train the arms of a run with TRL, from the same start and on the same problems.
 
 TRL samples, with transformers or what it is set up to use; rewards, estimator, surrogate, learning rates and
-evaluations are simlab's. One process; for several, give ``SimlabGRPOTrainer`` to a script of accelerate's.
+evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOTrainer`` in a script of accelerate's.
 """
 
 import json
@@ -218,7 +218,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
 
 
 def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.AdamW:
-    """AdamW with the settings of ``Descent``; its rate is multiplied by what ``_schedule`` says."""
+    """AdamW with the settings of ``OptimizerSettings``; its rate is multiplied by what ``_schedule`` says."""
     parameters = [value for value in model.parameters() if value.requires_grad]
     groups = [
         {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Link, stateless
-from simlab.order import lower_quantile
+from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_count, group_mean, is_uniform
 
 BASELINES = ("mean", "leave_one_out", "batch_mean", "median")

@@ -1,4 +1,4 @@
-"""Weights through the exponential of the reward, which lean from the mean of the group to its best as beta grows."""
+"""Weights from the exponential of the reward: the larger beta, the more the best rollouts of a group count."""
 
 from array_api_compat import array_namespace
 

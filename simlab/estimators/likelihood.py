@@ -6,7 +6,7 @@ from simlab.errors import check_choice, check_range
 from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
 from simlab.estimators.registry import register
-from simlab.order import rank
+from simlab.order_statistics import average_rank
 from simlab.rollouts import (
     Array,
     Rollouts,
@@ -76,9 +76,9 @@ def discount_likely(beta: Scalar, ranking: str, inner: Estimator) -> Link:
         if ranking == "paper":
             logp = needed(rollouts, "old_logp")
             present = token_weights(logp, rollouts) > 0
-            likeliness = rank(xp.sum(xp.where(present, logp, xp.zeros_like(logp)), axis=-1), rollouts.mask) + 1
+            likeliness = average_rank(xp.sum(xp.where(present, logp, xp.zeros_like(logp)), axis=-1), rollouts.mask) + 1
         else:
-            likeliness = rank(sequence_mean_logp(rollouts), rollouts.mask)
+            likeliness = average_rank(sequence_mean_logp(rollouts), rollouts.mask)
         return rollouts.rewards * (1 - beta * likeliness / group_count(rollouts))
 
     return shape_rewards(discount, inner, needs=LOGP, domain="unit", exchangeable=True)

@@ -1,4 +1,4 @@
-"""Any combination of links, one a role: for chains that have no name."""
+"""Build a chain from any links, one for each role, for combinations that have no name."""
 
 from simlab.errors import check_choice
 from simlab.estimators.base import Estimator, chain

@@ -1,6 +1,6 @@
 """Weights of the pass@k objective: the chance that at least one of k rollouts is correct.
 
-A group of fewer than k rollouts is read with k = its size.
+In a group of fewer than k rollouts, k is its size.
 """
 
 from array_api_compat import array_namespace
@@ -10,7 +10,7 @@ from simlab.errors import check_choice, check_whole
 from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
 from simlab.estimators.baseline import center
 from simlab.estimators.registry import register
-from simlab.order import absent_last, sorted_with_places
+from simlab.order_statistics import infinite_where_absent, sort_with_ranks
 from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, solve_rate
 
 
@@ -99,7 +99,7 @@ def lose_one() -> Link:
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        descending = -xp.sort(absent_last(-advantages, rollouts.mask), axis=-1)
+        descending = -xp.sort(infinite_where_absent(-advantages, rollouts.mask), axis=-1)
         best = descending[..., :1]
         second = descending[..., 1:2] if advantages.shape[-1] > 1 else xp.zeros_like(best)
         second = xp.where(group_count(rollouts) > 1, second, xp.zeros_like(second))
@@ -140,7 +140,7 @@ def best_of_subsets(k: int, baseline: str) -> Link:
 
     def transform(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        ordered, place = sorted_with_places(advantages, rollouts.mask)
+        ordered, place = sort_with_ranks(advantages, rollouts.mask)
         best, other_best = _subset_weights(rollouts, k)
         if baseline == "leave_one_out":
             # Summed by parts, so that equal rewards add exactly 0.

@@ -1,4 +1,4 @@
-"""Names of the registered estimators, and the ways in by name."""
+"""Register estimators, and make them by name."""
 
 import inspect
 from collections.abc import Callable, Mapping

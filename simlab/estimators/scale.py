@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.base import Link, beside, stateless, weigh
-from simlab.order import lower_quantile
+from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 
 

@@ -1,4 +1,4 @@
-"""The files that the page is made of: its own, and plotly's JavaScript out of the installed Python package."""
+"""Read the files of the page: its own, and plotly's JavaScript from the installed Python package."""
 
 import functools
 import importlib.util

@@ -1,4 +1,4 @@
-"""What the page is told once: its controls, presets and estimators, and the project's colours and labels."""
+"""Describe to the page its controls, presets and estimators, and the project's colours and labels."""
 
 import dataclasses
 import functools

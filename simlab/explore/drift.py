@@ -1,14 +1,14 @@
-"""What plain gradient steps do to the correct mass on average: the expected step, taken again and again.
+"""Repeat the expected gradient step, to show how the correct mass moves on average.
 
-The first step is exact to first order in the learning rate. Later ones take each step from where the expectation is,
-and not from where a seed is, so that the line parts from the mean over seeds where seeds spread.
+The first step is exact to first order in the learning rate. Each later step starts from the expected policy, and not
+from the policy of any seed, so that the line leaves the mean over seeds once the seeds differ much.
 """
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln, xlog1py, xlogy
 
-from simlab.problems.classes import Classes
+from simlab.problems import Categorical
 from simlab.theory.closed_forms import closed_form
 
 Masses = tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]
@@ -21,7 +21,7 @@ def group_masses(name: str, group_size: int, parameters: dict[str, object]) -> M
 
 
 def expected_correct_mass(
-    problem: Classes, masses: Masses, learning_rate: float, recorded: Int[np.ndarray, " R"]
+    problem: Categorical, masses: Masses, learning_rate: float, recorded: Int[np.ndarray, " R"]
 ) -> Float[np.ndarray, " R+1"]:
     """Q_pos along the expected steps, at step 0 and those in ``recorded``.
 
@@ -30,12 +30,13 @@ def expected_correct_mass(
     is not: a correct rollout is this action with probability p / mu.
 
     Args:
-        problem: classes of equal actions, which stay equal.
+        problem: one policy, whose equal actions stay equal.
         masses: (G + 1,) m_S and m_F at every number of successes.
         learning_rate: of plain gradient steps.
         recorded: increasing steps.
     """
-    logits, counts, correct = problem.class_logits.copy(), problem.counts.astype(float), problem.class_correct
+    problem = problem.by_classes()
+    logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct
     group_size = len(masses[0]) - 1
     successes = np.arange(group_size + 1)
     ways = gammaln(group_size + 1) - gammaln(successes + 1) - gammaln(group_size - successes + 1)

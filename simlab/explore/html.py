@@ -1,4 +1,4 @@
-"""The page as one text: as the server sends it, with links to its files, or whole, to work by itself."""
+"""Write the page's HTML: with links to the server's files, or as one file that works without a server."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What the simulating process does: a job, that is a block of seeds of a panel, and the programs of the presets."""
+"""Run a job in the simulating process, that is a block of seeds of one panel, and compile the presets' programs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The server's simulations: jobs wait in line, the simulating process does one at a time, and results are kept."""
+"""Simulate for the server: queue jobs, run one at a time in the simulating process, and keep the results."""
 
 import asyncio
 import collections

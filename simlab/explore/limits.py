@@ -1,4 +1,4 @@
-"""What the server refuses before it reads a request: other pages, and bodies that are too large or too slow."""
+"""Refuse requests before they are read: those of other pages, and those whose bodies are too large or too slow."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Jobs in line for the simulating process: the first first, one a page, and each knows how many are ahead of it."""
+"""Queue jobs for the simulating process: first come, first served, one job for each page."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Views by name, after the figures of the papers: a panel, and the settings of it that differ from the defaults."""
+"""Name views after the papers' figures: a panel, and those of its settings that differ from the defaults."""
 
 import difflib
 from collections.abc import Mapping

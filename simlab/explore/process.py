@@ -1,8 +1,8 @@
-"""The simulating process as the server sees it: jobs go in, events come out, and one that hangs is killed.
+"""Start, feed and kill the simulating process: jobs go in, events come out, and a process that hangs is killed.
 
-Three limits hold, whatever it does. It gives a sign of life each second, also while it compiles or simulates: one that
-is stopped or stuck is killed when it was silent for ``SILENT_SECONDS``. A job has ``JOB_SECONDS`` from when its program
-is there, and ``COMPILE_SECONDS`` before that, for a compilation that was begun cannot be interrupted.
+Three limits hold. The process says each second that it is alive, also while it compiles or simulates; it is killed
+after ``SILENT_SECONDS`` of silence. A job has ``COMPILE_SECONDS`` until its program is compiled, since a compilation
+cannot be interrupted, and ``JOB_SECONDS`` from then on.
 """
 
 import asyncio

@@ -1,13 +1,14 @@
-"""A request to simulate: what the bytes of its body may hold, and the job that they ask for."""
+"""Read and check the body of a request to simulate, and make the job that it asks for."""
 
 import json
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_whole
-from simlab.explore.bounded import check_plain, read_number
+from simlab.explore.bounded import check_plain
 from simlab.explore.refused import Refused
 from simlab.explore.settings import hold_panel
-from simlab.explore.shapes import ACTIONS, LANES, filled_to
+from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
+from simlab.values import read_number
 
 PANELS = ("run", "tree")
 ENTRIES = ("panel", "settings", "first", "page")
@@ -78,7 +79,7 @@ def asked_of(body: Any) -> Asked:
 
 def _hold_work(settings: dict[str, Any]) -> list[str]:
     """Shorten a run of many actions, and say so."""
-    most = LARGEST_WORK // (LANES * filled_to(settings["actions"], ACTIONS))
+    most = LARGEST_WORK // (SEEDS * filled_to(settings["actions"], ACTIONS))
     if settings["steps"] <= most:
         return []
     said = f"steps = {settings['steps']} are too many for {settings['actions']} actions; held at {most}"

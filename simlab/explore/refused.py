@@ -1,4 +1,4 @@
-"""A request that the server does not meet."""
+"""The error for a request that the server refuses."""
 
 
 class Refused(Exception):

@@ -1,4 +1,4 @@
-"""The page and its simulations over HTTP, on the loopback interface only."""
+"""Serve the page and its simulations over HTTP, on the loopback interface only."""
 
 import contextlib
 import json
@@ -24,6 +24,8 @@ from simlab.explore.html import POLICY, served_page
 from simlab.explore.laboratory import Laboratory
 from simlab.explore.limits import Guard, body_of, refusal
 from simlab.explore.line import Job
+from simlab.explore.own import register_files
+from simlab.explore.process import WORKER
 from simlab.explore.reading import asked_of, json_of
 from simlab.explore.refused import Refused
 
@@ -158,23 +160,25 @@ def listening(port: int) -> socket.socket:
     return found
 
 
-def serve(port: int, *, browser: bool, view: str = "") -> None:
+def serve(port: int, *, browser: bool, view: str = "", own: tuple[str, ...] = ()) -> None:
     """Serve the page until Ctrl-C or SIGTERM, and print its address.
 
     Args:
         port: of the loopback interface; 0 takes a free one.
         browser: whether to open a browser, where there is a display.
         view: what follows the # of the address.
+        own: estimators of the user's own files, ``FILE.py:NAME``.
 
     Raises:
-        InputError: for a port that is taken.
+        InputError: for a port that is taken, and for what is no such estimator.
     """
+    register_files(own)
     found = listening(port)
     port = found.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
-    server = Server(port, Laboratory())
+    server = Server(port, Laboratory((*WORKER, *own)))
     print(f"explorer  {address}  (Ctrl-C stops it)", flush=True)
     if browser and has_display():
         webbrowser.open(address)

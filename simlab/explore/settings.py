@@ -1,7 +1,7 @@
-"""Every control of the page, described once: what it is called, what it may be, and what it is at first.
+"""Describe every control of the page once: its name, its allowed values and its default.
 
-The page gets this as JSON and builds its controls from it; the server holds what it is asked for to the same bounds. A
-value outside its range is held at the bound, and that is said; a value that cannot be read at all is refused.
+The page gets this as JSON and builds its controls from it; the server applies the same bounds to requests. A value
+outside its range is replaced by the nearest bound, and the answer says so; a value that cannot be read is refused.
 """
 
 import math

@@ -1,9 +1,8 @@
-"""The few sizes that programs are compiled for; what is asked for is filled up to the next one."""
+"""Round sizes up to the few for which programs are compiled."""
 
-LANES = 4  # seeds of one block
+SEEDS = 4  # of one block
 GROUPS = (32, 128, 512)
 ACTIONS = (256, 2048, 32768)
-TREE_GROUP = 32
 
 
 def filled_to(size: int, sizes: tuple[int, ...]) -> int:

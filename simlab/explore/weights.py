@@ -1,11 +1,11 @@
 """Estimators as the page and the address write them, ``asym_grpo(delta=0.5)``, and the bounds of their parameters."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from simlab import grammar
 from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, estimator
 from simlab.estimators.baseline import BASELINES
@@ -14,10 +14,9 @@ from simlab.estimators.difficulty import EASY_TERMS
 from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
-from simlab.explore.bounded import NUMBER, read_number
 from simlab.theory import CLOSED_FORMS
+from simlab.values import shortened
 
-WEIGHT = re.compile(r"([a-z0-9_]+)(?:\(([^()]*)\))?")
 MOST_PINNED = 5
 SEPARATOR = ";"
 
@@ -95,40 +94,28 @@ def _parameter(name: str, key: str, default: Any) -> Parameter | None:
 
 
 def read_weight(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and parameters of an estimator written as text.
+    """Name and parameters of an estimator written as text, in the language of ``simlab.grammar``.
 
     Raises:
-        InputError: for a text that cannot be read, or a number in it that is too long or too large.
+        InputError: for a text that cannot be read, and for one of more than an estimator.
 
     >>> read_weight("asym_grpo(delta=0.5)")
     ('asym_grpo', {'delta': 0.5})
     """
-    match = WEIGHT.fullmatch(text)
-    pairs = [pair.partition("=") for pair in (match[2] or "").split(",") if pair] if match else []
-    if match is None or not all(equals and value for _, equals, value in pairs):
-        raise InputError(f"estimator {text!r} cannot be read; allowed: such as grpo, asym_grpo(delta=0.5)")
-    return match[1], {key.strip(): _value(value.strip()) for key, _, value in pairs}
-
-
-def _value(text: str) -> Any:
-    """A number, or a text that is none.
-
-    Raises:
-        InputError: for a number that is too long or too large.
-    """
-    return read_number(text) if NUMBER.fullmatch(text) else text
+    written = grammar.read(text)
+    if written.added or written.aggregation is not None:
+        raise InputError(f"{shortened(text)} is more than an estimator; allowed: such as grpo, asym_grpo(delta=0.5)")
+    return written.base.name, dict(written.base.parameters)
 
 
 def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
-    """The text of an estimator; ``read_weight`` reads it.
+    """The text of an estimator, its numbers of up to 12 digits; ``read_weight`` reads it.
 
     >>> write_weight("asym_grpo", {"delta": 0.5})
     'asym_grpo(delta=0.5)'
     """
-    inside = ",".join(
-        f"{key}={value:.12g}" if isinstance(value, float) else f"{key}={value}" for key, value in parameters.items()
-    )
-    return f"{name}({inside})" if inside else name
+    pairs = ((key, float(f"{value:.12g}") if isinstance(value, float) else value) for key, value in parameters.items())
+    return grammar.write(grammar.Part(name, tuple(pairs)))
 
 
 def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:

@@ -1,12 +1,13 @@
-"""The process that simulates: reads a job a line, and writes events, one a line; it ends when nobody writes any more.
+"""The simulating process: read jobs and write events, a line each, until nothing more is written to it.
 
     {"id": 7, "panel": "run", "settings": {...}, "first": 0}   ->   {"id": 7, "event": "compiling"}
                                                                     {"id": 7, "event": "simulating"}
                                                                     {"id": 7, "event": "result", "result": {...}}
 
-``compiling`` comes where a program is not there yet, ``simulating`` when it is; a job of several programs says both
-several times. Beside the jobs it compiles the programs of the presets, so that the first drag finds them there, and
-says each second that it is alive.
+``compiling`` comes if a program is not compiled yet, ``simulating`` once it is; a job of several programs says both
+several times. Between jobs the process compiles the programs of the presets, so that a first drag need not wait, and
+each second it says that it is alive. Its arguments are the estimators of
+the user's own files.
 """
 
 import json
@@ -33,6 +34,9 @@ def main() -> None:
     _beside(_live, events)
     _beside(_read, sys.stdin, jobs)
     from simlab.explore.jobs import compiled, done  # noqa: PLC0415  # JAX takes seconds: it comes after a sign of life
+    from simlab.explore.own import register_files  # noqa: PLC0415
+
+    register_files(sys.argv[1:])
 
     def warm() -> None:
         for left in compiled():

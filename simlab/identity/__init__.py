@@ -1,1 +1,1 @@
-"""What made a number: the library's code, a user's own code, versions, and the processor. Importing it loads no JAX."""
+"""Identify what made a number: simlab's code, a user's own code, versions and the processor. Imports no JAX."""

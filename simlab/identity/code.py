@@ -1,7 +1,7 @@
-"""A fingerprint of the library's own code: the import closure of the modules that make a number.
+"""Fingerprint the library's own code: every module that the modules that make a number can import.
 
-Nothing is listed. The closure is read off the sources, so that a module counts from the moment when it takes part, and
-what a process happens to have imported makes no difference.
+No list of modules is kept by hand. The import closure is read from the sources, so that a new module counts as soon as
+one of these imports it, and what a process happens to have imported makes no difference.
 """
 
 import ast
@@ -14,8 +14,9 @@ from typing import NamedTuple
 from simlab.errors import InputError
 from simlab.identity.versions import PACKAGE, numeric_versions
 
-SWEEP = ("simlab.sweep.run",)  # makes records of cells, and of those a result
+SWEEP = ("simlab.sweeps.run",)  # makes records of cells, and of those a result
 TRAINING = ("simlab.llm.training.run",)  # makes a trained model of settings
+FOR_TYPE_CHECKERS = ("TYPE_CHECKING", "typing.TYPE_CHECKING")  # conditions that are false wherever code runs
 
 
 class Source(NamedTuple):
@@ -23,7 +24,7 @@ class Source(NamedTuple):
 
     Attributes:
         meaning: a hash that comments, docstrings and layout do not change.
-        imports: names that it may import, wherever in it that is: of ``from package import name`` also
+        imports: names that it may import when it runs, wherever in it that is: of ``from package import name`` also
             ``package.name``, which need not be a module.
     """
 
@@ -70,8 +71,8 @@ def closure(entries: tuple[str, ...], package: Path = PACKAGE) -> dict[str, Sour
 def _path(name: str, package: Path) -> Path | None:
     """The file of a module of the package; None for any other name."""
     top, *rest = name.split(".")
-    place = package.joinpath(*rest)
-    files = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    path = package.joinpath(*rest)
+    files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
     return next((file for file in files if file.is_file()), None) if top == package.name else None
 
 
@@ -94,9 +95,14 @@ def read(source: bytes, name: str, is_package: bool) -> Source:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """A module or statement and all statements within it; a fifth of all nodes, and the only ones that import."""
+    """A module or statement and all statements within it that can run.
+
+    They are a fifth of all nodes, and the only ones that import.
+    """
     yield node
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        if part == "body" and isinstance(node, ast.If) and ast.unparse(node.test) in FOR_TYPE_CHECKERS:
+            continue
         for child in getattr(node, part, ()):
             yield from _statements(child)
 

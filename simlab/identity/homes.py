@@ -1,4 +1,4 @@
-"""Where a module is from: Python, an installed package, this library, or the user."""
+"""Tell whether a module is Python's, an installed package's, this library's or the user's."""
 
 import functools
 import importlib.metadata
@@ -9,17 +9,23 @@ from pathlib import Path
 from simlab.identity.versions import PACKAGE
 
 INSTALLED = {"site-packages", "dist-packages"}
+OWN_FILE = "own_file_"  # begins the names of modules that ``simlab.own_files`` makes, the user's wherever they lie
 
 
 def home(module: str) -> str | None:
     """What a module that is not the user's own belongs to, with its version; None for one that is the user's."""
     top = module.partition(".")[0]
+    if top.startswith(OWN_FILE):
+        return None
     if top in sys.stdlib_module_names:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
     if is_of_library(module):
         return top
     file = source_file(top)
-    return f"{top} {_version(top)}" if file is not None and INSTALLED & {*file.parts} else None
+    # What a wheel bundles (see simlab.bundled) counts by its content, as it does in a checkout.
+    if file is None or not INSTALLED & {*file.parts} or file.is_relative_to(PACKAGE):
+        return None
+    return f"{top} {_version(top)}"
 
 
 def is_of_library(module: str) -> bool:

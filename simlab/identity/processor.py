@@ -1,4 +1,4 @@
-"""The processor that computes, as far as the last digits of a number depend on it.
+"""Describe the processor, as far as the last digits of a number depend on it.
 
 XLA compiles for the instructions of the processor that it runs on, up to those that ``XLA_FLAGS`` allow. With wider
 vectors and fused multiply-adds it sums in another order and rounds less often, so that the same program gives other

@@ -1,11 +1,16 @@
-"""A fingerprint of what a user hands in: an estimator, a reward function, a task, with all code that it calls.
+"""Fingerprint what a user hands in, such as an estimator, a reward function or a task, with all code that it calls.
 
-A function is its compiled code, which is what runs even where its file has been edited since, its defaults, what it has
-closed over and what it reads of its module; a class its attributes and bases; an object its class and what a pickle of
-it would hold; numbers, texts and arrays are their values. All of that is followed to where the user's own code ends: at
-Python, at installed packages, which go by their versions, and at this library, which goes by the import closure of what
-is used of it. Names of variables and constants count; comments, line numbers and addresses do not, so that the same
-source has the same fingerprint in any process.
+What counts:
+
+- of a function, its compiled code (which is what runs, even if its file has been edited since), its defaults, what it
+  closes over and what it reads of its module;
+- of a class, its attributes and bases;
+- of an object, its class and what a pickle of it would hold;
+- of numbers, texts and arrays, their values.
+
+All of that is followed until the user's own code ends: at Python; at installed packages, of which the version counts;
+and at this library, of which the import closure of the modules used counts. Names of variables and constants count.
+Comments, line numbers and addresses do not, so that the same source has the same fingerprint in any process.
 """
 
 import copyreg
@@ -126,8 +131,8 @@ class _Walk:
     def _visit_new(self, value: Any) -> None:
         if isinstance(value, types.ModuleType):
             self._visit_module(value.__name__)
-        elif (place := _public_place(value)) is not None:
-            self.say("named", *place, self._home(place[0]) or "")
+        elif (public := _public_name(value)) is not None:
+            self.say("named", *public, self._home(public[0]) or "")
         elif isinstance(value, types.FunctionType):
             self._visit_function(value)
         elif isinstance(value, types.MethodType):
@@ -274,7 +279,7 @@ def _only_checks(function: types.FunctionType) -> bool:
     return hasattr(function, "__wrapped__") and (is_of_checker or is_of_beartype)
 
 
-def _public_place(value: Any) -> tuple[str, str] | None:
+def _public_name(value: Any) -> tuple[str, str] | None:
     """Module and name under which something that is not the user's own is found."""
     module = getattr(value, "__module__", None) or type(value).__module__
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
@@ -298,11 +303,11 @@ def _global_paths(code: types.CodeType, found: dict[str, Any]) -> list[tuple[str
     """The globals that a code reads; of the user's own modules, the attributes that it reads of them."""
     paths = set()
     instructions = _instructions(code)
-    for place, instruction in enumerate(instructions):
+    for index, instruction in enumerate(instructions):
         if instruction.opname not in READS:
             continue
         path, value = [instruction.argval], found.get(instruction.argval)
-        for following in instructions[place + 1 :]:
+        for following in instructions[index + 1 :]:
             is_own = isinstance(value, types.ModuleType) and home(value.__name__) is None
             is_read = following.opname in ("LOAD_ATTR", "LOAD_METHOD")
             if not (is_own and is_read and hasattr(value, following.argval)):
@@ -317,9 +322,9 @@ def _imported(code: types.CodeType, found: dict[str, Any]) -> list[str]:
     """The modules that a code imports."""
     names = set()
     instructions = _instructions(code)
-    for place, instruction in enumerate(instructions):
+    for index, instruction in enumerate(instructions):
         if instruction.opname == "IMPORT_NAME":
-            level, listed = instructions[place - 2].argval, instructions[place - 1].argval or ()
+            level, listed = instructions[index - 2].argval, instructions[index - 1].argval or ()
             name = importlib.util.resolve_name("." * level + instruction.argval, found.get("__package__") or "")
             names |= {name} | {f"{name}.{each}" for each in listed if source_file(f"{name}.{each}")}
     return sorted(names)

@@ -1,4 +1,4 @@
-"""Versions of Python and of the libraries that take part, and the git commit."""
+"""Say which versions of Python and of the libraries take part, and which git commit."""
 
 import functools
 import importlib.metadata

@@ -1,4 +1,4 @@
 """Language models trained with the estimators of the simulator: model, checkpoints, sampling.
 
-Needs the extra ``llm`` for checkpoints (``pip install 'simlab[llm]'``). ``import simlab`` does not import it.
+Checkpoints need the extra ``llm`` (``pip install 'simlab[llm]'``). ``import simlab`` does not import this package.
 """

@@ -1,4 +1,4 @@
-"""The checksums of a model's files, beside them in ``checksums.json``, which other programs need not know."""
+"""Keep the checksums of a model's files beside them, in ``checksums.json``, which other programs ignore."""
 
 import hashlib
 from pathlib import Path

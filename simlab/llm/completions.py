@@ -1,4 +1,4 @@
-"""The logits of completions that are there already: each prompt is computed once for its whole group.
+"""Compute the logits of given completions; each prompt is computed once for its whole group.
 
 Gradients pass through the prompt, so that a training step costs P S + P G T tokens, not P G (S + T). P prompts of at
 most S tokens, G rollouts of each, T tokens; the other letters are those of ``simlab.llm.model``.
@@ -114,7 +114,7 @@ def target_logp(
     targets: Int[Any, "P G T N"],
     temperature: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, "P G T N"]:
-    """log softmax(logits / temperature) of N tokens at each place, without a second array of all tokens."""
+    """log softmax(logits / temperature) of N tokens at each position, without a second array of all tokens."""
     scores = completion_logits(parameters, config, batch) / temperature
     chosen = jnp.take_along_axis(scores, jnp.asarray(targets), axis=-1)
     return chosen - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""One token at a time: the keys and values of a prompt are computed once and shared by its group of rollouts.
+"""Decode one token at a time; a prompt's keys and values are computed once and shared by its group of rollouts.
 
 P prompts of at most S tokens, G rollouts of each, up to C tokens of their own; the other letters are those of
 ``simlab.llm.model``.

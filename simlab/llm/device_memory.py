@@ -1,4 +1,4 @@
-"""How much memory is free where the arrays go."""
+"""Find how much memory is free on the device where arrays are put, and refuse what does not fit."""
 
 from pathlib import Path
 

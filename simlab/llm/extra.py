@@ -1,4 +1,4 @@
-"""Packages of extras, imported when they are needed."""
+"""Import the packages of an extra when they are needed, or say which extra to install."""
 
 import importlib
 from typing import Any

@@ -1,7 +1,7 @@
-"""GGUF files: model and tokenizer in one file, the weights often in a few bits each.
+"""Read GGUF files: model and tokenizer in one file, the weights often in a few bits each.
 
 The ``gguf`` package turns the blocks of a file into float32; the tensors then get Hugging Face's names and are
-checked as those of a checkpoint are. An entry about the architecture that is not known is refused by its name.
+checked as those of a checkpoint are. An unknown entry about the architecture is refused by name.
 """
 
 import math

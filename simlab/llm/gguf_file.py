@@ -1,7 +1,7 @@
-"""The layout of a GGUF file: its entries, and where the numbers of each tensor lie.
+"""Parse the layout of a GGUF file: its entries, and where the numbers of each tensor lie.
 
-Every length and place in the file is held to what is there before anything is read or taken: a file is read in time and
-memory that its size bounds.
+Every length and offset is checked against the size of the file before anything is read or allocated, so that the size
+bounds the time and memory that reading takes.
 """
 
 import math
@@ -72,7 +72,7 @@ class _Header:
     """What stands before the tensors, read from front to back."""
 
     def __init__(self, content: memoryview):
-        self.content, self.place = content, 0
+        self.content, self.offset = content, 0
 
     def take(self, size: int) -> memoryview:
         """The next bytes.
@@ -80,10 +80,10 @@ class _Header:
         Raises:
             InputError: if there are fewer.
         """
-        if size > len(self.content) - self.place:
-            raise InputError(f"it ends, or its header is too long, where {size} bytes should follow byte {self.place}")
-        self.place += size
-        return self.content[self.place - size : self.place]
+        if size > len(self.content) - self.offset:
+            raise InputError(f"it ends, or its header is too long, where {size} bytes should follow byte {self.offset}")
+        self.offset += size
+        return self.content[self.offset - size : self.offset]
 
     def number(self, kind: str) -> Any:
         return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
@@ -130,7 +130,7 @@ def _tensors(header: _Header, count: int, entries: dict[str, Any], content: memo
     alignment = entries.get("general.alignment", ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1:
         raise InputError(f"general.alignment = {alignment!r}; allowed: whole numbers from 1 up")
-    start = -(-header.place // alignment) * alignment
+    start = -(-header.offset // alignment) * alignment
     tensors = {name: _stored(name, *tensor, content[start:]) for name, tensor in listed.items()}
     if sum(stored.data.nbytes for stored in tensors.values()) > len(content):
         raise InputError("its tensors overlap")

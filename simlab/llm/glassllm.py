@@ -93,7 +93,7 @@ def _tokenizer(path: Path) -> Tokenizer:
     with one_line(f"{path} cannot be used"):
         alphabet, merges = entries["alphabet"], [tuple(pair) for pair in entries["merges"]]
         tokens = [*SPECIAL, *alphabet, *("".join(pair) for pair in merges)]
-        ids = {token: place for place, token in enumerate(tokens)}
+        ids = {token: index for index, token in enumerate(tokens)}
         rules = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges, unk_token="<unk>"))
     rules.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace(" ", SPACE)]

@@ -236,7 +236,7 @@ def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Arr
 
 
 def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:
-    """values / sqrt(mean(values^2) + eps), times a weight for each place."""
+    """values / sqrt(mean(values^2) + eps), times a factor for each of the last axis."""
     exact = values.astype(wide(values.dtype))
     scale = jax.lax.rsqrt(jnp.mean(exact**2, axis=-1, keepdims=True) + config.rms_norm_eps)
     normed: Array = weight * (exact * scale).astype(values.dtype)

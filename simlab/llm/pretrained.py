@@ -1,4 +1,4 @@
-"""A pretrained model by name or path, with its tokenizer."""
+"""Load a pretrained model, with its tokenizer, by name or path."""
 
 import importlib.util
 import os

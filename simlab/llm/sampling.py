@@ -1,18 +1,19 @@
-"""Groups of completions: sampled together, each from random numbers of its own.
+"""Sample groups of completions together, each with random numbers of its own.
 
-What is computed once, and what is not computed at all:
+How computation and compilation are saved (a *place* is the room in the batch for one completion):
 
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
-- When half of the places in the batch have finished, the others move together: a finished completion costs nothing from
-  then on, except that a group keeps as many places as the largest group needs. A batch of 8 places stays as it is.
-- Sizes are rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ... places, and lengths of prompts to an eighth or less, so that
-  one program serves all batches of about a size; where places move, up to powers of two, which takes a few more
-  places and a third fewer programs. A change of the number of prompts, group size, prompt length or completion length
-  compiles anew only where it changes the rounded size; temperature, ``top_p``, the stop tokens and the limit itself
-  never do.
+- When half of the completions have ended, the others move together into fewer places, so that those that have ended
+  cost nothing more. All groups keep as many places as the one with most completions left. A batch of 8 places or
+  fewer stays as it is.
+- The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
+  that one program serves all batches of about one size. Once completions have moved, the number is rounded up to a
+  power of two, which takes a few more places and a third fewer programs. Another number of prompts, group size, prompt
+  length or completion length compiles a program only if the rounded size changes; another temperature, ``top_p``,
+  limit or set of stop tokens never does.
 
-Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone: it does not depend on what else is
-in the batch, on the group size or on the limit, up to the rounding of the logits.
+Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone. It does not depend on the rest of
+the batch, on the group size or on the limit, up to the rounding of the logits.
 """
 
 import functools
@@ -30,7 +31,7 @@ from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
 from simlab.llm.model import Parameters, apart
-from simlab.simulate.sampling import ROWS, draw
+from simlab.simulator.sampling import ROWS, draw
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
 POWERS = 2 ** np.arange(25)
@@ -38,7 +39,7 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 
 
 class Sampled(NamedTuple):
-    """Completions. P prompts, G completions of each, T places for tokens, N candidates.
+    """Completions. P prompts, G completions of each, room for T tokens, N candidates.
 
     All log-probabilities are of the distribution that was sampled: at the temperature, and with ``top_p`` below 1 of
     the tokens that it leaves, renormalised; a token that it removes has probability 0. At temperature 1 and ``top_p`` 1

@@ -1,4 +1,4 @@
-"""Scalars for TensorBoard, by its own writer; needs the extra ``tensorboard``, and neither torch nor TensorFlow."""
+"""Write scalars for TensorBoard with its own writer; needs the extra ``tensorboard``, not torch or TensorFlow."""
 
 import os
 import time

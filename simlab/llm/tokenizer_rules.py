@@ -1,8 +1,8 @@
-"""Which rules of a ``tokenizer.json`` are followed: those that are the same each time, and end.
+"""Refuse rules of a ``tokenizer.json`` that are random, or that may take exponential time or stop the process.
 
-The ``tokenizers`` package believes what such a file says. Some of its components stop the whole process on a damaged
-entry, some take exponential time or memory, and some change the tokens at random or cut them off without a word. They
-are refused here, by name, before the package sees the file.
+The ``tokenizers`` package trusts such a file. Some of its components end the whole process on a damaged entry, some
+take exponential time or memory, and some change tokens at random or drop them silently. These are refused here, by
+name, before the package sees the file.
 """
 
 import re

@@ -1,16 +1,15 @@
-"""Problems: what is sampled and what is correct."""
+"""Problems: what is sampled, what is correct, and what a policy's parameters are."""
 
+from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
-from simlab.problems.classes import Classes
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
-from simlab.problems.registry import PROBLEMS, Problem, problem, problem_size
+from simlab.problems.registry import PROBLEMS, problem, register
 from simlab.problems.tree import Tree, tree
 
 __all__ = [
     "PROBLEMS",
     "Categorical",
-    "Classes",
     "LinearSoftmax",
     "Problem",
     "PromptBank",
@@ -19,7 +18,7 @@ __all__ = [
     "custom",
     "linear_softmax",
     "problem",
-    "problem_size",
     "prompt_bank",
+    "register",
     "tree",
 ]

@@ -1,81 +1,70 @@
-"""One categorical softmax policy: its actions, which of them are correct, and its exact quantities.
+"""One prompt with one softmax policy over N actions: anchors and rare correct actions, or logits of one's own."""
 
-N actions; P the correct ones. The exact quantities are array-API functions of the probabilities, so they serve NumPy
-and the simulator alike.
-"""
-
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from array_api_compat import array_namespace
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.classes import LARGEST_COUNT, Classes, check_policy, check_rewards, grouped, hashed
+from simlab.problems.base import (
+    LARGEST_COUNT,
+    AnyArray,
+    Problem,
+    check_counts,
+    check_logits,
+    check_rewards,
+    check_sets,
+)
 from simlab.problems.reading import numbers
-from simlab.rollouts import Array
-
-Total = Callable[[Array], Array]  # a sum over all actions
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical:
+class Categorical(Problem):
     """A softmax policy over N actions with verifiable rewards.
 
     Attributes:
-        logits: (N,) initial logits.
+        logits: (N,) initial logits, or of each class of actions where there are ``counts``; the others likewise.
         correct: (N,) true for correct actions.
         target: (N,) true for the target set of the tail-miss rate, a subset of the correct actions.
-        reward_correct: reward of a correct action, above 0.
-        reward_incorrect: reward of an incorrect action, at most 0.
 
     Raises:
-        InputError: for logits that are not finite, arrays of different lengths, no correct action, a target outside
-            the correct set, or rewards of the wrong sign.
+        InputError: for logits that are not finite, arrays of different lengths, counts outside their range, no correct
+            action, a target outside the correct set, or rewards of the wrong sign.
     """
 
     logits: Float[np.ndarray, " N"]
     correct: Bool[np.ndarray, " N"]
     target: Bool[np.ndarray, " N"]
-    reward_correct: float = 1.0
-    reward_incorrect: float = 0.0
+
+    over_actions: ClassVar[Mapping[str, int]] = {"logits": 0, "correct": 0, "target": 0}
+    parameters_are_logits = True
 
     def __post_init__(self) -> None:
-        lengths = {name: len(getattr(self, name)) for name in ("logits", "correct", "target")}
+        lengths = {name: len(getattr(self, name)) for name in self.over_actions}
         if len(set(lengths.values())) > 1:
             raise InputError(f"arrays have different lengths {lengths}; allowed: one length, the number of actions")
-        check_policy(self.logits, self.correct, self.target)
+        if self.counts is not None:
+            check_counts(self.counts, len(self.logits))
+        check_logits(self.logits)
+        check_sets(self.correct, self.target)
         check_rewards(self.reward_correct, self.reward_incorrect)
 
     @property
-    def actions(self) -> int:
-        """N."""
-        return len(self.logits)
+    def parameters(self) -> Float[AnyArray, " N"]:
+        """The logits."""
+        return self.logits
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(N,), the shape of the logits."""
-        return (self.actions,)
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 N"]:
+        """The parameters themselves."""
+        return parameters[None]
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that the problem is."""
-        return hashed((self.reward_correct, self.reward_incorrect), self.logits, self.correct, self.target)
-
-    @functools.cached_property
-    def classes(self) -> Classes:
-        """The same policy by classes of equal actions, in the order of their first members."""
-        first, counts = grouped(self.logits, self.correct, self.target)
-        return Classes(
-            self.logits[first],
-            counts,
-            self.correct[first],
-            self.target[first],
-            self.reward_correct,
-            self.reward_incorrect,
-        )
+    def pulled_back(
+        self, gradients: Float[Array, "1 N"], parameters: Any, prompts: Int[Array, " P"]
+    ) -> Float[Array, " N"]:
+        """The gradient itself."""
+        return gradients[0]
 
 
 def anchored(
@@ -88,7 +77,7 @@ def anchored(
     target: int = 1,
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
-) -> Classes:
+) -> Categorical:
     """One likely correct action (the anchor, action 0), many rare ones, and the rest incorrect ``[f-grpo:app-j]``.
 
     Actions 0 to ``correct`` - 1 are correct. The target set is the ``target`` last of them: one typical rare action by
@@ -107,13 +96,13 @@ def anchored(
     if target == correct:
         counts[1:3] = 0, correct - 1
     kept = np.array(counts) > 0
-    return Classes(
+    return Categorical(
         np.array(logits, dtype=float)[kept],
-        np.array(counts)[kept],
         np.array([True, True, True, False])[kept],
         np.array([target == correct, False, True, False])[kept],
-        reward_correct,
-        reward_incorrect,
+        counts=np.array(counts)[kept],
+        reward_correct=reward_correct,
+        reward_incorrect=reward_incorrect,
     )
 
 
@@ -142,7 +131,7 @@ def custom(
     if chosen.size == 0 and is_correct.any():
         chosen = np.array([np.argmin(np.where(is_correct, values, np.inf))])
     is_target = _members("target", chosen, values.size)
-    return Categorical(values, is_correct, is_target, reward_correct, reward_incorrect)
+    return Categorical(values, is_correct, is_target, reward_correct=reward_correct, reward_incorrect=reward_incorrect)
 
 
 def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
@@ -153,47 +142,3 @@ def _members(name: str, indices: np.ndarray, actions: int) -> np.ndarray:
     inside = np.zeros(actions, dtype=bool)
     inside[indices.astype(np.int64)] = True
     return inside
-
-
-def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"], total: Total | None = None) -> Shaped[Array, ""]:
-    """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``; ``total`` adds up, by default as ``sum`` does."""
-    xp = array_namespace(p)
-    return (total or xp.sum)(xp.where(correct, p, xp.zeros_like(p)))
-
-
-def retained_mass(
-    p: Shaped[Array, " N"],
-    initial: Shaped[Array, " N"],
-    correct: Shaped[Array, " N"],
-    members: Shaped[Array, " N"] | float = 1.0,
-    total: Total | None = None,
-) -> Shaped[Array, ""]:
-    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``.
-
-    Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
-    """
-    xp = array_namespace(p)
-    lost = xp.where(correct, members * xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
-    return 1 - (total or xp.sum)(lost) / correct_mass(members * initial, correct, total)
-
-
-def share_kept(
-    p: Shaped[Array, " N"],
-    initial: Shaped[Array, " N"],
-    correct: Shaped[Array, " N"],
-    members: Shaped[Array, " N"] | float = 1.0,
-    total: Total | None = None,
-) -> Shaped[Array, ""]:
-    """Share of the correct actions whose probability is at or above its start; the rest as in ``retained_mass``."""
-    xp = array_namespace(p)
-    each, zero = members * xp.ones_like(p), xp.zeros_like(p)
-    add = total or xp.sum
-    return add(xp.where(correct & (p >= initial), each, zero)) / add(xp.where(correct, each, zero))
-
-
-def pass_at_k(correct_probability: Shaped[Array, "*M"], k: int) -> Shaped[Array, "*M"]:
-    """1 - (1 - Q_pos)^k, exact for i.i.d. samples, with all its digits where Q_pos is small."""
-    xp = array_namespace(correct_probability)
-    certain = correct_probability >= 1  # rounding can lift a sum of probabilities above 1
-    miss = xp.where(certain, xp.zeros_like(correct_probability), -correct_probability)
-    return xp.where(certain, xp.ones_like(correct_probability), -xp.expm1(k * xp.log1p(miss)))

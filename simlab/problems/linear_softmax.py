@@ -1,31 +1,62 @@
 """Prompts that share one linear head: logits W h, so that what one prompt teaches moves the others."""
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.problems.classes import Classes, hashed
-from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank
+from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_rewards
+from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, check_prompts
 from simlab.problems.solve_rates import Rates
+
+if TYPE_CHECKING:
+    from simlab.simulator.learner import Learner
+    from simlab.simulator.metrics import Metric
+    from simlab.simulator.state import Batch, State
 
 ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
 
 
-@dataclass(frozen=True, eq=False)
-class LinearSoftmax:
-    """M prompts with features of their own and one head for all: the policy of prompt i is softmax(W h_i).
+class History(NamedTuple):
+    """What the records need to know of the last steps, each of the arrays with a first axis of actions.
 
     Attributes:
-        weights: (A, d) the initial head W.
+        gradients: (A, P) the gradient of each prompt's objective at the policy that drew its group.
+        gradient: (A, d) that of W, the mean over the prompts of the batch.
+        gradient_before: of the batch before.
+        weights_before: (A, d) W before the last step.
+        weights_earlier: (A, d) W before the step before that.
+        weights_recorded: (A, d) W at the last record.
+    """
+
+    gradients: Float[Array, "A P"]
+    gradient: Float[Array, "A d"]
+    gradient_before: Float[Array, "A d"]
+    weights_before: Float[Array, "A d"]
+    weights_earlier: Float[Array, "A d"]
+    weights_recorded: Float[Array, "A d"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSoftmax(Problem):
+    """M prompts with features of their own and one head for all: the policy of prompt i is softmax(W h_i).
+
+    What is learned is W. Each prompt has the gradient dz_i of its logits that a bank gives it, and W gets the sum of
+    dz_i h_i^T ``[fade:app-15-token-gradient]``. An action that no rollout of the batch drew has dz_i = 0 exactly under
+    zero-sum weights, for every prompt, so that its row of W stays as it is.
+
+    Attributes:
+        weights: (A, d) the initial head W, or a row for each class of actions where there are ``counts``.
         features: (M, d) the feature h_i of each prompt, which is not learned.
         correct: (M, A) true for correct actions.
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
-        reward_correct: reward of a correct action, above 0.
-        reward_incorrect: reward of an incorrect action, at most 0.
 
     Raises:
         InputError: for weights and features that do not fit one another, features that are not finite, and what
@@ -36,8 +67,9 @@ class LinearSoftmax:
     features: Float[np.ndarray, "M d"]
     correct: Bool[np.ndarray, "M A"]
     target: Bool[np.ndarray, "M A"]
-    reward_correct: float = 1.0
-    reward_incorrect: float = 0.0
+
+    over_actions: ClassVar[Mapping[str, int]] = {"weights": 0, "correct": 1, "target": 1}
+    histories = 6
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("weights", "features")}
@@ -47,54 +79,99 @@ class LinearSoftmax:
         for name in shapes:
             if not np.isfinite(getattr(self, name)).all():
                 raise InputError(f"{name} hold a number that is not finite; allowed: finite numbers")
-        _ = self.tabular
+        check_prompts(self.features @ self.weights.T, self.correct, self.target)
+        if self.counts is not None:
+            check_counts(self.counts, self.entries)
+        check_rewards(self.reward_correct, self.reward_incorrect)
 
     @functools.cached_property
     def tabular(self) -> PromptBank:
         """The bank of the same policies, but with logits of its own for each prompt."""
-        return PromptBank(
-            self.features @ self.weights.T, self.correct, self.target, self.reward_correct, self.reward_incorrect
-        )
-
-    @property
-    def logits(self) -> Float[np.ndarray, "M A"]:
-        """(M, A) initial logits, W h_i."""
-        return self.tabular.logits
+        rewards = {"reward_correct": self.reward_correct, "reward_incorrect": self.reward_incorrect}
+        logits = self.features @ self.weights.T
+        return PromptBank(logits, self.correct, self.target, counts=self.counts, **rewards)
 
     @property
     def prompts(self) -> int:
         """M."""
-        return self.tabular.prompts
-
-    @property
-    def actions(self) -> int:
-        """A, the actions of one prompt."""
-        return self.tabular.actions
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, A), the shape of the logits."""
-        return self.tabular.shape
+        return len(self.features)
 
     @property
     def solve_rates(self) -> Rates:
         """(M,) the initial probability of a correct action of each prompt."""
         return self.tabular.solve_rates
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that the problem is."""
-        rewards, arrays = (self.reward_correct, self.reward_incorrect), (self.weights, self.features)
-        return hashed(rewards, np.array([*self.shape, self.features.shape[1]]), *arrays, self.correct, self.target)
+    @property
+    def parameters(self) -> Float[AnyArray, "A d"]:
+        """The head."""
+        return self.weights
+
+    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
+        """The logits W h of some prompts, or of all."""
+        return product(jnp.asarray(self.features if prompts is None else self.features[prompts]), parameters.T)
+
+    def pulled_back(
+        self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
+    ) -> Float[Array, "A d"]:
+        """The sum of dz_i h_i^T over the prompts of the batch."""
+        return product(gradients.T, self.features[prompts])
+
+    def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, learner: "Learner") -> Float[Array, " P"]:
+        """The largest weight of the head, for each prompt of the batch: their logits all come from these."""
+        return jnp.broadcast_to(jnp.max(jnp.abs(parameters)), (learner.prompts_per_step,))
 
     @property
-    def classes(self) -> Classes:
-        """What the lumped engine would carry.
+    def numbers(self) -> int:
+        """Those of the head, of the features, and of the logits of all prompts."""
+        size: int = self.actions * (self.weights.shape[1] + self.prompts) + np.size(self.features)
+        return size
 
-        Raises:
-            InputError: always.
-        """
-        return self.tabular.classes
+    def step_numbers(self, batch: int) -> tuple[int, int]:
+        """The head and the logits of a batch, which come from products, as the gradient goes back by as many."""
+        head = self.actions * self.weights.shape[1]
+        return head + batch * self.actions, 2 * batch * head
+
+    def first_history(self, learner: "Learner", state: "State") -> History:
+        """No gradient yet, and no other weights."""
+        weights = state.parameters
+        gradients = jnp.zeros((len(weights), learner.prompts_per_step), weights.dtype)
+        nothing = jnp.zeros_like(weights)
+        return History(gradients, nothing, nothing, weights, weights, weights)
+
+    def next_history(
+        self, history: History, learner: "Learner", batch: "Batch", gradients: Float[Array, "P A"], parameters: Any
+    ) -> History:
+        """A batch's gradients, and where its step started."""
+        return History(
+            gradients=gradients.T,
+            gradient=self.pulled_back(gradients / len(gradients), parameters, batch.prompts),
+            gradient_before=history.gradient,
+            weights_before=parameters,
+            weights_earlier=history.weights_before,
+            weights_recorded=history.weights_recorded,
+        )
+
+    def recorded_history(self, history: History, parameters: Any) -> History:
+        """Where a window between two records starts."""
+        return history._replace(weights_recorded=parameters)
+
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
+        """Those of a bank, the rank of the head's updates, and what prompts do to one another."""
+        from simlab.simulator.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
+
+        return OF_A_HEAD
+
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """Those of a bank, and the singular values from the largest on."""
+        from simlab.simulator.head_metrics import SINGULAR_VALUES  # noqa: PLC0415
+
+        return {**self.tabular.labels(), "singular": range(1, SINGULAR_VALUES + 1)}
+
+
+def product(left: Float[Array, "n k"], right: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    """Left times right, in full precision on a GPU too."""
+    return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
 
 
 def linear_softmax(
@@ -158,17 +235,26 @@ def linear_softmax(
     check_range("easy_share", easy_share, 0, 1)
     kinds = success_modes + failure_modes
     answered = kinds + wrong_answers * (1 if answers == "shared" else kinds)
-    check_whole("actions", actions, answered, LARGEST_BANK)
-    check_range("prompts x actions", prompts * actions, 1, LARGEST_BANK)
+    check_whole("actions", actions, answered, LARGEST_COUNT)
+    check_range("prompts x answers", prompts * answered, 1, LARGEST_BANK)
     mode = np.array(_modes(prompts, round(easy_share * prompts), success_modes, failure_modes))
     rates = np.where(np.arange(kinds) < success_modes, easy_rate, hard_rate)
     for name, value in (("easy_rate", easy_rate), ("hard_rate", hard_rate), ("stray", stray)):
         check_range(name, value, 1e-6, 1 - 1e-6)
     features = np.hstack([np.full((kinds, 1), shared), np.eye(kinds)]) / np.sqrt(1 + shared**2)
-    logits = np.log(_policies(rates, actions, wrong_answers, answers, stray))
-    weights = np.linalg.pinv(features) @ (logits - logits.mean(axis=1, keepdims=True))
-    correct = np.arange(actions) == mode[:, None]
-    return LinearSoftmax(weights.T, features[mode], correct, correct, reward_correct, reward_incorrect)
+    counts = np.array([1] * answered + [actions - answered] * (actions > answered))
+    logits = np.log(_policies(rates, actions, wrong_answers, answers, stray)[:, : len(counts)])
+    weights = np.linalg.pinv(features) @ (logits - (logits @ counts / actions)[:, None])
+    correct = np.arange(len(counts)) == mode[:, None]
+    return LinearSoftmax(
+        weights.T,
+        features[mode],
+        correct,
+        correct,
+        counts=counts,
+        reward_correct=reward_correct,
+        reward_incorrect=reward_incorrect,
+    )
 
 
 def _modes(prompts: int, easy: int, success_modes: int, failure_modes: int) -> list[int]:
@@ -182,10 +268,11 @@ def _modes(prompts: int, easy: int, success_modes: int, failure_modes: int) -> l
 
 def _policies(
     rates: Float[np.ndarray, " K"], actions: int, wrong_answers: int, answers: str, stray: float
-) -> Float[np.ndarray, "K A"]:
-    """The initial policy of each mode."""
+) -> Float[np.ndarray, "K C"]:
+    """The initial probability, in each mode, of every answer, and of each of the other actions, which are alike."""
     kinds = len(rates)
-    mode, place = np.arange(kinds)[:, None], np.arange(actions)
+    answered = kinds + wrong_answers * (1 if answers == "shared" else kinds)
+    mode, place = np.arange(kinds)[:, None], np.arange(answered + 1)
     first: Int[np.ndarray, "K 1"] = kinds + mode * (wrong_answers if answers == "own" else 0)
     right, plausible = place == mode, (place >= first) & (place < first + wrong_answers)
     failing = (1 - rates)[:, None]

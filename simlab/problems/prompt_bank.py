@@ -1,58 +1,57 @@
 """A bank of prompts of mixed difficulty: a softmax policy of its own for each, with common and rare correct modes."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.classes import Classes, check_policy, check_rewards, hashed
+from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_logits, check_rewards, check_sets
 from simlab.problems.reading import numbers
 from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_inside
 
-LARGEST_BANK = 2**24  # logits
+if TYPE_CHECKING:
+    from simlab.simulator.metrics import Metric
+
+LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
 USUAL_PROMPTS = 64
 
 
 @dataclass(frozen=True, eq=False)
-class PromptBank:
+class PromptBank(Problem):
     """M prompts, each with a softmax policy over A actions and verifiable rewards.
 
+    A prompt is a policy of its own. Prompts meet in three places: in what an estimator or surrogate reads of the whole
+    batch, in an estimator's memory (a few numbers of past batches, nothing of a single prompt), and in the optimiser,
+    which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while Adam goes
+    on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
+
     Attributes:
-        logits: (M, A) initial logits.
+        logits: (M, A) initial logits, or of each class of actions where there are ``counts``; the others likewise.
         correct: (M, A) true for correct actions.
         target: (M, A) true for the target set of the tail-miss rate, of each prompt a subset of its correct actions.
-        reward_correct: reward of a correct action, above 0.
-        reward_incorrect: reward of an incorrect action, at most 0.
 
     Raises:
-        InputError: for arrays of different or other shapes, rewards of the wrong sign, or a prompt whose logits are not
-            finite, that has no correct action, or whose target is no part of these.
+        InputError: for arrays of different or other shapes, counts outside their range, rewards of the wrong sign, or a
+            prompt whose logits are not finite, that has no correct action, or whose target is no part of these.
     """
 
     logits: Float[np.ndarray, "M A"]
     correct: Bool[np.ndarray, "M A"]
     target: Bool[np.ndarray, "M A"]
-    reward_correct: float = 1.0
-    reward_incorrect: float = 0.0
+
+    over_actions: ClassVar[Mapping[str, int]] = {"logits": 1, "correct": 1, "target": 1}
+    has_own_parameters = True
 
     def __post_init__(self) -> None:
-        shapes = {name: getattr(self, name).shape for name in ("logits", "correct", "target")}
-        if len(set(shapes.values())) > 1 or self.logits.ndim != 2 or 0 in self.logits.shape:
-            raise InputError(f"arrays have shapes {shapes}; allowed: one shape (prompts, actions)")
+        check_prompts(self.logits, self.correct, self.target)
+        if self.counts is not None:
+            check_counts(self.counts, self.entries)
         check_rewards(self.reward_correct, self.reward_incorrect)
-        if self.correct.dtype != bool or self.target.dtype != bool:
-            raise InputError(f"correct and target have dtypes {self.correct.dtype}, {self.target.dtype}; allowed: bool")
-        sound = np.isfinite(self.logits).all(1) & self.correct.any(1) & self.target.any(1)
-        sound &= ~(self.target & ~self.correct).any(1)
-        if not sound.all():
-            first = int(np.argmin(sound))
-            try:
-                check_policy(self.logits[first], self.correct[first], self.target[first])
-            except InputError as error:
-                raise InputError(f"prompt {first}: {error}") from None
 
     @property
     def prompts(self) -> int:
@@ -60,36 +59,62 @@ class PromptBank:
         return len(self.logits)
 
     @property
-    def actions(self) -> int:
-        """A, the actions of one prompt."""
-        return int(self.logits.shape[1])
+    def parameters(self) -> Float[AnyArray, "M A"]:
+        """The logits."""
+        return self.logits
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(M, A), the shape of the logits."""
-        return (self.prompts, self.actions)
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
+        """The parameters of some prompts, or of all."""
+        return parameters if prompts is None else parameters[prompts]
 
-    @property
+    def pulled_back(
+        self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
+    ) -> Float[Array, "M A"]:
+        """The gradients of the batch's prompts in their places."""
+        return jnp.zeros_like(parameters).at[prompts].set(gradients)
+
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "P G"]:
+        """The logits of what each group drew, without those of all other actions."""
+        return parameters[prompts[:, None], groups.places]
+
+    @functools.cached_property
     def solve_rates(self) -> Rates:
         """(M,) the initial probability of a correct action of each prompt."""
-        weights = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+        each = 1.0 if self.counts is None else self.counts.astype(float)
+        weights = each * np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
         rates: Rates = np.where(self.correct, weights, 0).sum(axis=1) / weights.sum(axis=1)
         return rates
 
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that the problem is."""
-        rewards = (self.reward_correct, self.reward_incorrect)
-        return hashed(rewards, np.array(self.shape), self.logits, self.correct, self.target)
-
     @property
-    def classes(self) -> Classes:
-        """What the lumped engine would carry.
+    def metrics(self) -> "tuple[Metric, ...]":
+        """Means over prompts, and what depends on how difficult a prompt is."""
+        from simlab.simulator.difficulty import OF_PROMPTS  # noqa: PLC0415  # the simulator imports problems
 
-        Raises:
-            InputError: always.
-        """
-        raise InputError("engine = 'lumped' does not run a bank of prompts; allowed: auto, dense")
+        return OF_PROMPTS
+
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """The middles of the bins of the solve rate."""
+        from simlab.simulator.difficulty import BIN_CENTRES  # noqa: PLC0415
+
+        return {"bin": BIN_CENTRES.tolist()}
+
+
+def check_prompts(logits: np.ndarray, correct: np.ndarray, target: np.ndarray) -> None:
+    """Raise ``InputError`` unless these are logits, correct and target sets of prompts, (M, A) each."""
+    shapes = {"logits": logits.shape, "correct": correct.shape, "target": target.shape}
+    if len(set(shapes.values())) > 1 or logits.ndim != 2 or 0 in logits.shape:
+        raise InputError(f"arrays have shapes {shapes}; allowed: one shape (prompts, actions)")
+    if correct.dtype != bool or target.dtype != bool:
+        raise InputError(f"correct and target have dtypes {correct.dtype}, {target.dtype}; allowed: bool")
+    sound = np.isfinite(logits).all(1) & correct.any(1) & target.any(1) & ~(target & ~correct).any(1)
+    if sound.all():
+        return
+    first = int(np.argmin(sound))
+    try:
+        check_logits(logits[first])
+        check_sets(correct[first], target[first])
+    except InputError as error:
+        raise InputError(f"prompt {first}: {error}") from None
 
 
 def prompt_bank(
@@ -133,7 +158,7 @@ def prompt_bank(
         reward_correct, reward_incorrect: see ``PromptBank``.
 
     Raises:
-        InputError: for a number outside its range, an unreadable file, or more than 2^24 logits.
+        InputError: for a number outside its range, an unreadable file, or more than 2^24 prompts.
 
     >>> bank = prompt_bank(solve_rates=[0.1, 0.5, 0.9])
     >>> bank.solve_rates.round(12)
@@ -141,7 +166,7 @@ def prompt_bank(
     """
     check_whole("prompts", prompts, 0, LARGEST_BANK)
     check_whole("modes", modes, 1)
-    check_whole("actions", actions, modes + 1, LARGEST_BANK)
+    check_whole("actions", actions, modes + 1, LARGEST_COUNT)
     check_whole("rare_modes", rare_modes, 1, modes)
     check_range("rare_ratio", rare_ratio, 0, 1, open_low=True)
     listed = numbers("solve_rates", solve_rates)
@@ -152,17 +177,21 @@ def prompt_bank(
     else:
         betas = (beta_a, beta_b), (second_a, second_b)
         rates = mixed_rates(prompts or USUAL_PROMPTS, *betas, second_share)
-    check_range("prompts x actions", len(rates) * actions, 1, LARGEST_BANK)
     rates = moved_inside(rates, margin)
-    place, shape = np.arange(actions), (len(rates), actions)
-    correct, rare = place < modes, (place >= modes - rare_modes) & (place < modes)
-    weights = np.where(rare, rare_ratio, 1.0)
+    counts = np.array([modes - rare_modes, rare_modes, actions - modes])
+    kinds = counts > 0
+    check_range("prompts", len(rates), 1, LARGEST_BANK)
+    weights = np.array([1.0, rare_ratio])
     odds = np.log(rates) - np.log1p(-rates)
-    shares = np.log(weights) - np.log(weights[:modes].sum()) + np.log(actions - modes)
+    all_modes = np.repeat(weights, counts[:2]).sum()
+    shares = np.log(weights) - np.log(all_modes) + np.log(actions - modes)
+    logits = np.concatenate([odds[:, None] + shares, np.zeros((len(rates), 1))], axis=1)[:, kinds]
+    correct, rare = np.array([True, True, False])[kinds], np.array([False, True, False])[kinds]
     return PromptBank(
-        np.where(correct, odds[:, None] + shares, 0.0),
-        np.broadcast_to(correct, shape),
-        np.broadcast_to(rare, shape),
-        reward_correct,
-        reward_incorrect,
+        logits,
+        np.broadcast_to(correct, logits.shape),
+        np.broadcast_to(rare, logits.shape),
+        counts=counts[kinds],
+        reward_correct=reward_correct,
+        reward_incorrect=reward_incorrect,
     )

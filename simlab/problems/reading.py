@@ -1,4 +1,4 @@
-"""Lists of numbers, given as such or as the path of a file."""
+"""Read a list of numbers, given as such or as the path of a file."""
 
 import io
 import math

@@ -1,38 +1,84 @@
-"""Problems by name."""
+"""Problems by name: the library's, those that a user registers, and those in a user's file."""
 
-import math
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from simlab.errors import build
-from simlab.problems.categorical import Categorical, anchored, custom
-from simlab.problems.classes import Classes
-from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
-from simlab.problems.prompt_bank import PromptBank, prompt_bank
-from simlab.problems.tree import Tree, tree
+from simlab import own_files
+from simlab.constructors import Constructor, is_file
+from simlab.errors import InputError, check_choice
+from simlab.problems.base import Problem
+from simlab.problems.categorical import anchored, custom
+from simlab.problems.linear_softmax import linear_softmax
+from simlab.problems.prompt_bank import prompt_bank
+from simlab.problems.tree import tree
 
-Problem = Categorical | Classes | PromptBank | LinearSoftmax | Tree
+Makes = Callable[..., Problem]
+ALLOWED = "allowed: a Problem, or a function with defaults for all parameters that makes one"
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "anchored": anchored,
-    "custom": custom,
-    "prompt_bank": prompt_bank,
-    "linear_softmax": linear_softmax,
-    "tree": tree,
-}
+_PROBLEMS: dict[str, Makes] = {}
+PROBLEMS: Mapping[str, Makes] = MappingProxyType(_PROBLEMS)
+
+
+def register(makes: Makes) -> Makes:
+    """List a function that makes a problem under its own name; also a decorator.
+
+    Raises:
+        InputError: for a name that is taken, or a parameter without a default.
+    """
+    name = makes.__name__
+    if name in _PROBLEMS:
+        raise InputError(f"problem {name!r} is registered already; choose another name")
+    _defaults(name, makes)
+    _PROBLEMS[name] = makes
+    return makes
 
 
 def problem(name: str, **parameters: Any) -> Problem:
-    """Build a problem by name.
+    """Build a problem by its name, or by ``FILE.py:NAME``.
 
     Raises:
-        InputError: for an unknown name or parameter, and what the constructor refuses.
+        InputError: as ``problem_constructor``, for an unknown parameter, for what the function refuses, and for one
+            that makes no problem.
+
+    >>> problem("anchored", actions=100, correct=10).actions
+    100
     """
-    built: Problem = build("problem", name, PROBLEMS, parameters)
-    return built
+    found = problem_constructor(name)
+    made = found(**parameters)
+    if not isinstance(made, Problem):
+        raise InputError(f"problem {name!r} makes a {type(made).__name__}; {ALLOWED}")
+    return made
 
 
-def problem_size(problem: Problem) -> int:
-    """How many numbers a lane of the problem carries: its logits, listed or not, and shared weights and features."""
-    shared = problem.weights.size + problem.features.size if isinstance(problem, LinearSoftmax) else 0
-    return math.prod(problem.shape) + shared
+def problem_constructor(name: str) -> Constructor:
+    """What makes the problem of a name, with the defaults of its parameters: registered, or in a file of the user's.
+
+    The object in ``FILE.py:NAME`` is a ``Problem``, or a function or class with defaults for all of its parameters that
+    makes one.
+
+    Raises:
+        InputError: for an unknown name, and for a file without such an object.
+    """
+    if not is_file(name):
+        check_choice("problem", name, sorted(PROBLEMS))
+        return Constructor(name, PROBLEMS[name], _defaults(name, PROBLEMS[name]))
+    found = own_files.load(name)
+    if isinstance(found, Problem):
+        return Constructor(name, lambda: found, {})
+    if not callable(found):
+        raise InputError(f"{name} is a {type(found).__name__}; {ALLOWED}")
+    return Constructor(name, found, _defaults(name, found))
+
+
+def _defaults(name: str, makes: Makes) -> dict[str, Any]:
+    """The defaults of a function's parameters, which all have one."""
+    parameters = inspect.signature(makes).parameters
+    if bare := [own for own, parameter in parameters.items() if parameter.default is parameter.empty]:
+        raise InputError(f"{name} has no default for {bare[0]!r}; {ALLOWED}")
+    return {own: parameter.default for own, parameter in parameters.items()}
+
+
+for _makes in (anchored, custom, prompt_bank, linear_softmax, tree):
+    register(_makes)

@@ -1,17 +1,23 @@
 """A tree of decisions: a rollout takes T actions, with a softmax policy of its own at every node; some leaves pay."""
 
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.problems.classes import Classes, check_logits, check_rewards, check_sets, hashed
+from simlab.problems.base import AnyArray, Problem, check_logits, check_rewards, check_sets
 from simlab.problems.reading import numbers
 from simlab.problems.tree_paths import depth_of, first_node, leaf_of, path_sums, paths, word
+from simlab.theory.covariance import TOP_PERCENT
+
+if TYPE_CHECKING:
+    from simlab.simulator.metrics import Metric
+    from simlab.simulator.settings import Settings
+    from simlab.simulator.tree_policy import TreePolicy
 
 LARGEST_TREE = 2**20  # leaves
 MOST_MODES = 64  # whose probabilities are recorded one by one
@@ -21,7 +27,7 @@ Leaves = Sequence[str] | Sequence[float] | np.ndarray | str
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(Problem):
     """A full tree of depth T and branching B with a softmax policy at every node and verifiable rewards at the leaves.
 
     Nodes and leaves are numbered as in ``simlab.problems.tree_paths``.
@@ -30,8 +36,7 @@ class Tree:
         logits: (nodes, B) initial logits, (B^T - 1) / (B - 1) nodes level by level.
         correct: (B^T,) true for rewarded leaves.
         target: (B^T,) true for the target set of the tail-miss rate, a subset of the rewarded leaves.
-        reward_correct: reward of a rewarded leaf, above 0.
-        reward_incorrect: reward of any other, at most 0.
+        modes: the rewarded leaves, at most the first 64, whose probabilities are recorded one by one.
 
     Raises:
         InputError: for arrays whose shapes are not those of one full tree, fewer than two actions, more than 2^20
@@ -41,8 +46,10 @@ class Tree:
     logits: Float[np.ndarray, "nodes B"]
     correct: Bool[np.ndarray, " leaves"]
     target: Bool[np.ndarray, " leaves"]
-    reward_correct: float = 1.0
-    reward_incorrect: float = 0.0
+    modes: Int[np.ndarray, " modes"] = field(init=False)
+
+    over_actions: ClassVar[Mapping[str, int]] = {"correct": 0, "target": 0}
+    lumps = shards = False
 
     def __post_init__(self) -> None:
         shapes = {name: getattr(self, name).shape for name in ("logits", "correct", "target")}
@@ -57,6 +64,7 @@ class Tree:
         check_logits(self.logits.reshape(-1))
         check_sets(self.correct, self.target)
         check_rewards(self.reward_correct, self.reward_incorrect)
+        object.__setattr__(self, "modes", np.flatnonzero(self.correct)[:MOST_MODES])
 
     @property
     def branching(self) -> int:
@@ -66,17 +74,64 @@ class Tree:
     @property
     def depth(self) -> int:
         """T, the actions of one rollout."""
-        return depth_of(self.actions, self.branching)
+        return depth_of(int(self.correct.shape[0]), self.branching)
 
     @property
-    def actions(self) -> int:
-        """B^T, the leaves: what one rollout may end in."""
-        return len(self.correct)
+    def numbers(self) -> int:
+        """The logits of all nodes."""
+        return self.logits.size
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(nodes, B), the shape of the logits."""
-        return (len(self.logits), self.branching)
+    def choices(self) -> int:
+        """B."""
+        return self.branching
+
+    @property
+    def tokens(self) -> int:
+        """T."""
+        return self.depth
+
+    @property
+    def parameters(self) -> Float[AnyArray, "nodes B"]:
+        """The logits of all nodes."""
+        return self.logits
+
+    def logits_of(self, parameters: Array, prompts: Int[Array, " P"] | None = None) -> Float[Array, "1 nodes B"]:
+        """The parameters themselves."""
+        return parameters[None]
+
+    def pulled_back(
+        self, gradients: Float[Array, "1 nodes B"], parameters: Any, prompts: Int[Array, " P"]
+    ) -> Float[Array, "nodes B"]:
+        """The gradient itself."""
+        return gradients[0]
+
+    def policy(self, logits: Float[Array, "nodes B"], temperature: Any, storage: Any, places: Any) -> "TreePolicy":
+        """The policies of all nodes."""
+        from simlab.simulator.tree_policy import tree_policy  # noqa: PLC0415  # the simulator imports problems
+
+        return tree_policy(logits, temperature, self.depth)
+
+    def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "1 G T"]:
+        """The logits of the actions on the way to the leaves of a group."""
+        nodes, taken = paths(groups.places, self.depth, self.branching)
+        return parameters[nodes, taken]
+
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
+        """Those of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
+        from simlab.simulator.tree_metrics import of_a_tree  # noqa: PLC0415
+
+        return of_a_tree(self.modes)
+
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """The words of the modes, the levels, and the percentages of tokens that covariances are of."""
+        return {"mode": self.mode_words, "level": range(self.depth), "percent": TOP_PERCENT}
+
+    def check(self, settings: "Settings") -> None:
+        """Refuse what a tree has no meaning for."""
+        if settings.update_rule != "simulator":
+            raise InputError(f"update_rule = {settings.update_rule!r} on a tree; allowed: simulator")
 
     @property
     def leaf_logp(self) -> Float[np.ndarray, " leaves"]:
@@ -87,29 +142,9 @@ class Tree:
         return leaves
 
     @property
-    def modes(self) -> Int[np.ndarray, " modes"]:
-        """The rewarded leaves, at most the first 64, whose probabilities are recorded one by one."""
-        return np.flatnonzero(self.correct)[:MOST_MODES]
-
-    @property
     def mode_words(self) -> list[str]:
         """The words of ``modes``."""
         return [word(int(leaf), self.depth, self.branching) for leaf in self.modes]
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that the problem is."""
-        rewards = (self.reward_correct, self.reward_incorrect)
-        return hashed(rewards, np.array(self.shape), self.logits, self.correct, self.target)
-
-    @property
-    def classes(self) -> Classes:
-        """What the lumped engine would carry.
-
-        Raises:
-            InputError: always.
-        """
-        raise InputError("engine = 'lumped' does not run a tree; allowed: auto, dense")
 
 
 def tree(
@@ -145,7 +180,7 @@ def tree(
             not rewarded, logits of another number, or an unreadable file.
 
     >>> toy = tree()
-    >>> toy.mode_words, toy.shape
+    >>> toy.mode_words, toy.logits.shape
     (['ACB', 'ACD', 'BDA', 'BDC', 'CAB', 'DBA'], (21, 4))
     """
     check_whole("branching", branching, 2, LARGEST_TREE)
@@ -161,9 +196,10 @@ def tree(
         raise InputError(f"anchor = {anchor!r} is not rewarded; allowed: one of the rewarded leaves")
     values[paths(np.array(start), depth, branching)] += anchor_logit
     correct = _members(rewarded_leaves, branching**depth)
-    bare = Tree(values, correct, correct, reward_correct, reward_incorrect)
+    rewards: dict[str, Any] = {"reward_correct": reward_correct, "reward_incorrect": reward_incorrect}
+    bare = Tree(values, correct, correct, **rewards)
     chosen = _leaves("target", target, depth, branching) or [_least_likely(bare)]
-    return Tree(values, correct, _members(chosen, bare.actions), reward_correct, reward_incorrect)
+    return Tree(values, correct, _members(chosen, bare.actions), **rewards)
 
 
 def _leaves(name: str, source: Leaves, depth: int, branching: int) -> list[int]:

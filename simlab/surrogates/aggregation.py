@@ -1,4 +1,4 @@
-"""Loss aggregation: the weight of each token's term."""
+"""Loss aggregation: how much the term of each token counts."""
 
 from typing import Any
 

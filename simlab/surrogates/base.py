@@ -1,4 +1,4 @@
-"""What a surrogate is: from importance ratio and advantage to the coefficient of grad log pi.
+"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi.
 
 A surrogate objective J(ratio, A) is ascended along coefficient * grad log pi, with
 coefficient = ratio * dJ/d(ratio), everything under a stop-gradient held fixed.

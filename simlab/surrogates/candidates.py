@@ -3,7 +3,7 @@
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.order import lower_quantile
+from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
 from simlab.surrogates.base import Surrogate
 from simlab.surrogates.clip import ppo_clip

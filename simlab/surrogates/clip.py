@@ -1,4 +1,4 @@
-"""Surrogates that bound what one token may do through its importance ratio."""
+"""Surrogates of the importance ratio, most of which clip it to limit what one token can do."""
 
 from array_api_compat import array_namespace
 

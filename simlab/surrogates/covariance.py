@@ -1,4 +1,4 @@
-"""Surrogates that treat the tokens of large covariance between log pi and A apart ``[cw-grpo:clip-cov]``.
+"""Surrogates that treat tokens apart where the covariance of log pi and A is large ``[cw-grpo:clip-cov]``.
 
 Both choose among all tokens of the batch they are given, as the published code does of its micro-batch.
 """
@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_range, is_concrete_number
 from simlab.estimators.tokens import covariance_terms
-from simlab.order import places
+from simlab.order_statistics import ordinal_rank
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
 from simlab.surrogates.base import Surrogate, current_logp
 from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip, product
@@ -16,7 +16,7 @@ from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip, product
 def _first(scores: Array, eligible: Array, wanted: Array) -> Array:
     """Where an eligible token is among the ``wanted`` of lowest score, over all axes."""
     xp = array_namespace(scores)
-    order = places(xp.reshape(xp.where(eligible, scores, xp.full_like(scores, float("inf"))), (-1,)))
+    order = ordinal_rank(xp.reshape(xp.where(eligible, scores, xp.full_like(scores, float("inf"))), (-1,)))
     place = xp.astype(xp.reshape(order, scores.shape), scores.dtype)
     return eligible & (place < wanted)
 

@@ -1,4 +1,4 @@
-"""Terms to add to a surrogate: the pull to a reference policy and the entropy bonus, from sampled tokens alone."""
+"""Terms to add to a surrogate: a pull towards a reference policy and an entropy bonus, from sampled tokens alone."""
 
 from array_api_compat import array_namespace
 

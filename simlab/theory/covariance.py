@@ -1,9 +1,9 @@
-"""Where the covariance of log-probabilities and advantages lies among tokens. It serves NumPy and the engine."""
+"""How the covariance of log-probabilities and advantages is spread over tokens; for NumPy and for JAX."""
 
 from array_api_compat import array_namespace
 from jaxtyping import Float
 
-from simlab.order import lower_quantile
+from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array
 
 TOP_PERCENT = (0.01, 1.0, 20.0, 40.0, 100.0)  # the rows of CW-GRPO's Table 1

@@ -1,4 +1,4 @@
-"""Which estimators are one and the same: alike on every group of rewards 0 and 1, up to a constant factor."""
+"""Find estimators that are the same, up to a constant factor, on every group of rewards 0 and 1."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""How near to rank 1 a matrix is, and how alike directions are. Array-API functions: they serve NumPy and the engine.
+"""How near to rank 1 a matrix is, and how alike directions are; written in the array API, for NumPy and for JAX.
 
 Singular values come in decreasing order, along the last axis. What is undefined, such as a share of nothing, is NaN.
 """

@@ -1,4 +1,4 @@
-"""By how much a focal weight shortens GRPO's advantages on average: the learning rate that a fair control needs.
+"""The mean factor by which a focal weight shortens GRPO's advantages: the learning rate of a fair control.
 
 It is imported by its own name, ``simlab.theory.update_scale``, since it loads SciPy.
 """

@@ -27,9 +27,9 @@ VALUES = (
 TINY = ("--steps", "2", "--record-every", "1", "--seeds", "1", "--group-size", "2")
 OPTIONS = {
     "sweep": (
-        "preset", "estimator", "group-size", "surrogate", "gamma", "learning-rate", "seeds", "param", "problem",
-        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "engine", "out", "figure", "memory",
-        "shard", "scheduler", "shard-actions",
+        "preset", "arms", "estimator", "group-size", "surrogate", "gamma", "learning-rate", "seeds", "param", "problem",
+        "optimizer", "steps", "record-every", "pass-at-k", "top-n", "dtype", "storage", "engine", "out", "figure",
+        "memory", "shard", "scheduler", "shard-actions",
     ),
     "train": (
         "preset", "config", "arms", "seeds", "task", "model", "steps", "prompts", "group-size", "learning-rate",
@@ -38,7 +38,7 @@ OPTIONS = {
     "compare run": ("figure", "at", "pass-at-k", "baseline"),
     "check": ("paper", "tag", "jobs", "json", "html"),
     "figures casp_fig1": ("out",),
-    "explore": ("preset", "export", "port"),
+    "explore": ("preset", "export", "estimator", "port"),
     "notebooks": ("port", "folder"),
 }  # fmt: skip
 PARAMETERS = {
@@ -85,9 +85,9 @@ def here(tmp_path, monkeypatch):
         raise WouldCompute
 
     for place in (
-        "simlab.sweep.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
+        "simlab.sweeps.run.run", "simlab.llm.training.run.train", "paper_checks.run.judge_all",
         "figures.shared.images.write", "simlab.notebooks.open_in_marimo", "simlab.explore.server.serve",
-        "simlab.explore.html.export", "simlab.sweep.cluster.connected",
+        "simlab.explore.html.export", "simlab.sweeps.cluster.connected",
     ):  # fmt: skip
         with suppress(ImportError):  # of an extra that is not installed: the command says so, in one line
             monkeypatch.setattr(place, stop, raising=False)

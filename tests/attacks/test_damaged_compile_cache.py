@@ -8,7 +8,7 @@ import sys
 import pytest
 from damaged_copies import damaged
 
-from simlab.simulate.compile_cache import SUFFIX, Entries
+from simlab.simulator.compile_cache import SUFFIX, Entries
 
 KEY, PROGRAM = "jit_batch-0123", bytes(range(256)) * 40
 
@@ -16,7 +16,7 @@ KEY, PROGRAM = "jit_batch-0123", bytes(range(256)) * 40
 ADDING = """
 import json, sys
 import jax
-from simlab.simulate import compiled
+from simlab.simulator import compiled
 
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 if sys.argv[1] == "verified":

@@ -12,9 +12,9 @@ from damaged_copies import damaged
 from sweep_cases import SMALL, SMALL_UNITS, asked, parts_of, refusal
 
 from simlab.errors import InputError
-from simlab.sweep.parts import MANIFEST, load_manifest
-from simlab.sweep.result import configuration, read
-from simlab.sweep.run import merge, parts_folder, run
+from simlab.sweeps.result import configuration, read
+from simlab.sweeps.run import merge, parts_folder, run
+from simlab.sweeps.store import MANIFEST, load_manifest
 
 SWEEP = asked(*SMALL)
 

@@ -31,7 +31,7 @@ PLACES = {
     "panel=masses&masses.show={}": "show = '{}' is unknown; allowed: masses, ",
     "panel=masses&masses.weight={}": "estimator ",
     "panel=masses&masses.pinned=grpo;{}": "estimator ",
-    "panel=masses&masses.weight=grpo({}=1)": "grpo has no parameter '{}=1'; it takes: ddof",
+    "panel=masses&masses.weight=grpo({}=1)": "grpo has no parameter '{}'; it takes: ddof",
     "panel=masses&masses.weight=f_grpo(base={})": "base = '{}' is unknown; allowed: ",
     "panel=masses&masses.weight=asym_grpo(delta={})": "delta = '{}' is not a number; allowed: ",
     "panel=step&step.sampled_correct={}": "correct actions in the group = '{}' is not allowed; allowed: 0 or 1",

@@ -19,9 +19,9 @@ from simlab.files import write_whole
 from simlab.llm.instruments.rare import Trajectories
 from simlab.llm.instruments.tracked import Tracked
 from simlab.llm.training.run import train
-from simlab.sweep.result import read
-from simlab.sweep.run import merge, parts_folder, run
-from simlab.sweep.work import PROCESSOR
+from simlab.sweeps.executor import PROCESSOR
+from simlab.sweeps.result import read
+from simlab.sweeps.run import merge, parts_folder, run
 
 KINDS = ["lost", "kept", "mixed"]
 SWEEP = asked(*TINY, "--group-size", "2,4", "--gamma", 1, "--seeds", 8)
@@ -84,9 +84,9 @@ def test_what_is_written_whole_is_never_half_and_stays(tmp_path):
 # Sweeps
 
 
-def pretended(work, budget, stop, devices=None):
-    """Numbers that are quick to make: of each lane, a function of its seed."""
-    seeds = np.array([seed for seed, _ in work.lanes], "float32")
+def pretended(work, budget, devices=None):
+    """Numbers that are quick to make: of each run, a function of its seed."""
+    seeds = np.array(work.seeds, "float32")
     values = np.sin(seeds)[:, None] * np.arange(1, 2 + len(work.steps), dtype="float32")
     return {"q_pos": values, PROCESSOR: np.full(len(seeds), '{"kind": "pretended"}')}
 
@@ -95,7 +95,7 @@ def pretended(work, budget, stop, devices=None):
 def sweep_of(tmp_path_factory):
     """A recorded sweep of quick numbers, its states and its result."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("simlab.sweep.run"), "simulated", pretended)
+        patch.setattr(importlib.import_module("simlab.sweeps.executor"), "simulated", pretended)
         root = tmp_path_factory.mktemp("sweep")
         with recorded(root) as disks:
             run(SWEEP, root / "sweep.nc")

@@ -1,14 +1,17 @@
-"""Random links of one's own, most of them reading the mean or the order of a group, learn the same on every engine."""
+"""Random links of one's own, most of them reading the mean or the order of a group, learn the same in every storage."""
 
 import numpy as np
 import pytest
 from array_api_compat import array_namespace
 
 from simlab import chain
+from simlab.methods import Method
 from simlab.problems import anchored
-from simlab.simulate import Numbers, Program, run_lanes
+from simlab.simulator.runner import run
+from simlab.simulator.settings import Settings
+from simlab.surrogates import ppo_clip, reinforce
 
-LANES, STEPS = 64, np.array([5, 40])
+SEEDS, STEPS = 64, np.array([5, 40])
 LEAVES = ("advantages", "rewards", "mean", "highest", "place", "parity", "so_far", "neighbour", "size")
 
 
@@ -59,11 +62,12 @@ def random_link(seed):
     return text, chain(link)
 
 
-def q_pos(link, engine, group_size, actions=200):
-    # Other seeds on the lumped engine: dense and sharded draw the same numbers, which their means may share.
-    lanes = [(seed + 1000 * (engine == "lumped"), Numbers({}, {}, {"learning_rate": 0.05})) for seed in range(LANES)]
-    program = Program(group_size, link, engine=engine, surrogate="reinforce")
-    return run_lanes(program, anchored(actions, actions // 10), STEPS, lanes)["q_pos"][:, 1:].astype(float)
+def q_pos(link, storage, group_size, actions=200):
+    # Other seeds on lumped storage: dense and sharded draw the same numbers, which their means may share.
+    seeds = [seed + 1000 * (storage == "lumped") for seed in range(SEEDS)]
+    method = Method(link, reinforce())
+    settings = Settings(method, group_size, storage=storage, optimizer_parameters={"learning_rate": 0.05})
+    return run(anchored(actions, actions // 10), [settings] * SEEDS, seeds, STEPS)["q_pos"][:, 1:].astype(float)
 
 
 @pytest.mark.slow
@@ -72,12 +76,12 @@ def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
     """Means of 64 seeds within 4.5 standard errors after 5 and 40 steps; and of the squares, that is, of the spread."""
     text, link = random_link(seed)
     group_size = (3, 5, 16, 33)[seed % 4]
-    runs = {engine: q_pos(link, engine, group_size) for engine in ("dense", "lumped", "sharded")}
-    for engine in ("lumped", "sharded"):
+    found = {storage: q_pos(link, storage, group_size) for storage in ("dense", "lumped", "sharded")}
+    for storage in ("lumped", "sharded"):
         for power in (1, 2):
-            one, other = runs["dense"] ** power, runs[engine] ** power
-            error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / LANES) + 1e-5
-            assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all(), (text, engine, power)
+            one, other = found["dense"] ** power, found[storage] ** power
+            error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / SEEDS) + 1e-5
+            assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all(), (text, storage, power)
 
 
 @pytest.mark.slow
@@ -85,9 +89,9 @@ def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
 def test_a_random_plain_link_learns_the_same_from_groups_that_counts_would_do_for(seed):
     """4096 rollouts of 2000 actions: dense and sharded draw the same, as neither sorts such a group."""
     text, link = random_link(seed)
-    lanes = [(0, Numbers({}, {}, {}))]
+    settings = Settings(Method(link, ppo_clip()), 4096)
     dense, sharded = (
-        run_lanes(Program(4096, link, engine=engine), anchored(2000, 100), np.array([10]), lanes)["q_pos"]
-        for engine in ("dense", "sharded")
+        run(anchored(2000, 100), [settings.resolved(storage)], [0], np.array([10]))["q_pos"]
+        for storage in ("dense", "sharded")
     )
     np.testing.assert_allclose(dense, sharded, rtol=1e-4, err_msg=text)

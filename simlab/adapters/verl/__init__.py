@@ -1,4 +1,4 @@
-"""The laboratory's estimators and surrogates in verl: a plug-in that registers them when it is imported.
+"""Register simlab's estimators and surrogates with verl, as a plug-in.
 
 verl imports it by itself in all its processes, through the entry point ``simlab`` of the group ``verl.plugins`` or
 through ``VERL_USE_EXTERNAL_MODULES=simlab.adapters.verl``. Then ``algorithm.adv_estimator`` takes ``simlab_NAME`` of

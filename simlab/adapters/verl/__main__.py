@@ -1,4 +1,4 @@
-"""Whether verl loads the laboratory's plug-in by itself, and what it then takes: ``python -m simlab.adapters.verl``."""
+"""Say whether verl loads simlab's plug-in, and what it then accepts: ``python -m simlab.adapters.verl``."""
 
 import subprocess
 import sys

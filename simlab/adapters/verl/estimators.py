@@ -1,4 +1,4 @@
-"""Estimators as verl's advantage functions: rows of a batch in, advantages of their tokens out."""
+"""Turn estimators into verl's advantage functions: rows of a batch in, advantages of their tokens out."""
 
 import contextlib
 import functools

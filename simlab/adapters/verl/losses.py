@@ -1,4 +1,4 @@
-"""Surrogates as verl's policy losses: their gradient is that of the surrogate, token by token."""
+"""Turn surrogates into verl's policy losses, whose gradient is the surrogate's, token by token."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""What estimators remember of the batches before: verl calls functions, and keeps nothing between calls."""
+"""Keep the state of estimators from batch to batch; verl calls functions, and keeps nothing between calls."""
 
 from collections.abc import Iterator
 

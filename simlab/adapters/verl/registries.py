@@ -1,4 +1,4 @@
-"""verl's registries, and what of the laboratory stands in them."""
+"""Put simlab's estimators, surrogates and trainer into verl's registries."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""verl's trainer with what the estimators of tokens read, and with their memory in its checkpoints."""
+"""Extend verl's trainer: give estimators log-probabilities and entropies, and keep their state in checkpoints."""
 
 import json
 import logging

@@ -1,44 +1,39 @@
 // Estimators as the address writes them, asym_grpo(delta=0.5), and the bounds of their parameters.
 
+import { read } from "./grammar.js";
 import { entry, cited } from "./names.js";
 import { exact, short } from "./text.js";
 
-const WEIGHT = /^([a-z0-9_]+)(?:\(([^()]*)\))?$/;
 export const SEPARATOR = ";";
 
 // {name, parameters} of a text; throws what is wrong with it.
 export function readWeight(text, estimators) {
-  const match = WEIGHT.exec(text);
-  if (!match) throw new Error(`estimator ${cited(text)} cannot be read; allowed: such as grpo, asym_grpo(delta=0.5)`);
-  const [, name, inside] = match;
-  const own = entry(estimators, name);
+  const { base, added, aggregation } = read(text);
+  if (added.length || aggregation !== null) {
+    throw new Error(`estimator ${cited(text)} is more than one; allowed: such as grpo, asym_grpo(delta=0.5)`);
+  }
+  const own = entry(estimators, base.name);
   if (!own) {
-    throw new Error(`estimator = ${cited(name)} is unknown; allowed: ${Object.keys(estimators).join(", ")}`);
+    throw new Error(`estimator = ${cited(base.name)} is unknown; allowed: ${Object.keys(estimators).join(", ")}`);
   }
   const parameters = {};
-  for (const pair of (inside || "").split(",").filter(Boolean)) {
-    const [key, value, ...more] = pair.split("=").map((part) => part.trim());
+  for (const [key, value] of base.parameters) {
     const known = entry(own.parameters, key);
-    if (!known || value === undefined || more.length) {
+    if (!known) {
       const names = Object.keys(own.parameters).join(", ") || "none";
-      throw new Error(`${name} has no parameter ${cited(pair)}; it takes: ${names}`);
+      throw new Error(`${base.name} has no parameter ${cited(key)}; it takes: ${names}`);
     }
-    parameters[key] = readParameter(key, known, value);
+    parameters[key] = checked(key, known, value);
   }
-  return { name, parameters };
+  return { name: base.name, parameters };
 }
 
-function readParameter(key, known, text) {
-  if (known.choices.length) {
-    const choice = known.choices.find((allowed) => String(allowed) === text);
-    if (choice === undefined) {
-      throw new Error(`${key} = ${cited(text)} is unknown; allowed: ${known.choices.join(", ")}`);
-    }
-    return choice;
+function checked(key, known, value) {
+  if (known.choices.length && !known.choices.includes(value)) {
+    throw new Error(`${key} = ${cited(value)} is unknown; allowed: ${known.choices.join(", ")}`);
   }
-  const value = Number(text);
-  if (text === "" || Number.isNaN(value)) {
-    throw new Error(`${key} = ${cited(text)} is not a number; allowed: [${short(known.low)}, ${short(known.high)}]`);
+  if (!known.choices.length && typeof value !== "number") {
+    throw new Error(`${key} = ${cited(value)} is not a number; allowed: [${short(known.low)}, ${short(known.high)}]`);
   }
   return value;
 }

@@ -1,4 +1,4 @@
-"""Training runs side by side: their folders read, a table of their arms, a figure (``simlab compare RUN...``)."""
+"""Compare training runs: read their folders, make a table and a figure of their arms (``simlab compare RUN...``)."""
 
 from simlab.llm.compare.figure import draw_comparison
 from simlab.llm.compare.runs import Evaluation, Run, Training, read_run

@@ -1,4 +1,4 @@
-"""The arms of several runs together: their names, which evaluation of each is shown, and whether they compare."""
+"""Gather the arms of several runs: name them, choose an evaluation of each, and check that they can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Numbers as the cells of a table, and cells in columns."""
+"""Format numbers as the cells of a table, and cells as columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

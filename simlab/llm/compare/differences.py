@@ -1,9 +1,10 @@
-"""What arms have more than one of them: paired by seed, and by the test of F-GRPO's Appendix Q."""
+"""Differences of arms from a baseline arm: paired by seed, and tested as in F-GRPO's Appendix Q."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.compare.arms import Shown
 from simlab.llm.compare.cells import aligned, cells, errors_in_words, interval
@@ -15,15 +16,27 @@ TEST = "m-out-of-n test of F-GRPO App. Q; random to it are the samples of these 
 
 
 def baseline_of(name: str, shown: Sequence[Shown]) -> Shown:
-    """The arm of a name.
+    """The arm of a name, whose spelling does not count.
 
     Raises:
         InputError: if no arm with an evaluation has it.
     """
-    for arm in shown:
-        if arm.name == name:
-            return arm
+    for same in (str, _spelt_alike):
+        for arm in shown:
+            if same(arm.name) == same(name):
+                return arm
     raise InputError(f"baseline {name!r} is no evaluated arm; allowed: {', '.join(arm.name for arm in shown)}")
+
+
+def _spelt_alike(name: str) -> str:
+    """One text for all spellings of an arm, with the folder before it where it has one."""
+    folder = name.partition("(")[0].rpartition("/")[0]
+    for before in ("", f"{folder}/"):
+        try:
+            return before + str(parse(name.removeprefix(before)))
+        except InputError:
+            continue
+    return name
 
 
 def differences(baseline: Shown, shown: Sequence[Shown], ks: Sequence[int]) -> list[str]:

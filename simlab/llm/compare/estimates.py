@@ -1,4 +1,4 @@
-"""Means with what is known of their error: over seeds, or over problems where there is one seed."""
+"""Means with their errors: over seeds, or over problems where there is one seed."""
 
 from typing import NamedTuple
 

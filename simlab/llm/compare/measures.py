@@ -1,4 +1,4 @@
-"""What is compared of an arm: numbers of each seed, and of each problem where problems are counted."""
+"""The measures that arms are compared by: a number for each seed, or for each seed and problem."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,8 +1,7 @@
-"""Reading the folder of a training run: ``run.json``, and lines of JSON of metrics and evaluations.
+"""Read the folder of a training run: ``run.json``, and lines of JSON with metrics and evaluations.
 
 A run may still be going, or have been killed: arms and seeds that have not begun are left out, and so is a last line
-that is cut off. A step that is written twice, as a run that goes on from a checkpoint may do, counts as it was written
-last.
+that is cut off. A run that resumes from a checkpoint may write a step twice; the later line counts.
 """
 
 import json
@@ -16,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
-from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN
+from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.origin import changes
 from simlab.reading import read_json
@@ -99,7 +98,7 @@ def read_run(folder: str | os.PathLike) -> Run:
         raise InputError(f"{path} is damaged: arms is no list of names")
     if not isinstance(seeds, list) or not seeds or not all(_is_whole(seed) for seed in seeds):
         raise InputError(f"{path} is damaged: seeds is no list of whole numbers")
-    trainings = {arm: _trainings(folder / "arms" / arm, seeds, sealed) for arm in arms}
+    trainings = {arm: _trainings(arm_folder(folder, arm), seeds, sealed) for arm in arms}
     starts = _trainings(folder / "start", seeds, sealed)
     return Run(folder, settings, trainings, starts, tuple(changes(entries)) if sealed else ())
 

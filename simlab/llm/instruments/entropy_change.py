@@ -1,4 +1,4 @@
-"""By how much an update changes the entropy of tokens, and what predicts it: the gradient, and CW-GRPO's covariance."""
+"""Measure how an update changes the entropy of tokens, beside two predictions: the gradient's and CW-GRPO's."""
 
 import functools
 

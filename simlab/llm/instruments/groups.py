@@ -1,4 +1,4 @@
-"""What the groups of a batch are like: rewards, solve rates, solutions, and the gradient mass at each solve rate."""
+"""Describe the groups of a batch: rewards, solve rates, solutions, and the gradient mass at each solve rate."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -83,14 +83,14 @@ def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.
     """
     size = correct.shape[1]
     of_counts = bins(size)
-    places, rates = of_counts[correct.sum(axis=1)], np.arange(size + 1) / size
+    own_bins, rates = of_counts[correct.sum(axis=1)], np.arange(size + 1) / size
     starts = np.unique(of_counts, return_index=True)[1]
-    groups = np.bincount(places, minlength=len(starts))
+    groups = np.bincount(own_bins, minlength=len(starts))
     success = np.where(correct, advantages, 0).sum(axis=1) / size
     failure = 0 - np.where(correct, 0, advantages).sum(axis=1) / size  # 0 - x, for -x would print -0.
 
     def mean(mass: Float[np.ndarray, " P"]) -> Float[np.ndarray, " B"]:
-        total = np.bincount(places, weights=mass, minlength=len(starts))
+        total = np.bincount(own_bins, weights=mass, minlength=len(starts))
         return np.where(groups > 0, total / np.maximum(groups, 1), np.nan)
 
     highest = rates[np.append(starts[1:] - 1, size)]

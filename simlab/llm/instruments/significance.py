@@ -1,4 +1,4 @@
-"""Whether two models differ in pass@k on given problems: the m-out-of-n subsampling test of F-GRPO's Appendix Q."""
+"""Test whether two models differ in pass@k, by the m-out-of-n subsampling test of F-GRPO's Appendix Q."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the tokens of a batch are like under the policy that sampled them."""
+"""Describe the tokens of a batch under the policy that sampled them."""
 
 import numpy as np
 from jaxtyping import Bool, Float, Num

@@ -1,6 +1,6 @@
 """The tail-miss rate of tracked solutions: how often a group updates the policy without a rare solution in it.
 
-Solutions are canonical ones: for each problem a list of n, one for each sample, None for a wrong answer.
+Solutions are in canonical form: for each problem a list of n, one for each sample, with None for a wrong answer.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ class Tracked(NamedTuple):
     """The solutions to track, as lists that JSON holds: ``Tracked(**json.loads(...))`` reads them back.
 
     Attributes:
-        problems: K places of problems among all of them.
+        problems: K indices of problems among all of them.
         solutions: the tracked solution of each.
         correct_mass: mu at the start, the share of samples that were correct.
         solution_mass: tau at the start, the share of samples that were the tracked solution.

@@ -1,4 +1,4 @@
-"""How near to rank 1 the change of each matrix is since the start of training."""
+"""Measure how near to rank 1 the change of each matrix since the start of training is."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

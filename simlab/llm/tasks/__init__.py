@@ -5,9 +5,9 @@ from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.tasks.boxed import boxed_answers
 from simlab.llm.tasks.countdown import Countdown
 from simlab.llm.tasks.fewshot import FewShot
+from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.tasks.gym import ReasoningGym
 from simlab.llm.tasks.maze import Maze
-from simlab.llm.tasks.own import from_callable
 from simlab.llm.tasks.registry import TASKS, task
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a task is: problems to train on and to be evaluated on, and a verifier of answers."""
+"""Define a task: problems to train on and to be evaluated on, and a verifier of answers."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_whole
 from simlab.llm.extra import package
-from simlab.llm.tasks.own import CallableTask, from_callable, shown
+from simlab.llm.tasks.from_callable import CallableTask, from_callable, shown
 
 LONGEST_ANSWER = 200  # characters
 DEEPEST_BRACKETS = 8  # its parser takes exponential time on nested ones
@@ -97,11 +97,11 @@ def boxed(completion: str) -> str | None:
     if start < 0:
         return None
     start, depth, brackets = start + len(OPENING), 0, 0
-    for place in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
-        character = completion[place]
+    for position in range(start, min(len(completion), start + LONGEST_ANSWER + 1)):
+        character = completion[position]
         brackets += (character in "([{") - (character in ")]}")
         if character == "}" and depth == 0:
-            return completion[start:place]
+            return completion[start:position]
         depth += (character == "{") - (character == "}")
         if brackets > DEEPEST_BRACKETS:
             return None

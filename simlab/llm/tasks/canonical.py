@@ -1,9 +1,9 @@
 """The canonical form of an expression: equal for two that differ only in the order and the grouping of operations.
 
-A sum is the multiset of its terms with their signs, a product the multiset of its factors, each multiplied by or
-divided by; brackets that only group vanish, a - (b - c) being a + c - b. Signs move freely between the factors of a
-product and out of it, so (a - b) * (c - d) is (b - a) * (d - c). What is left are the formulas that differ as
-functions of the numbers, if these differ: of 1, 2, 3 and 4 numbers there are 1, 6, 68 and 1170.
+A sum is the multiset of its terms with their signs. A product is the multiset of its factors, each of which multiplies
+or divides. Brackets that only group vanish: a - (b - c) is a + c - b. Signs move between the factors of a product and
+out of it: (a - b) * (c - d) is (b - a) * (d - c). Two canonical forms then differ only if they are different functions
+of the numbers; of 1, 2, 3 and 4 numbers there are 1, 6, 68 and 1170.
 """
 
 from simlab.llm.tasks.expressions import Expression, Operation

@@ -53,15 +53,15 @@ def parse(text: str) -> Expression | None:
         expression = parser.operations("+-")
     except _NotAnExpression:
         return None
-    return expression if parser.place == len(text) else None
+    return expression if parser.position == len(text) else None
 
 
 class _Parser:
-    """Recursive descent; a method reads what it is named after and leaves ``place`` behind it."""
+    """Recursive descent; a method reads what it is named after and leaves ``position`` after it."""
 
     def __init__(self, text: str):
         self.text = text
-        self.place = 0
+        self.position = 0
         self.depth = 0
 
     def operations(self, operators: str) -> Expression:
@@ -70,7 +70,7 @@ class _Parser:
         expression = read()
         while self.next in operators:
             operator = self.next
-            self.place += 1
+            self.position += 1
             expression = Operation(operator, expression, read())
         return expression
 
@@ -80,19 +80,19 @@ class _Parser:
             return self.number()
         if self.depth == DEEPEST_BRACKETS:
             raise _NotAnExpression
-        self.depth, self.place = self.depth + 1, self.place + 1
+        self.depth, self.position = self.depth + 1, self.position + 1
         expression = self.operations("+-")
         if self.next != ")":
             raise _NotAnExpression
-        self.depth, self.place = self.depth - 1, self.place + 1
+        self.depth, self.position = self.depth - 1, self.position + 1
         return expression
 
     def number(self) -> int:
         """A whole number, of few digits, without leading zeros."""
-        start = self.place
+        start = self.position
         while self.next in DIGITS:
-            self.place += 1
-        digits = self.text[start : self.place]
+            self.position += 1
+        digits = self.text[start : self.position]
         if not 0 < len(digits) <= LONGEST_NUMBER or (digits[0] == "0" and digits != "0"):
             raise _NotAnExpression
         return int(digits)
@@ -100,7 +100,7 @@ class _Parser:
     @property
     def next(self) -> str:
         """The next character; at the end a line break, which the grammar has nowhere."""
-        return self.text[self.place] if self.place < len(self.text) else "\n"
+        return self.text[self.position] if self.position < len(self.text) else "\n"
 
 
 def numbers_in(expression: Expression) -> Iterator[int]:

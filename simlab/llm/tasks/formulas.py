@@ -1,4 +1,4 @@
-"""All formulas of a few numbers that use each once, and their exact values, many at once."""
+"""Enumerate the formulas that use each of a few numbers once, and compute their exact values, many at once."""
 
 import functools
 import hashlib

@@ -9,7 +9,7 @@ from simlab.errors import InputError, check_choice, check_whole
 from simlab.llm.extra import package
 from simlab.llm.tasks.base import Problem
 from simlab.llm.tasks.drawn import DrawnTask
-from simlab.llm.tasks.own import checked_reward
+from simlab.llm.tasks.from_callable import checked_reward
 
 CORRECT_FROM = 0.99
 MOST_ADDED = 4096  # characters by which an answer may be longer than the right one; their scorers take any

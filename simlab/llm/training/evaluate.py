@@ -1,4 +1,4 @@
-"""Evaluation: many completions of every evaluation problem, and what papers say of them."""
+"""Evaluate a model: sample many completions of every evaluation problem, and measure what the papers measure."""
 
 from typing import Any, NamedTuple
 

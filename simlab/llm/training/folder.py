@@ -24,6 +24,11 @@ RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
 
 
+def arm_folder(run: Path, name: str) -> Path:
+    """The folder in a run that an arm's seeds are in: its name, which may hold a path of the user's, as one name."""
+    return run / "arms" / name.replace("/", "%2F")
+
+
 class ArmFolder:
     """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
 

@@ -1,4 +1,4 @@
-"""From the coefficients of grad log pi to the gradient of the parameters, and log-probabilities of a batch."""
+"""Compute the gradient of the parameters from coefficients of grad log pi, and the log-probabilities of a batch."""
 
 import functools
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from simlab.llm.completions import Batch, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
-from simlab.llm.training.pieces import pieces
+from simlab.llm.training.microbatches import microbatches
 
 
 class Policy:
@@ -34,11 +34,12 @@ class Policy:
     def logp(self, parameters: Parameters, batch: Batch) -> np.ndarray:
         """log pi of each token of the completions, (P, G, T); 0 where there is none."""
         found = np.zeros(batch.tokens.shape, np.float32)
-        for piece in pieces(batch, self.microbatch):
-            targets = piece.batch.tokens[..., None]
-            of = Weighed(piece.batch, targets, piece.batch.mask[..., None].astype(np.float32), self.temperature)
-            values = np.asarray(_logp(parameters, self.config, of, self.compute))[..., 0]
-            piece.put(np.where(piece.batch.mask, values, 0), found)
+        for microbatch in microbatches(batch, self.microbatch):
+            targets = microbatch.batch.tokens[..., None]
+            sampled = microbatch.batch.mask[..., None].astype(np.float32)
+            terms = Terms(microbatch.batch, targets, sampled, self.temperature)
+            values = np.asarray(_logp(parameters, self.config, terms, self.compute))[..., 0]
+            microbatch.scatter(np.where(microbatch.batch.mask, values, 0), found)
         return found
 
     def gradient(
@@ -59,10 +60,10 @@ class Policy:
         if candidates is not None:
             targets = np.concatenate([targets, candidates], axis=-1)[..., : coefficients.shape[-1]]
         total: Any = jax.tree.map(jnp.zeros_like, parameters), jnp.zeros((), jnp.float32)
-        for piece in pieces(batch, self.microbatch):
-            weights, tokens = piece.cut(coefficients), piece.cut(targets.astype(np.int32))
-            of = Weighed(piece.batch, tokens, weights, self.temperature)
-            total = _add_gradient(total, parameters, self.config, of, self.compute)
+        for microbatch in microbatches(batch, self.microbatch):
+            own_targets, own_coefficients = map(microbatch.gather, (targets.astype(np.int32), coefficients))
+            terms = Terms(microbatch.batch, own_targets, own_coefficients, self.temperature)
+            total = _add_gradient(total, parameters, self.config, terms, self.compute)
         return total[0], float(total[1])
 
 
@@ -71,8 +72,8 @@ def _cast(parameters: Parameters, compute: str) -> Parameters:
     return cast
 
 
-class Weighed(NamedTuple):
-    """What one program gets: a piece of a batch, N tokens at each place of it, and their coefficients."""
+class Terms(NamedTuple):
+    """The terms of J that a microbatch contributes: N tokens at each position of it, and their coefficients."""
 
     batch: Batch
     targets: Int[Any, "P G T N"]
@@ -81,19 +82,23 @@ class Weighed(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("config", "compute"))
-def _logp(parameters: Parameters, config: ModelConfig, of: Weighed, compute: str) -> Float[Array, "P G T N"]:
-    return target_logp(_cast(parameters, compute), config, of.batch, of.targets, of.temperature)
+def _logp(parameters: Parameters, config: ModelConfig, terms: Terms, compute: str) -> Float[Array, "P G T N"]:
+    return target_logp(_cast(parameters, compute), config, terms.batch, terms.targets, terms.temperature)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "compute"), donate_argnums=0)
 def _add_gradient(
-    total: tuple[Parameters, Float[Array, ""]], parameters: Parameters, config: ModelConfig, of: Weighed, compute: str
+    total: tuple[Parameters, Float[Array, ""]],
+    parameters: Parameters,
+    config: ModelConfig,
+    terms: Terms,
+    compute: str,
 ) -> tuple[Parameters, Float[Array, ""]]:
     def objective(parameters: Parameters) -> Float[Array, ""]:
-        logp = target_logp(_cast(parameters, compute), config, of.batch, of.targets, of.temperature)
+        logp = target_logp(_cast(parameters, compute), config, terms.batch, terms.targets, terms.temperature)
         # Where nothing is weighed, a token of probability 0 must not make NaN of 0 times infinity.
-        idle = of.coefficients == 0
-        return jnp.sum(jnp.where(idle, 0, of.coefficients * jnp.where(idle, 0, logp)))
+        idle = terms.coefficients == 0
+        return jnp.sum(jnp.where(idle, 0, terms.coefficients * jnp.where(idle, 0, logp)))
 
     value, gradient = jax.value_and_grad(objective)(parameters)
     summed: tuple[Parameters, Float[Array, ""]] = jax.tree.map(jnp.add, total, (gradient, value))

@@ -1,4 +1,4 @@
-"""Groups of rollouts of problems of a task: sampled, read as text, and judged."""
+"""Sample groups of rollouts for a task's problems, read them as text, and judge them."""
 
 import functools
 from collections.abc import Sequence

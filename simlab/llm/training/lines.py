@@ -1,7 +1,7 @@
-"""Lines of JSON in a file that grows, each with a checksum of itself and of the line before.
+"""Append lines of JSON to a file, each with a checksum of itself and of the line before.
 
-So a line that is changed, missing, doubled or in another place is noticed. The first line's checksum covers the name of
-the file, so that the lines of another arm or seed are noticed too.
+A line that is changed, missing, doubled or moved is therefore noticed. The first line's checksum covers the name of the
+file, so that the lines of another arm or seed are noticed too.
 """
 
 from collections.abc import Iterable, Mapping

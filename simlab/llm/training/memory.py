@@ -1,4 +1,4 @@
-"""How much memory a run needs, said before it is used. Estimates: they count the large arrays, not what XLA shares."""
+"""Estimate how much memory a run needs, before it is used: the large arrays count, what XLA adds or shares does not."""
 
 import math
 from collections.abc import Mapping

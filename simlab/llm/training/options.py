@@ -1,16 +1,17 @@
-"""From command-line options to settings: a preset, a file, and options over them."""
+"""Turn command-line options into settings: those of a preset or a file, changed by single options."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.llm.training.arms import arms, read_value
+from simlab.grammar import split
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, Settings, merged
 from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
+from simlab.values import read_value
 
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
 
@@ -28,7 +29,7 @@ def build_settings(options: argparse.Namespace) -> Settings:
     if options.model is not None:
         own["model"] = {"source": options.model}
     if options.arms is not None:
-        own["arms"] = list(arms(options.arms))
+        own["arms"] = list(split(options.arms))
     for name in ("seeds", "engine"):
         if (value := getattr(options, name)) is not None:
             own[name] = value

@@ -1,21 +1,23 @@
-"""Who makes a run: code, versions, platform and processor, as ``run.json`` and each checkpoint say it."""
+"""Record what makes a run, in ``run.json`` and in each checkpoint: code, versions, platform and processor."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 import jax
 
+from simlab.arms import parse
 from simlab.identity.code import TRAINING, code_fingerprint
 from simlab.identity.processor import processor
 from simlab.identity.source import Unseen, fingerprint, own_source
 from simlab.identity.versions import NUMERIC, commit, versions
 from simlab.llm.tasks import TASKS, Task
-from simlab.llm.training.arms import arm
 from simlab.llm.training.settings import Settings
+from simlab.own_files import file_of, source_of
 
 Origin = Mapping[str, Any]
-COMPARED = ("versions", "platform", "own", "code")  # what must not differ unless the user says so
+COMPARED = ("versions", "platform", "files", "own", "code")  # what must not differ unless the user says so
 CONTINUED = "continued"  # in run.json: who went on, and from which steps
 UNSEEN = "cannot be compared"
 SIDES = ("there", "here")
@@ -27,12 +29,15 @@ OF_TRL = ("trl", "transformers", "torch", "accelerate")
 def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
     """Who makes the numbers of this process, as plain data: ``COMPARED``, the commit and the processor.
 
-    ``own`` are fingerprints of the user's own code: of arms, and of a task that is handed in or put into ``TASKS``.
+    ``own`` are fingerprints of the user's own code: of arms, and of a task that is handed in or put into ``TASKS``. Of
+    files that arms name, ``files`` has the SHA-256 and ``texts`` the text, as they were run; both are absent where none
+    are.
     """
     libraries = ("simlab", *LIBRARIES, *(OF_TRL if settings.engine == "trl" else ()))
-    own = {f"arm {name}": _seen(own_source, arm(name).method) for name in settings.arms}
+    own = {f"arm {name}": _seen(own_source, parse(name).build()) for name in settings.arms}
     # Of a task that is handed in the settings say nothing, whoever's code it is.
     own["task"] = _seen(own_source, TASKS[settings.task["name"]]) if own_task is None else _seen(fingerprint, own_task)
+    texts = {file_of(named): source_of(named) for name in settings.arms for named in parse(name).files}
     return {
         "commit": commit(),
         "code": code_fingerprint(TRAINING),
@@ -40,7 +45,12 @@ def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
         "versions": versions(libraries),
         "platform": jax.default_backend(),
         "processor": processor(jax.local_devices()[0].device_kind),
+        **({"files": {file: _sha256(text) for file, text in texts.items()}, "texts": texts} if texts else {}),
     }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _seen(look: Callable[[Any], str | None], value: Any) -> str | None:

@@ -13,10 +13,10 @@ from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
 from simlab.llm.model import Parameters
-from simlab.llm.training.descent import ascend
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Groups, Reader, joined
-from simlab.llm.training.pieces import pieces
+from simlab.llm.training.microbatches import microbatches
+from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.settings import PolicyGradient
 from simlab.llm.training.state import State
 from simlab.methods import Method
@@ -142,10 +142,15 @@ class Trainer(NamedTuple):
 
     def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
         """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""
-        piece = next(pieces(groups.batch, self.policy.microbatch))
+        microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
         found = entropy_change(
-            before, after, self.policy.config, piece.batch, piece.cut(spread), temperature=self.settings.temperature
+            before,
+            after,
+            self.policy.config,
+            microbatch.batch,
+            microbatch.gather(spread),
+            temperature=self.settings.temperature,
         )
         return dict(found)
 

@@ -1,7 +1,7 @@
-"""A run: for every seed a start, and from it every arm; all that happened is in one folder.
+"""Train a run: one start for every seed, and from it every arm; one folder records all that happened.
 
-``run.json`` is written first. A run that was killed goes on from its checkpoints, with the numbers that it would have
-had: everything is a function of the settings, the seed and the step.
+``run.json`` is written first. A run that was killed resumes from its checkpoints and gives the numbers that it would
+have given: everything is a function of the settings, the seed and the step.
 """
 
 import hashlib
@@ -16,8 +16,9 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from simlab.alone import alone
+from simlab.arms import parse
 from simlab.errors import Diverged, InputError
+from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished, set_aside, write_whole
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.checksums import CHECKSUMS
@@ -31,9 +32,8 @@ from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars
-from simlab.llm.training.arms import arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, complain
+from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, arm_folder, complain
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.lines import name_of
@@ -45,7 +45,7 @@ from simlab.llm.training.state import State, saved_step
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.vocabulary import Vocabulary
 from simlab.seals import Damaged, sealed_json, unsealed_json
-from simlab.simulate.compiled import keep_on_disk
+from simlab.simulator.compiled import keep_on_disk
 
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
 EVALUATION_KEY = 2**31  # beside the steps
@@ -104,7 +104,7 @@ def train(
         if say is not None:
             say(in_words(needed))
         check_memory(needed, free_memory())
-    with alone(out):
+    with file_lock(out):
         remove_unfinished(out, below=True)
         run.begin(maker(settings, own_task), overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
@@ -235,7 +235,7 @@ class Run:
             folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
 
     def _path(self, name: str, seed: int) -> Path:
-        return self.out / (START if name == START else f"arms/{name}") / f"seed-{seed}"
+        return (self.out / START if name == START else arm_folder(self.out, name)) / f"seed-{seed}"
 
     def _folder(self, name: str, seed: int) -> ArmFolder:
         """The folder of an arm and seed, or of the start of a seed."""
@@ -245,7 +245,7 @@ class Run:
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
-        method = arm(name).method
+        method = parse(name).build()
         trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, _first_problem(seed), record.top_n)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         state = folder.begin(
@@ -279,7 +279,7 @@ class Run:
                 _show(bar, step, line)
 
             return trl_engine.train_arm(
-                arm(name).method,
+                parse(name).build(),
                 self.settings,
                 self.reader,
                 model.path / MODEL,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
+from simlab.arms import parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.llm.training.arms import arm
-from simlab.llm.training.descent import Descent
+from simlab.llm.training.optimizer import OptimizerSettings
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
@@ -42,7 +42,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class WarmStart(Descent):
+class WarmStart(OptimizerSettings):
     """Supervised training on demonstrations, before the policy gradient.
 
     Attributes:
@@ -62,7 +62,7 @@ class WarmStart(Descent):
 
 
 @dataclass(frozen=True)
-class PolicyGradient(Descent):
+class PolicyGradient(OptimizerSettings):
     """Training by group-sampled policy gradients.
 
     Attributes:
@@ -151,7 +151,7 @@ class Settings:
 
     Attributes:
         task: its name, as ``name``, and its parameters.
-        arms: see ``simlab.llm.training.arms``.
+        arms: see ``simlab.arms``.
         seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
         engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
             simlab's.
@@ -173,10 +173,11 @@ class Settings:
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
         check_choice("engine", self.engine, ENGINES)
-        if not self.arms or len(set(self.arms)) < len(self.arms):
+        arms = [parse(text) for text in self.arms]
+        if not arms or len({*arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
-        for name in self.arms:
-            arm(name)
+        for arm in arms:
+            arm.build()
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, from which ``from_data`` builds it again."""

@@ -1,4 +1,4 @@
-"""What a run must keep to go on exactly: parameters, the optimiser's and the estimator's state, and where it is."""
+"""What a run needs to resume exactly: parameters, state of the optimiser and the estimator, and the step."""
 
 import json
 from collections.abc import Sequence

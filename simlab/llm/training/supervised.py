@@ -1,12 +1,12 @@
-"""The supervised warm start: the mean log-probability of demonstrations, given their prompts, is raised."""
+"""The supervised warm start: raise the mean log-probability of demonstrations, given their prompts."""
 
 import numpy as np
 
 from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.tasks.base import Problem
-from simlab.llm.training.descent import ascend
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Reader
+from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.settings import WarmStart
 from simlab.llm.training.state import State
 

@@ -1,6 +1,6 @@
 """The masses m_S and m_F of the named estimators in closed form, for rewards 0 and 1.
 
-Listed by estimator in ``CLOSED_FORMS``. The forms of estimators that put equal masses on successes and failures stand
+``CLOSED_FORMS`` lists them by estimator. The forms of estimators that put equal masses on successes and failures stand
 in ``balanced``, the others in ``biased``.
 """
 

@@ -1,4 +1,4 @@
-"""Groups at given solve rates, and the list of forms."""
+"""Define a closed form and the groups that it is evaluated on, and list closed forms by estimator."""
 
 import math
 from collections.abc import Callable, Mapping

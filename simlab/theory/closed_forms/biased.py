@@ -6,7 +6,7 @@ import numpy as np
 
 from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator
-from simlab.order import MOST_SLACK, SLACK
+from simlab.order_statistics import MOST_SLACK, SLACK
 from simlab.theory.closed_forms.balanced import at_most_all, grpo_mass
 from simlab.theory.closed_forms.base import Group, Pair, base_masses, form, ratio
 

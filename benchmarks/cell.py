@@ -1,0 +1,56 @@
+"""One cell of the preset f-grpo-fig2: its problem and settings, its runs, and how long a step of them takes."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from simlab.simulator.memory import batch_size, needed_bytes
+from simlab.simulator.runner import run
+from simlab.sweeps import Plan, Sweep
+from simlab.sweeps.presets import F_GRPO_FIG2
+
+CORES = os.cpu_count() or 1
+ACTIONS = 128_000
+CORRECT_SHARE = 10 / 128
+
+
+class Cell:
+    """One group size and number of actions, in one storage, as ``simlab sweep`` runs it, records included.
+
+    The share of correct actions is the preset's at every number of actions.
+    """
+
+    def __init__(self, storage: str, group_size: int, gamma: float, steps: int, actions: int = ACTIONS):
+        size = {"problem.actions": (actions,), "problem.correct": (round(actions * CORRECT_SHARE),)}
+        parameters = F_GRPO_FIG2["parameters"] | size | {"estimator.gamma": (gamma,)}
+        own = {"group_sizes": (group_size,), "steps": steps, "storage": storage, "parameters": parameters}
+        plan = Plan(Sweep(**F_GRPO_FIG2 | own))
+        [resolved] = plan.distinct
+        self.problem, self.settings, self.steps = resolved.problem, resolved.settings, plan.steps
+        self.together = batch_size(self.problem, self.settings, "cpu")
+
+    def run(self, seed: int) -> dict[str, np.ndarray]:
+        """The records of as many seeds as the storage simulates in one call."""
+        seeds = [seed + place for place in range(self.together)]
+        return run(self.problem, [self.settings] * self.together, seeds, self.steps)
+
+    def compile_seconds(self) -> float:
+        """Seconds to compile the cell's program; later calls find it compiled."""
+        start = time.perf_counter()
+        needed_bytes(self.problem, self.settings, self.steps, self.together)
+        return time.perf_counter() - start
+
+    def first_seconds(self) -> float:
+        """Seconds of a first run, which compiles."""
+        start = time.perf_counter()
+        self.run(0)
+        return time.perf_counter() - start
+
+    def seconds_per_step(self, calls: int = CORES) -> float:
+        """Seconds of one step of one seed, while a thread a core makes a call at a time, as in a sweep."""
+        with ThreadPoolExecutor(CORES) as pool:
+            start = time.perf_counter()
+            list(pool.map(self.run, range(calls)))
+            return (time.perf_counter() - start) / (calls * self.together * int(self.steps[-1]))

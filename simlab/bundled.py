@@ -1,0 +1,56 @@
+"""Find what comes with the package but is not part of it: ``figures``, ``paper_checks`` and the notebooks.
+
+In a checkout these folders lie beside the package. A wheel has them inside it, so that an installation adds one name
+to site-packages. Their modules import each other by the names that they have in the checkout, ``from paper_checks.claim
+import ...``; whoever needs them calls ``make_importable`` first.
+"""
+
+import sys
+from pathlib import Path
+
+from simlab.errors import InputError
+from simlab.identity.homes import source_file
+
+PACKAGE = Path(__file__).resolve().parent
+IMPORTABLE = ("figures", "paper_checks")
+
+
+def is_checkout() -> bool:
+    """Whether the package is used from a checkout, and not from where a wheel was installed."""
+    return not _in_wheel().is_dir()
+
+
+def bundled_folder(name: str) -> Path:
+    """Where ``figures``, ``paper_checks`` or ``notebooks`` lies.
+
+    Raises:
+        InputError: if it is missing.
+    """
+    folder = (PACKAGE.parent if is_checkout() else _in_wheel()) / name
+    if not folder.is_dir():
+        raise InputError(f"{folder} is missing; install simlab again")
+    return folder
+
+
+def make_importable() -> None:
+    """Let this process, and those that it starts with ``multiprocessing``, import ``figures`` and ``paper_checks``.
+
+    They come before modules of the user's that have these names.
+
+    Raises:
+        InputError: if they are missing, or if this process has imported others of these names.
+    """
+    for name in IMPORTABLE:
+        folder = bundled_folder(name)
+        if sys.path[:1] != [str(folder.parent)]:
+            sys.path.insert(0, str(folder.parent))
+        found = source_file(name)
+        if found is None or not found.resolve().is_relative_to(folder):
+            raise InputError(
+                f"this process has imported another {name}, {found}; allowed: a process that has not, such as that of "
+                "the command simlab"
+            )
+
+
+def _in_wheel() -> Path:
+    return PACKAGE / "bundled_files"

@@ -1,0 +1,115 @@
+"""Simulate a block of seeds by a program that is compiled once for a few sizes of the group.
+
+Group size, learning rate, steps and an estimator's numbers are arguments of the program. The group is filled up to one
+of a few sizes with absent rollouts, unless the method may not see these. Anything else (the estimator itself, its
+choices, the optimiser, the shape of the problem) needs another program.
+"""
+
+import functools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from simlab.explore.shapes import GROUPS, SEEDS, filled_to
+from simlab.problems import Problem
+from simlab.simulator.compiled import Compiled, kept
+from simlab.simulator.learner import Learner
+from simlab.simulator.metrics import Metric, Row
+from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
+from simlab.simulator.storage import DENSE, Stored
+from simlab.simulator.trajectory import Inputs, Learners, Schedule, begin, go_on
+
+Rows = dict[str, np.ndarray]
+Say = Callable[[str], None]
+
+
+class Recorded(NamedTuple):
+    """What is recorded: metrics of the problem by name, and others."""
+
+    names: tuple[str, ...]
+    others: tuple[Metric, ...]
+
+    def metrics(self, problem: Problem) -> tuple[Metric, ...]:
+        """The metrics."""
+        return *(metric for metric in problem.metrics if metric.name in self.names), *self.others
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """``SEEDS`` seeds of one problem under one method.
+
+    Attributes:
+        problem: what is learned, with an entry for each action.
+        settings: how, with dense storage.
+        steps: (R,) after which of them is recorded, increasing.
+        recorded: what is recorded.
+    """
+
+    problem: Problem
+    settings: Settings
+    steps: Int[np.ndarray, " R"]
+    recorded: Recorded
+
+    @functools.cached_property
+    def static(self) -> StaticSettings:
+        """What shapes the program: the settings at the group size that is compiled for."""
+        static = self.settings.static
+        if not static.exchangeable:
+            return static
+        return replace(static, group_size=filled_to(static.group_size, GROUPS))
+
+    def rows(self, first: int, say: Say) -> Rows:
+        """The records of the seeds from ``first`` up, (seeds, R + 1, ...); ``say`` hears what has to be waited for."""
+        schedule, inputs = self._arguments(first)
+        if self._key(inputs) not in _compiled_once:
+            say("compiling")
+        code = self._compiled(schedule, inputs)
+        say("simulating")
+        return {name: np.moveaxis(np.asarray(row), 0, 1) for name, row in code.call(schedule, inputs).items()}
+
+    def compile(self) -> None:
+        """Compile its program, unless it is there."""
+        self._compiled(*self._arguments(0))
+
+    def _compiled(self, schedule: Schedule, inputs: Inputs) -> Compiled:
+        """The compiled program; threads that ask for the same one wait for its only compilation."""
+        key = self._key(inputs)
+        program = functools.partial(_program, self.static, self.recorded)
+        code = kept(key, lambda: jax.jit(program).lower(schedule, inputs).compile())
+        _compiled_once.add(key)
+        return code
+
+    def _arguments(self, first: int) -> tuple[Schedule, Inputs]:
+        dtype = self.static.dtype
+        laid, places = DENSE.laid_out(self.problem, dtype), DENSE.first_places(self.problem)
+        keys = jnp.stack([jax.random.key(first + seed, impl="threefry2x32") for seed in range(SEEDS)])
+        traced = jax.tree.map(lambda value: jnp.full(SEEDS, value, dtype), self.settings.traced)
+        schedule = Schedule(jnp.asarray(self.steps, jnp.int32), jnp.int32(len(self.steps)))
+        return schedule, Inputs(laid, places, jnp.int32(self.settings.group_size), keys, traced)
+
+    def _key(self, inputs: Inputs) -> Hashable:
+        leaves, structure = jax.tree.flatten(inputs)
+        shapes = tuple(leaf.shape for leaf in leaves)
+        return "explore", self.static, self.recorded, len(self.steps), structure, shapes
+
+
+_compiled_once: set[Hashable] = set()
+
+
+def _program(settings: StaticSettings, recorded: Recorded, schedule: Schedule, inputs: Inputs) -> Row:
+    """The records, (R + 1, seeds, ...), of step 0 and of those scheduled."""
+    stored, metrics = Stored(inputs.problem, DENSE, inputs.places), recorded.metrics(inputs.problem)
+    present = jnp.arange(settings.group_size) < inputs.group_size if settings.exchangeable else None
+
+    def make(key: Any, traced: TracedSettings) -> Learner:
+        learner = Learner(settings, stored, key, traced, present)
+        learner.metrics = metrics
+        return learner
+
+    learners = Learners(make, inputs.keys, inputs.traced)
+    return go_on(learners, schedule, begin(learners, schedule)).rows

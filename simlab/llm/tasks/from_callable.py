@@ -1,0 +1,191 @@
+"""Make a task from listed prompts and any reward function."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simlab.errors import InputError, check_whole, is_concrete_number
+from simlab.llm.tasks.base import Problem, Task
+from simlab.llm.vocabulary import Vocabulary
+from simlab.reading import reason
+
+LONGEST_SHOWN = 60  # characters of a prompt in a complaint
+
+
+def shown(text: str) -> str:
+    """A text in quotes, shortened."""
+    return repr(text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "...")
+
+
+def called(kind: str, prompt: str, function: Callable[[], Any]) -> Any:
+    """What a function of the user's, or of another package, returns for ``prompt``.
+
+    Raises:
+        InputError: if it raises, one line that names the function's kind and the problem.
+    """
+    try:
+        return function()
+    except Exception as error:
+        raise InputError(
+            f"the {kind} function of the problem {shown(prompt)} raised {type(error).__name__}: {reason(error)}"
+        ) from None
+
+
+def checked_reward(prompt: str, function: Callable[[], Any]) -> float:
+    """What a foreign reward function returns for an answer to ``prompt``.
+
+    Raises:
+        InputError: if it raises or returns no finite number, one line that names the problem.
+    """
+
+    def as_float() -> Any:
+        found = function()
+        found = found.item() if hasattr(found, "item") else found  # of a NumPy or JAX scalar
+        is_number = isinstance(found, bool) or is_concrete_number(found)
+        return float(found) if is_number else found  # raises for a whole number beyond the floats
+
+    reward = called("reward", prompt, as_float)
+    if isinstance(reward, float) and math.isfinite(reward):
+        return reward
+    raise InputError(
+        f"the reward function of the problem {shown(prompt)} returned {shown(str(reward))}; allowed: finite numbers"
+    )
+
+
+def called_for_text(kind: str, prompt: str, function: Callable[[], Any]) -> str:
+    """What a function that should return a text returns for ``prompt``.
+
+    Raises:
+        InputError: if it raises or returns something else, one line that names the problem.
+    """
+    text = called(kind, prompt, function)
+    if not isinstance(text, str):
+        raise InputError(
+            f"the {kind} function of the problem {shown(prompt)} returned {shown(str(text))}; allowed: texts"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class CallableTask(Task[Problem]):
+    """Listed prompts and functions of prompt and completion; see ``from_callable``."""
+
+    name: str
+    vocabulary: Vocabulary | None
+    stop: str | None
+    longest: int
+    problems: tuple[Problem, ...]
+    evaluated: tuple[Problem, ...]
+    rewards: Callable[[str, str], object]
+    demonstrations: Callable[[str], str] | None
+    solutions: Callable[[str, str], str] | None
+    correct_from: float
+
+    @property
+    def max_new_tokens(self) -> int:
+        """As was asked for."""
+        return self.longest
+
+    @property
+    def evaluation(self) -> tuple[Problem, ...]:
+        """The prompts that were listed for it."""
+        return self.evaluated
+
+    def training(self, index: int) -> Problem:
+        """The listed problems, over and over.
+
+        Raises:
+            InputError: for a negative index.
+        """
+        check_whole("index of a training problem", index, 0)
+        return self.problems[index % len(self.problems)]
+
+    def demonstration(self, problem: Problem) -> str:
+        """What the function of demonstrations says.
+
+        Raises:
+            InputError: if there is none, or it raises or returns no text.
+        """
+        if self.demonstrations is None:
+            raise InputError(f"task {self.name} has no demonstrations; allowed: training without them")
+        demonstrations = self.demonstrations
+        return called_for_text("demonstration", problem.prompt, lambda: demonstrations(problem.prompt))
+
+    def reward(self, problem: Problem, completion: str) -> float:
+        """What the reward function says.
+
+        Raises:
+            InputError: if it raises or returns no finite number.
+        """
+        return checked_reward(problem.prompt, lambda: self.rewards(problem.prompt, completion))
+
+    def solution(self, problem: Problem, completion: str) -> str | None:
+        """The canonical form of a completion whose reward is high enough.
+
+        Raises:
+            InputError: as ``reward`` does, and if the function of solutions raises or returns no text.
+        """
+        if self.reward(problem, completion) < self.correct_from:
+            return None
+        if self.solutions is None:
+            return completion.strip()
+        solutions = self.solutions
+        return called_for_text("solution", problem.prompt, lambda: solutions(problem.prompt, completion))
+
+
+def from_callable(
+    reward: Callable[[str, str], object],
+    training: Sequence[str],
+    evaluation: Sequence[str],
+    max_new_tokens: int,
+    *,
+    name: str = "own",
+    vocabulary: Vocabulary | None = None,
+    demonstration: Callable[[str], str] | None = None,
+    solution: Callable[[str, str], str] | None = None,
+    correct_from: float = 1.0,
+    stop: str | None = None,
+) -> CallableTask:
+    """A task of your own.
+
+    Args:
+        reward: of prompt and completion; any finite number, True or False.
+        training: prompts to train on, in this order, over and over.
+        evaluation: other prompts.
+        max_new_tokens: of a completion, the end token included.
+        name: of the task.
+        vocabulary: tokens of a model trained from scratch; None for the model's own.
+        demonstration: a correct completion of a prompt, if there are any.
+        solution: canonical form of a correct completion; by default the completion without the space around it.
+        correct_from: a completion of this reward or more counts as correct.
+        stop: see ``Task``.
+
+    Raises:
+        InputError: for an empty list, a prompt that is listed in both or twice for evaluation, or no room to answer.
+
+    >>> task = from_callable(lambda prompt, answer: answer == prompt[::-1], ["ab", "abc"], ["xyz"], max_new_tokens=8)
+    >>> task.reward(task.training(3), "cba"), task.solution(task.evaluation[0], "xyz")
+    (1.0, None)
+    """
+    check_whole("max_new_tokens", max_new_tokens, 1)
+    for part, prompts in (("training", training), ("evaluation", evaluation)):
+        if isinstance(prompts, str) or not prompts:
+            raise InputError(f"{part} prompts are {prompts!r}; allowed: a list of at least one text")
+    for prompt in sorted(set(training) & set(evaluation)):
+        raise InputError(f"the prompt {shown(prompt)} is listed for training and evaluation; allowed: for one of them")
+    if len(set(evaluation)) < len(evaluation):
+        twice = next(prompt for prompt in evaluation if evaluation.count(prompt) > 1)
+        raise InputError(f"the prompt {shown(twice)} is listed twice for evaluation; allowed: once")
+    return CallableTask(
+        name,
+        vocabulary,
+        stop,
+        max_new_tokens,
+        tuple(map(Problem, training)),
+        tuple(map(Problem, evaluation)),
+        reward,
+        demonstration,
+        solution,
+        correct_from,
+    )

@@ -1,0 +1,77 @@
+"""Cut a batch into microbatches, whose gradients are computed one by one and summed, so that memory is bounded.
+
+Sizes are rounded up to those of ``simlab.llm.sampling``, so that one compiled program serves microbatches of about one
+size.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from simlab.llm.completions import Batch
+from simlab.llm.sampling import rounded_length, rounded_up
+
+
+class Microbatch(NamedTuple):
+    """Some rollouts of some prompts of a batch.
+
+    Attributes:
+        batch: filled up to rounded sizes; what was filled in has no token.
+        prompts: (p, 1) which prompts of the whole batch they are.
+        rollouts: (1, g) which rollouts of each.
+        tokens: how many tokens of each are there; the others have none.
+    """
+
+    batch: Batch
+    prompts: np.ndarray
+    rollouts: np.ndarray
+    tokens: int
+
+    def gather(self, values: np.ndarray) -> np.ndarray:
+        """The microbatch of an array (P, G, T, ...), filled up with zeros."""
+        own = values[self.prompts, self.rollouts, : self.tokens]
+        room = np.zeros((*self.batch.tokens.shape, *values.shape[3:]), values.dtype)
+        room[: own.shape[0], : own.shape[1], : self.tokens] = own
+        return room
+
+    def scatter(self, values: np.ndarray, whole: np.ndarray) -> None:
+        """Write values of the microbatch to where they belong in an array (P, G, T, ...)."""
+        rows, members = len(self.prompts), self.rollouts.shape[1]
+        whole[self.prompts, self.rollouts, : self.tokens] = values[:rows, :members, : self.tokens]
+
+
+def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
+    """Cut a batch into microbatches of at most ``rollouts`` rollouts, of prompts whose completions are about as long.
+
+    Rollouts without a token are left out where all of their microbatch are.
+    """
+    groups, members = batch.tokens.shape[:2]
+    width = min(members, rollouts)
+    height = max(1, min(groups, rollouts // width))
+    lengths = np.asarray(batch.mask).sum(axis=2)
+    order = np.argsort(-lengths.max(axis=1), kind="stable")
+    for first in range(0, groups, height):
+        chosen = order[first : first + height]
+        for start in range(0, members, width):
+            own = np.arange(start, min(start + width, members))
+            longest = int(lengths[np.ix_(chosen, own)].max())
+            if longest:
+                yield _microbatch(batch, chosen, own, longest, (height, width))
+
+
+def _microbatch(batch: Batch, chosen: np.ndarray, own: np.ndarray, longest: int, shape: tuple[int, int]) -> Microbatch:
+    prompts = np.asarray(batch.prompts)[chosen]
+    lengths = np.asarray(batch.lengths)[chosen]
+    height, width = map(rounded_up, shape)
+    filled = np.zeros((height, rounded_length(int(lengths.max()))), np.int32)
+    filled[: len(chosen), : lengths.max()] = prompts[:, : lengths.max()]
+    room = Batch(
+        filled,
+        np.concatenate([lengths, np.ones(height - len(chosen), lengths.dtype)]).astype(np.int32),
+        np.zeros((height, width, rounded_up(longest)), np.int32),
+        np.zeros((height, width, rounded_up(longest)), bool),
+    )
+    microbatch = Microbatch(room, chosen[:, None], own[None], longest)
+    tokens, mask = (microbatch.gather(np.asarray(values)) for values in (batch.tokens, batch.mask))
+    return microbatch._replace(batch=room._replace(tokens=tokens.astype(np.int32), mask=mask))

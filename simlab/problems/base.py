@@ -1,0 +1,282 @@
+"""What every problem is: prompts with actions to choose among, arrays over these, and the policy that parameters give.
+
+A problem is one frozen dataclass in one module, which says everything about itself. Its fields are NumPy arrays and
+numbers; the simulator puts the same object on a device, where its methods meet JAX arrays, traced ones too. This base
+class is the problem of one token a rollout: a softmax over actions for each prompt. ``tests/own_problem.py`` is a
+problem of one's own; CONTRIBUTING.md has the recipe.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.errors import InputError, check_range
+
+if TYPE_CHECKING:
+    from simlab.simulator.learner import Learner
+    from simlab.simulator.metrics import Metric
+    from simlab.simulator.settings import Settings
+    from simlab.simulator.state import Batch, State
+    from simlab.simulator.storage import Dense, Places
+
+AnyArray = np.ndarray | jax.Array  # of a problem on the host, or on a device
+LARGEST_ARRAY = 2**31 - 1  # actions that can be listed
+LARGEST_COUNT = 10**18  # actions that can be counted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """M prompts, what a rollout of each may end in, and which of that is correct.
+
+    A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters``, ``logits_of`` and
+    ``pulled_back``. Where actions start alike, its arrays over actions may hold each class of them once, and ``counts``
+    how many there are; ``by_classes`` and ``listed`` turn one form into the other.
+
+    Attributes:
+        counts: (C,) how many actions each entry of the arrays over actions stands for; None if one each.
+        reward_correct: reward of a correct rollout, above 0.
+        reward_incorrect: reward of any other, at most 0.
+    """
+
+    # The arrays that have an axis of actions, and which of their axes that is.
+    over_actions: ClassVar[Mapping[str, int]] = {}
+    # Whether the parameters have a first axis of prompts, of which a batch touches its own rows alone.
+    has_own_parameters: ClassVar[bool] = False
+    # Whether the parameters are the logits of its one prompt, so that a step may move those of a group alone.
+    parameters_are_logits: ClassVar[bool] = False
+
+    # Whether lumped storage can hold it, and whether sharded storage can.
+    lumps: ClassVar[bool] = True
+    shards: ClassVar[bool] = True
+    # About how many arrays of the size of the parameters its history holds, see ``first_history``.
+    histories: ClassVar[int] = 0
+
+    counts: Int[np.ndarray, " C"] | None = dataclasses.field(default=None, kw_only=True)
+    reward_correct: float = dataclasses.field(default=1.0, kw_only=True)
+    reward_incorrect: float = dataclasses.field(default=0.0, kw_only=True)
+
+    if TYPE_CHECKING:  # fields of every problem, which each declares where it likes among its own
+
+        @property
+        def correct(self) -> Bool[AnyArray, "*M C"]:
+            """Which actions are correct."""
+
+        @property
+        def target(self) -> Bool[AnyArray, "*M C"]:
+            """Which correct actions are the target set."""
+
+    def __init_subclass__(cls) -> None:
+        jax.tree_util.register_pytree_node(cls, _taken_apart, functools.partial(_put_together, cls))
+
+    # What it is
+
+    @property
+    def prompts(self) -> int:
+        """M."""
+        return 1
+
+    @property
+    def tokens(self) -> int:
+        """T, the tokens of a rollout."""
+        return 1
+
+    @property
+    def entries(self) -> int:
+        """How long the axis of actions is: the number of classes where there are ``counts``, else of actions."""
+        name, axis = next(iter(self.over_actions.items()))
+        return int(getattr(self, name).shape[axis])
+
+    @property
+    def actions(self) -> int:
+        """What a rollout of a prompt may end in: N actions, or the leaves of a tree."""
+        return self.entries if self.counts is None else sum(int(count) for count in self.counts)
+
+    @property
+    def parameters(self) -> Float[AnyArray, "..."]:
+        """What the optimiser moves, at the start."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that the problem is."""
+        digest = hashlib.sha256(type(self).__qualname__.encode())
+        for name, value in _fields(self).items():
+            array = None if value is None else np.asarray(value)
+            digest.update(f"{name} {None if array is None else (array.shape, str(array.dtype))}".encode())
+            digest.update(b"" if array is None else array.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a run carries where every action is listed."""
+        return max(np.size(self.parameters) // self.entries, self.prompts) * self.actions
+
+    def step_numbers(self, batch: int) -> tuple[int, int]:
+        """How many numbers a step on so many prompts passes over, and how many products of two it adds up."""
+        return self.numbers, 0
+
+    @property
+    def choices(self) -> int:
+        """What a token may be: the actions, or those of a node of a tree."""
+        return self.actions
+
+    def check_listed(self) -> None:
+        """Raise ``InputError`` for more actions than arrays can hold."""
+        check_listed(self.actions * self.prompts)
+
+    # The same problem, its actions listed or by classes
+
+    def listed(self) -> Self:
+        """The problem with an entry for each action, classes one after the other.
+
+        Raises:
+            InputError: for more actions than arrays can hold.
+        """
+        if self.counts is None:
+            return self
+        self.check_listed()
+        repeated: dict[str, Any] = {
+            name: np.repeat(getattr(self, name), self.counts, axis) for name, axis in self.over_actions.items()
+        }
+        return dataclasses.replace(self, counts=None, **repeated)
+
+    def by_classes(self) -> Self:
+        """The problem with an entry for each class of actions that no array tells apart, by their first ones."""
+        if self.counts is not None:
+            return self
+        columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.over_actions.items()]
+        table = np.concatenate([values.reshape(len(values), -1).astype(float) for values in columns], axis=1)
+        _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        kept: dict[str, Any] = {
+            name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()
+        }
+        return dataclasses.replace(self, counts=counts[order], **kept)
+
+    def replaced(self, **arrays: Any) -> Self:
+        """The problem with other arrays, of which nothing is checked: traced ones, or laid out in another way."""
+        fields = _fields(self) | arrays
+        problem: Self = _put_together(type(self), tuple(fields), list(fields.values()))
+        return problem
+
+    # How it is simulated
+
+    def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P ..."]:
+        """The logits of some prompts, or of all."""
+        raise NotImplementedError
+
+    def pulled_back(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
+        """The gradient of the parameters, from that of the logits of some prompts: the default differentiates."""
+        _, back = jax.vjp(lambda moved: self.logits_of(moved, prompts), parameters)
+        return back(gradients)[0]
+
+    def policy(
+        self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Dense", places: "Places | None"
+    ) -> Any:
+        """What a rollout of one prompt is drawn from, by the logits of that prompt: see ``simlab.simulator.policy``."""
+        return storage.softmax(logits, temperature, places)
+
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
+        """What is recorded of a run."""
+        from simlab.simulator.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
+
+        return USUAL
+
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """Labels of the dimensions that its own metrics have."""
+        return {}
+
+    def check(self, settings: "Settings") -> None:
+        """Raise ``InputError`` for settings that it cannot be run with."""
+
+    # What only some need
+
+    def drawn_logits(
+        self, parameters: Any, prompts: Int[Array, " P"], groups: Any, learner: "Learner"
+    ) -> Float[Array, "P ..."]:
+        """The logits of what each group drew, in which a step that breaks any number shows."""
+        logits = self.logits_of(parameters, prompts)
+        drawn: Array = learner.each(lambda _, own, group: group.values(own, learner.storage))(None, logits, groups)
+        return drawn
+
+    def first_history(self, learner: "Learner", state: "State") -> Any:
+        """What its own metrics need of earlier steps, before the first one.
+
+        Numbers, and arrays that have the first axis of the parameters: what an action keeps goes where the action goes.
+        """
+        return None
+
+    def next_history(
+        self, history: Any, learner: "Learner", batch: "Batch", gradients: Float[Array, "P ..."], parameters: Any
+    ) -> Any:
+        """The same after a step on a batch, by gradients of the logits, from these parameters."""
+        return history
+
+    def recorded_history(self, history: Any, parameters: Any) -> Any:
+        """The same after a record."""
+        return history
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    return {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
+
+
+def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[str, ...]]:
+    fields = _fields(problem)
+    return list(fields.values()), tuple(fields)
+
+
+def _put_together(kind: type[Any], names: tuple[str, ...], values: Sequence[Any]) -> Any:
+    """The problem of these fields, which were checked when it was made, and may be traced now."""
+    problem = object.__new__(kind)
+    for name, value in zip(names, values, strict=True):
+        object.__setattr__(problem, name, value)
+    return problem
+
+
+def check_listed(actions: int) -> None:
+    """Raise ``InputError`` if actions are too many for arrays of them."""
+    if actions > LARGEST_ARRAY:
+        raise InputError(f"actions = {actions} cannot be listed; allowed: up to {LARGEST_ARRAY}, or lumped storage")
+
+
+def check_counts(counts: Int[np.ndarray, " C"], entries: int) -> None:
+    """Raise ``InputError`` unless each of so many classes has at least one action, and all at most 10^18."""
+    if not np.issubdtype(np.asarray(counts).dtype, np.integer) or np.shape(counts) != (entries,):
+        raise InputError(f"counts are {np.asarray(counts).dtype} of shape {np.shape(counts)}; allowed: {entries} ints")
+    for count in counts:
+        check_range("count", int(count), 1, LARGEST_COUNT)
+    check_range("actions", sum(int(count) for count in counts), 1, LARGEST_COUNT)
+
+
+def check_logits(logits: Float[np.ndarray, " n"]) -> None:
+    """Raise ``InputError`` unless logits are real and finite."""
+    if not np.issubdtype(logits.dtype, np.floating):
+        raise InputError(f"logits have dtype {logits.dtype}; allowed: floats")
+    if not np.all(np.isfinite(logits)):
+        place = int(np.flatnonzero(~np.isfinite(logits))[0])
+        raise InputError(f"logit {place} is {logits[place]}; allowed: finite numbers")
+
+
+def check_sets(correct: np.ndarray, target: np.ndarray) -> None:
+    """Raise ``InputError`` unless something is correct, and the target is part of that."""
+    for name, members in (("correct", correct), ("target", target)):
+        if members.dtype != bool:
+            raise InputError(f"{name} has dtype {members.dtype}; allowed: bool, true for the members")
+    if not correct.any():
+        raise InputError("the correct set is empty; at least one action must be correct")
+    if not target.any() or np.any(target & ~correct):
+        raise InputError("the target set must be a non-empty subset of the correct actions")
+
+
+def check_rewards(correct: float, incorrect: float) -> None:
+    """Raise ``InputError`` for rewards of the wrong sign."""
+    check_range("reward_correct", correct, 0, open_low=True)
+    check_range("reward_incorrect", incorrect, high=0)

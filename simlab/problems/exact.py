@@ -1,0 +1,54 @@
+"""Exact quantities of probabilities: what NumPy and the simulator both compute, by array-API functions."""
+
+from collections.abc import Callable
+
+from array_api_compat import array_namespace
+from jaxtyping import Shaped
+
+from simlab.rollouts import Array
+
+Total = Callable[[Array], Array]  # a sum over all actions
+
+
+def correct_mass(p: Shaped[Array, " N"], correct: Shaped[Array, " N"], total: Total | None = None) -> Shaped[Array, ""]:
+    """Q_pos, the probability of a correct action ``[f-grpo:eq-4]``; ``total`` adds up, by default as ``sum`` does."""
+    xp = array_namespace(p)
+    return (total or xp.sum)(xp.where(correct, p, xp.zeros_like(p)))
+
+
+def retained_mass(
+    p: Shaped[Array, " N"],
+    initial: Shaped[Array, " N"],
+    correct: Shaped[Array, " N"],
+    members: Shaped[Array, " N"] | float = 1.0,
+    total: Total | None = None,
+) -> Shaped[Array, ""]:
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``.
+
+    Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
+    """
+    xp = array_namespace(p)
+    lost = xp.where(correct, members * xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
+    return 1 - (total or xp.sum)(lost) / correct_mass(members * initial, correct, total)
+
+
+def share_kept(
+    p: Shaped[Array, " N"],
+    initial: Shaped[Array, " N"],
+    correct: Shaped[Array, " N"],
+    members: Shaped[Array, " N"] | float = 1.0,
+    total: Total | None = None,
+) -> Shaped[Array, ""]:
+    """Share of the correct actions whose probability is at or above its start; the rest as in ``retained_mass``."""
+    xp = array_namespace(p)
+    each, zero = members * xp.ones_like(p), xp.zeros_like(p)
+    add = total or xp.sum
+    return add(xp.where(correct & (p >= initial), each, zero)) / add(xp.where(correct, each, zero))
+
+
+def pass_at_k(correct_probability: Shaped[Array, "*M"], k: int) -> Shaped[Array, "*M"]:
+    """1 - (1 - Q_pos)^k, exact for i.i.d. samples, with all its digits where Q_pos is small."""
+    xp = array_namespace(correct_probability)
+    certain = correct_probability >= 1  # rounding can lift a sum of probabilities above 1
+    miss = xp.where(certain, xp.zeros_like(correct_probability), -correct_probability)
+    return xp.where(certain, xp.ones_like(correct_probability), -xp.expm1(k * xp.log1p(miss)))

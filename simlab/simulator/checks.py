@@ -1,0 +1,64 @@
+"""Refuse what cannot run: a problem with settings that do not fit it, and steps or seeds outside their range."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.estimators.registry import check_domain
+from simlab.problems.base import Problem
+from simlab.simulator.devices import devices_by
+from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
+from simlab.simulator.storage import EMPTY
+
+LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
+
+
+def check(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` if a problem cannot be learned with these settings."""
+    for name in ("reward_correct", "reward_incorrect"):
+        check_fits(name, getattr(problem, name), settings.dtype)
+    method = settings.build()
+    check_domain(method.estimator, np.array([[problem.reward_correct, problem.reward_incorrect]]))
+    check_range("top_n", settings.top_n, 0, problem.actions)
+    check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
+    check_range("candidates", method.surrogate.candidates, 0, problem.choices)
+    check_storage(problem, settings.storage)
+    problem.check(settings)
+    largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
+    for value in (problem.parameters.min(), problem.parameters.max()):
+        if abs(value) > largest:
+            where = f"{settings.dtype}, {settings.storage}"
+            raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
+
+
+def check_storage(problem: Problem, storage: str) -> None:
+    """Raise ``InputError`` for a storage that cannot hold a problem."""
+    cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
+    if storage in cannot:
+        allowed = ", ".join(name for name in STORAGES if name not in cannot)
+        why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
+        raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
+
+
+def check_shards(problem: Problem, settings: Settings, shards: int) -> None:
+    """Raise ``InputError`` unless a run can be spread over so many devices."""
+    if settings.storage != "sharded":
+        raise InputError(f"shard_actions = {shards} with {settings.storage} storage; allowed: sharded storage")
+    devices_by(shards)
+    if shards > problem.actions:
+        raise InputError(f"shard_actions = {shards} of {problem.actions} actions; allowed: up to one an action")
+
+
+def check_run(steps: Int[np.ndarray, " R"], seeds: Sequence[int]) -> None:
+    """Raise ``InputError`` for recorded steps that do not increase from 1 up, no seed, or one outside its range."""
+    if np.ndim(steps) != 1 or not len(steps) or not np.issubdtype(np.asarray(steps).dtype, np.integer):
+        raise InputError(f"steps = {steps!r}; allowed: one or more whole numbers, increasing")
+    check_whole("steps", int(steps[-1]), 1, LARGEST_INT)
+    if int(steps[0]) < 1 or np.any(np.diff(steps) < 1):
+        raise InputError(f"steps = {list(map(int, steps))}; allowed: whole numbers from 1 up, increasing")
+    if not seeds:
+        raise InputError("there is no seed to run; allowed: one or more")
+    for seed in seeds:
+        check_whole("seed", seed, 0, LARGEST_SEED)

@@ -1,0 +1,80 @@
+"""Keep compiled programs for the next call; threads that ask for the same one wait for its only compilation.
+
+They are kept on disk too, for the next process, by ``compile_cache``: where JAX is told to keep them, by
+``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+"""
+
+import collections
+import functools
+import hashlib
+import os
+import platform
+import threading
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from simlab.identity.processor import features_here
+from simlab.simulator.compile_cache import verify_entries
+
+# Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
+KEPT_PROGRAMS = 16  # for each device
+WORTH_KEEPING = 0.3  # seconds of compiling
+
+
+class Compiled(NamedTuple):
+    """A compiled call, and the bytes it takes while it runs."""
+
+    call: Any
+    memory: int
+
+
+_kept: dict[Hashable, Compiled] = {}
+_locks: collections.defaultdict[Hashable, threading.Lock] = collections.defaultdict(threading.Lock)
+
+
+def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
+    """The program of a key on the thread's default device, compiled at the first call by ``compile_it``.
+
+    A program runs on the device that it is compiled for. The lock is for all devices, one after the other: on GPUs the
+    next one finds on disk what the first has compiled, since JAX keeps programs by the kind of device; on CPUs by the
+    device itself, so that each compiles.
+    """
+    keep_on_disk()
+    config: Any = jax.config
+    here = (config.jax_default_device or jax.local_devices()[0], key)
+    with _locks[key]:
+        code = _kept.pop(here, None) or _measured(compile_it())
+        _kept[here] = code  # the latest used comes last
+    for oldest in list(_kept)[: -KEPT_PROGRAMS * jax.local_device_count()]:
+        _kept.pop(oldest, None)
+    return code
+
+
+def _measured(call: Any) -> Compiled:
+    usage: Any = call.memory_analysis()
+    return Compiled(call, usage.temp_size_in_bytes + usage.argument_size_in_bytes + usage.output_size_in_bytes)
+
+
+@functools.cache
+def keep_on_disk() -> None:
+    """Turn JAX's persistent compilation cache on, its entries verified, where its user has said or in our folder."""
+    verify_entries()
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None:
+        return
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simlab" / f"compiled-{_processor()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return  # a home that cannot be written: everything is compiled anew
+    config.update("jax_compilation_cache_dir", str(folder))
+    config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
+
+
+def _processor() -> str:
+    """A name for this kind of processor: code compiled for another one might not run here."""
+    features = " ".join(sorted(features_here())) or platform.processor()
+    return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

@@ -1,0 +1,71 @@
+"""Label the records of runs: the same variables, dimensions and units for one run and for a sweep."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from simlab.errors import check_range, check_whole
+from simlab.problems.base import Problem
+from simlab.simulator.metrics import Metric
+from simlab.simulator.settings import LARGEST_INT, Settings
+
+MOST_SEEDS = MOST_RECORDS = 10**6
+
+
+def check_seeds(seeds: int) -> None:
+    """Raise ``InputError`` unless ``seeds`` is a whole number from 1 to 10^6."""
+    check_whole("seeds", seeds, 1, MOST_SEEDS)
+
+
+def recorded_steps(steps: int, record_every: int) -> np.ndarray:
+    """The steps after which is recorded: every ``record_every``-th and the last.
+
+    Raises:
+        InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.
+    """
+    check_whole("steps", steps, 1, LARGEST_INT)
+    check_whole("record_every", record_every, 1, LARGEST_INT)
+    check_range("steps / record_every", steps / record_every, 0, MOST_RECORDS)
+    recorded = np.arange(record_every, steps + 1, record_every)
+    return recorded if recorded.size and recorded[-1] == steps else np.append(recorded, steps)
+
+
+def labels_of(problem: Problem, settings: Settings) -> dict[str, Sequence[Any]]:
+    """The labels of the dimensions that metrics may have beside seed and step."""
+    return {"k": settings.pass_at_k, "rank": range(1, settings.top_n + 1), **problem.labels()}
+
+
+def labelled(
+    metrics: Sequence[Metric],
+    labels: Mapping[str, Sequence[Any]],
+    rows: Mapping[str, np.ndarray],
+    leading: Mapping[str, Any],
+    recorded: np.ndarray,
+    *,
+    attributes: Mapping[str, str] | None = None,
+) -> xr.Dataset:
+    """Records (leading..., step[, other dimensions]) of some metrics as a dataset.
+
+    Args:
+        metrics: what is recorded, see ``Problem.metrics``.
+        labels: of their dimensions, see ``labels_of``.
+        rows: the records by metric.
+        leading: the leading dimensions and their labels.
+        recorded: the steps of the records after that of step 0.
+        attributes: of the dataset.
+    """
+    known = {metric.name: metric for metric in metrics}
+    used = dict.fromkeys(dimension for name in rows for dimension in known[name].dimensions)
+    coordinates = dict(leading) | {"step": np.concatenate([[0], recorded])}
+    coordinates |= {dimension: list(labels[dimension]) for dimension in labels if dimension in used}
+    variables = {
+        name: ((*leading, "step", *known[name].dimensions), values, _described(known[name]))
+        for name, values in sorted(rows.items())
+    }
+    return xr.Dataset(variables, coordinates, dict(attributes or {}))
+
+
+def _described(metric: Metric) -> dict[str, str]:
+    return {"long_name": metric.description, "units": metric.units}

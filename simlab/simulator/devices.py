@@ -1,0 +1,44 @@
+"""List the devices of this process: which of them a run is on, and what memory they have of their own."""
+
+import itertools
+import os
+
+import jax
+
+from simlab.errors import InputError
+
+Devices = tuple[jax.Device, ...]
+
+
+def devices_by(shards: int) -> list[Devices]:
+    """The devices of this process by so many, over which one simulation is spread.
+
+    Raises:
+        InputError: if there are fewer devices.
+    """
+    devices = jax.local_devices()
+    if not 1 <= shards <= len(devices):
+        raise InputError(f"shard_actions = {shards}; allowed: 1 to {len(devices)}, the devices of this process")
+    return [tuple(devices[first : first + shards]) for first in range(0, len(devices) - shards + 1, shards)]
+
+
+def stations(shards: int) -> list[Devices]:
+    """Devices for each simulation that runs at a time.
+
+    A GPU runs one. CPU cores run one each, on the devices in turn; but simulations that are spread over devices wait
+    for all of these, and two at a time could wait for one another.
+    """
+    found = devices_by(shards)
+    if shards > 1 or own_memory(found[0][0]) is not None:
+        return found
+    return list(itertools.islice(itertools.cycle(found), max(_cores(), len(found))))
+
+
+def own_memory(device: jax.Device) -> int | None:
+    """Bytes that JAX may take of a device's own memory; None of a CPU, which has the host's."""
+    return None if device.platform == "cpu" else int(device.memory_stats()["bytes_limit"])
+
+
+def _cores() -> int:
+    """CPU cores that this process may use, which a job system may have bound it to."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,399 @@
+"""Take a step: draw groups, weigh them, and move the parameters; one learner for all problems and storages.
+
+A learner is one seed with one set of traced settings. ``simlab.simulator.trajectory`` repeats the steps of many, and
+``simlab.simulator.recording`` records them.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
+
+from simlab.estimators.tokens import of_tokens
+from simlab.problems.exact import correct_mass
+from simlab.rollouts import Rollouts
+from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
+from simlab.simulator.gradients import with_norm
+from simlab.simulator.groups import Group, Listed, counts_suffice
+from simlab.simulator.metrics import EVERY_STEP, Row
+from simlab.simulator.optimizers import optimizer
+from simlab.simulator.settings import StaticSettings, TracedSettings
+from simlab.simulator.state import Batch, Drawn, Last, State
+from simlab.simulator.storage import Places, Stored
+from simlab.simulator.threefry import threefry
+from simlab.surrogates import aggregation_weights
+
+NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
+CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
+
+
+class Learner:
+    """A seed's key and numbers, on a problem that is laid out in a storage.
+
+    ``present`` (G,) is false for rollouts that only fill a group up to the size its program is compiled for; None where
+    there are none.
+    """
+
+    def __init__(
+        self,
+        settings: StaticSettings,
+        stored: Stored,
+        key: PRNGKeyArray,
+        numbers: TracedSettings,
+        present: Bool[Array, " G"] | None = None,
+    ):
+        self.settings, self.key, self.numbers, self.present = settings, key, numbers, present
+        self.problem, self.storage, self.first_places = stored
+        self.method = settings.method(numbers.method)
+        self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
+        self.metrics = self.problem.metrics
+        self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
+
+    # Computed by what needs them: a program makes a learner in each of its loops and conditions.
+
+    @functools.cached_property
+    def first(self) -> Any:
+        """The parameters at the start."""
+        parameters = jnp.asarray(self.problem.parameters, self.settings.dtype)  # a user's problem may have NumPy's
+        return self.by_prompt(self.storage.spread)(parameters)
+
+    @functools.cached_property
+    def initial(self) -> Any:
+        """The policies of all prompts at the start."""
+        return self.policies_of(self.first, self.first_places)
+
+    def start_places(self) -> Places:
+        """What is known of the places when steps begin."""
+        return self.first_places
+
+    @property
+    def surrogate(self) -> Any:
+        """The method's surrogate."""
+        return self.method.surrogate
+
+    @property
+    def group_size(self) -> int:
+        """G."""
+        return self.settings.group_size
+
+    @property
+    def rollouts_present(self) -> Any:
+        """How many rollouts of a group are there."""
+        return self.group_size if self.present is None else jnp.sum(self.present, dtype=jnp.int32)
+
+    @property
+    def prompts_per_step(self) -> int:
+        """P."""
+        return self.settings.prompts_per_step or self.problem.prompts
+
+    # Functions of one prompt, or of one set of places, as functions of a batch
+
+    def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the places and of what is one prompt's own, for all prompts of a batch."""
+        own_places = 0 if self.problem.has_own_parameters else None
+
+        def many(places: Any, *own: Any) -> Any:
+            return jax.vmap(function, in_axes=(own_places, *[0] * len(own)))(places, *own)
+
+        def alone(places: Any, *own: Any) -> Any:
+            places = jax.tree.map(lambda leaf: leaf[0], places) if own_places == 0 else places
+            only = function(places, *jax.tree.map(lambda leaf: leaf[0], own))
+            return jax.tree.map(lambda leaf: leaf[None], only)
+
+        return many if self.problem.prompts > 1 else alone
+
+    def by_prompt(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of one set of places as one of all: of each prompt's, if prompts have their own parameters."""
+        return jax.vmap(function) if self.problem.has_own_parameters else function
+
+    def of_batch(self, values: Any, prompts: Int[Array, " P"]) -> Any:
+        """Of values of all prompts, those of a batch."""
+        return values if self.problem.prompts == 1 else jax.tree.map(lambda leaf: leaf[prompts], values)
+
+    def rows(self, values: Any, prompts: Int[Array, " P"]) -> Any:
+        """Of values by prompt, where places are, those of a batch."""
+        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+            return values
+        return jax.tree.map(lambda leaf: leaf[prompts], values)
+
+    def put(self, values: Any, prompts: Int[Array, " P"], rows: Any) -> Any:
+        """The values, with those of a batch in their places."""
+        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+            return rows
+        return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
+
+    def kept_by_place(self, state: State) -> tuple[list[Array], ...]:
+        """What moves with an action that gets a place of its own: parameters, moments, history."""
+        parts = (jax.tree.leaves(part) for part in (state.parameters, state.moments, state.history))
+        return tuple([leaf for leaf in part if leaf.ndim] for part in parts)
+
+    def with_kept(self, state: State, places: Places, kept: tuple[list[Array], ...]) -> State:
+        """The state with what ``kept_by_place`` gave, moved."""
+        found = []
+        for part, moved in zip((state.parameters, state.moments, state.history), kept, strict=True):
+            leaves, structure = jax.tree.flatten(part)
+            left = iter(moved)
+            found.append(jax.tree.unflatten(structure, [next(left) if leaf.ndim else leaf for leaf in leaves]))
+        return state._replace(parameters=found[0], moments=found[1], history=found[2], places=places)
+
+    # Policies
+
+    def policies_of(self, parameters: Any, places: Places, prompts: Int[Array, " P"] | None = None) -> Any:
+        """The policies of some prompts, or of all."""
+
+        def policy(places: Places, logits: Array) -> Any:
+            return self.problem.policy(logits, self.numbers.temperature, self.storage, places)
+
+        return self.each(policy)(places, self.problem.logits_of(parameters, prompts))
+
+    def policies(self, state: State, prompts: Int[Array, " P"]) -> Any:
+        """The policies of the prompts of a batch."""
+        return self.policies_of(state.parameters, self.rows(state.places, prompts), prompts)
+
+    # A step
+
+    def start(self) -> State:
+        """The state before the first step."""
+        zero = jnp.zeros((), self.settings.dtype)
+        moments = self.optimizer.init(self.first)
+        memory = jax.tree.map(lambda value: zero + value, self.method.estimator.init())
+        prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
+        unknown: Any = None
+        bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, no_fault())
+        batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
+        nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
+        sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
+        last = Last(prompts, nothing(batch.drawn.groups), nothing(batch.advantages))
+        state = bare._replace(last=last, sums=nothing(sums))
+        return state._replace(history=self.problem.first_history(self, state))
+
+    def begun(self, state: State) -> State:
+        """The state with nothing summed yet, as after a record."""
+        state = state._replace(sums=jax.tree.map(jnp.zeros_like, state.sums))
+        return state._replace(history=self.problem.recorded_history(state.history, state.parameters))
+
+    def step(self, index: Int[Array, ""], state: State) -> State:
+        """Choose prompts, draw a group for each, weigh them all, and take the gradient steps they pay for."""
+        state, keys, prompts, drawn = self.draw(index, state)
+        batch, memory = self.weigh(keys, prompts, drawn, state)
+        return self.learn(batch, state._replace(memory=memory))
+
+    def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
+        """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
+
+        What a prompt draws at a step does not depend on the prompts beside it.
+        """
+        key = jax.random.fold_in(self.key, index)
+        if self.problem.prompts == 1:
+            keys, prompts = key[None], jnp.zeros(1, jnp.int32)
+        else:
+            prompts = self.choose(key)
+            words = jnp.stack(_own_words(key, GROUPS, prompts), axis=-1)
+            keys = jax.random.wrap_key_data(words, impl="threefry2x32")
+        state, drawn = self.storage.sample(self, keys, prompts, state)
+        return state, keys, prompts, drawn
+
+    def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
+        """The prompts of a batch: different ones, or all of them in their order."""
+        everyone = jnp.arange(self.problem.prompts, dtype=jnp.int32)
+        if self.prompts_per_step == len(everyone):
+            return everyone
+        words, _ = _own_words(key, CHOOSING, everyone)
+        # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
+        return jax.lax.top_k((words >> 8).astype(jnp.float32), self.prompts_per_step)[1]
+
+    def drawn(self, keys: Key[Array, " P"], policies: Any) -> Drawn:
+        """A group of each policy."""
+        counted = counts_suffice(self.settings, self.method, self.problem)
+
+        def one(_: None, key: PRNGKeyArray, policy: Any, correct: Array) -> tuple[Group, Array, Array]:
+            group = policy.draw(key, self.group_size, correct if counted else None)
+            group = group._replace(present=self.present) if isinstance(group, Listed) else group
+            return group, *policy.candidates(group, self.surrogate.candidates)
+
+        correct = self.correct if self.problem.prompts == 1 else jnp.zeros((len(keys), 0), bool)
+        return Drawn(policies, *self.each(one)(None, keys, policies, correct))
+
+    def weigh(self, keys: Key[Array, " P"], prompts: Int[Array, " P"], drawn: Drawn, state: State) -> tuple[Batch, Any]:
+        """The batch with its advantages, and what the estimator remembers."""
+        places = self.rows(state.places, prompts)
+
+        def marks(places: Places, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
+            drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
+            outcomes = policy.outcomes()
+            return *drawn, correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
+
+        own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
+        correct, target, solve_rates = self.each(marks)(places, drawn.groups, drawn.policies, *own)
+        rollouts = self.rollouts(drawn, correct, keys)
+        advantages, memory = self.method.estimator.update(rollouts, state.memory)
+        absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
+        active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
+        correct = correct if self.present is None else correct & ~absent
+        holds = jnp.any(target & ~absent, axis=-1)
+        batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates)
+        return batch, memory
+
+    def rollouts(self, drawn: Drawn, correct: Bool[Array, "P G"], keys: Key[Array, " P"]) -> Rollouts:
+        """The record of the groups, with what the estimator, the surrogate or a later gradient step reads."""
+        problem, needs = self.problem, self.method.needs
+        shape, dtype = (*correct.shape, problem.tokens), self.settings.dtype
+        logp = entropy = noise = None
+        if "old_logp" in needs or self.settings.gradient_steps > 1:
+            logp = self.each(lambda _, own, group: own.token_logp(group))(None, drawn.policies, drawn.groups)
+        if "entropy" in needs:
+            entropies = self.each(lambda _, own, group: own.token_entropy(group))(None, drawn.policies, drawn.groups)
+            entropy = jnp.broadcast_to(entropies if entropies.ndim == 3 else entropies[:, None, None], shape)
+        if "noise" in needs:
+            noise = jax.vmap(
+                lambda key: jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), (1, *shape[1:]), dtype)
+            )(keys)[:, 0]
+        top = drawn.top_logp
+        return Rollouts(
+            jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype),
+            old_logp=logp,
+            entropy=entropy,
+            topn_logp=jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))
+            if "topn_logp" in needs
+            else None,
+            noise=noise,
+            mask=None if self.present is None else jnp.broadcast_to(self.present, correct.shape),
+        )
+
+    def learn(self, batch: Batch, state: State) -> State:
+        """Take the gradient steps that a batch pays for."""
+        number = batch.number_correct
+        fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
+        sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
+        on_policy = jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
+        moved, gradients = self.ascend(batch, state._replace(fault=fault), batch.drawn.policies, on_policy)
+        if self.settings.gradient_steps > 1:
+            moved = jax.lax.fori_loop(
+                1, self.settings.gradient_steps, lambda _, state: self.ascend_again(batch, state), moved
+            )
+        return moved._replace(
+            last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
+            sums=sums,
+            history=self.problem.next_history(state.history, self, batch, gradients, state.parameters),
+            fault=self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, batch), number, batch),
+        )
+
+    def every_step(self, batch: Batch) -> Row:
+        """What is recorded as a mean over steps, of one of them."""
+        return {metric.name: metric.value(batch) for metric in self.metrics if metric.of == EVERY_STEP}
+
+    def ascend_again(self, batch: Batch, state: State) -> State:
+        """A further gradient step on a batch that an older policy sampled."""
+        policies, old_logp = self.policies(state, batch.prompts), batch.rollouts.old_logp
+        assert old_logp is not None
+        logp = self.each(lambda _, own, group: own.token_logp(group))(None, policies, batch.drawn.groups)
+        return self.ascend(batch, state, policies, jnp.exp(logp - old_logp))[0]
+
+    def ascend(
+        self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
+    ) -> tuple[State, Float[Array, "P ..."]]:
+        """One gradient step, at policies whose probabilities are ``ratio`` times the sampler's; and the gradients.
+
+        Its objective is the mean over the prompts of the batch of each one's.
+        """
+        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
+        gradients = self.gradients(coefficients, batch, state, policies)
+        gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
+        return self.move(gradient, state._replace(fault=fault)), gradients
+
+    def coefficients(
+        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts
+    ) -> Float[Array, "P G T D"]:
+        """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
+        values: Array = self.surrogate(ratio, advantages, rollouts)
+        return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
+
+    def averaging(self, dtype: Any) -> Float[Array, "G T"]:
+        """The weight of each token of a group in the loss; 1 / G where rollouts have one.
+
+        All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
+        """
+        present = jnp.ones(self.group_size, bool) if self.present is None else self.present
+        tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
+        normaliser = 1.0 if self.method.normaliser is None else self.method.normaliser
+        weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
+        return weights[0]
+
+    def gradients(
+        self, coefficients: Float[Array, "P G T D"], batch: Batch, state: State, policies: Any
+    ) -> Float[Array, "P ..."]:
+        """The gradient of each prompt's objective with respect to its logits."""
+        settings, numbers, weights = self.settings, self.numbers, self.averaging(coefficients.dtype)
+
+        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any) -> Array:
+            policy, group, temperature = drawn.policies, drawn.groups, numbers.temperature
+            gradient: Array = policy.score_gradient(coefficients, group, drawn.candidates, settings.update_rule)
+            gradient /= temperature
+            if settings.uses_entropy_bonus:
+                gradient += numbers.entropy_bonus * (policy.entropy_gradient(group, weights) / temperature)
+            if settings.uses_kl:
+                initial = first.logp_everywhere(places)
+                gradient -= numbers.kl * (policy.kl_gradient(initial, group, weights) / temperature)
+            return gradient
+
+        first = self.of_batch(self.initial, batch.prompts) if settings.uses_kl else None
+        places = self.rows(state.places, batch.prompts)
+        drawn = batch.drawn._replace(policies=policies)
+        gradients: Array = self.each(one)(places, coefficients, drawn, first)
+        return gradients
+
+    def move(self, gradient: Any, state: State) -> State:
+        """The state after the optimiser has taken its step."""
+        change, moments = self.optimizer.update(jax.tree.map(jnp.negative, gradient), state.moments, state.parameters)
+        if self.settings.fixes_update_norm:
+            change = with_norm(change, self.numbers.update_norm, self.members(change, state.places), self.storage)
+        return state._replace(parameters=jax.tree.map(jnp.add, state.parameters, change), moments=moments)
+
+    def members(self, parameters: Array, places: Places) -> Float[Array, "..."] | float:
+        """How many actions each entry of the parameters stands for."""
+        if places is None:
+            return 1.0
+        found: Array = self.by_prompt(lambda places: self.storage.members(places, parameters.dtype))(places)
+        return found.reshape(*found.shape, *[1] * (parameters.ndim - found.ndim))
+
+    def has_room(self, state: State) -> Bool[Array, ""]:
+        """Whether the storage has a place for every action that the next step may draw."""
+        return jnp.asarray(self.storage.has_room(self, state))
+
+    def before_last_step(self, parameters: Any, places: Places, state: State) -> Any:
+        """Parameters before the step to a state, with a place for every action that the step drew."""
+        if places is None:
+            return parameters
+        return self.by_prompt(self.storage.at_last_step)(parameters, places, state.places)
+
+    # What is noticed
+
+    def noticed(self, fault: Fault, what: int, values: Array, number: Int[Array, " P"], batch: Batch) -> Fault:
+        """What has been noticed, and of which prompt, when something of a batch was looked at."""
+        finite = jnp.isfinite(values).all(range(1, values.ndim))
+        return fault.noticed(what, finite, number, None if self.problem.prompts == 1 else batch.prompts)
+
+    def drawn_logits(self, state: State, batch: Batch) -> Float[Array, "P ..."]:
+        """The logits of what groups drew: a step that breaks one logit breaks those, or the next does."""
+        return self.problem.drawn_logits(state.parameters, batch.prompts, batch.drawn.groups, self)
+
+    def looked_over(self, state: State) -> State:
+        """The state with what shows in all its parameters and moments, where something is recorded."""
+        fault = state.fault
+        for what, part in ((LOGIT, state.parameters), (MOMENT, state.moments)):
+            leaves = [leaf for leaf in jax.tree.leaves(part) if leaf.ndim]
+            if leaves:
+                check = self.by_prompt(self.storage.is_finite)
+                finite = jnp.stack([jnp.all(check(leaf, state.places)) for leaf in leaves]).all()
+                fault = fault.noticed(what, finite[None])
+        return state._replace(fault=fault)
+
+
+def _own_words(key: PRNGKeyArray, stream: int, prompts: Int[Array, " P"]) -> tuple[Shaped[Array, " P"], ...]:
+    """Two random words of each prompt."""
+    own = prompts.astype(jnp.uint32)
+    return threefry(key, jnp.full_like(own, stream), own)

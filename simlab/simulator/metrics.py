@@ -1,0 +1,198 @@
+"""Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
+
+There are three kinds, by what a quantity is of: the policy after a step, the last update, or every step, averaged since
+the last record. What a ``Metric`` computes is of one prompt, and the record holds its mean over prompts, unless it is
+of the whole problem.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from simlab.problems.exact import correct_mass, pass_at_k, retained_mass, share_kept
+
+Row = dict[str, Array]
+POLICY, UPDATE, EVERY_STEP = "policy", "update", "every step"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A recorded quantity.
+
+    Attributes:
+        name: of the variable in a result.
+        description: what it is, for its ``long_name``.
+        of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
+            its values since the last record.
+        value: of ``OnePolicy``, ``OneUpdate`` or a ``Batch``; with ``whole`` of ``Policies`` or ``Updates``.
+        dimensions: beside seed and step.
+        units: "1" for a pure number.
+        whole: whether it is of all prompts together.
+    """
+
+    name: str
+    description: str
+    of: str
+    value: Callable[[Any], Array]
+    dimensions: tuple[str, ...] = ()
+    units: str = "1"
+    whole: bool = False
+
+    def described(self, change: Callable[[str], str]) -> "Metric":
+        """The same with another description."""
+        return replace(self, description=change(self.description))
+
+
+class OnePolicy(NamedTuple):
+    """The policy of one prompt: over outcomes, now and at the start, and which outcomes are correct.
+
+    ``own`` is the policy that draws tokens, which is the same where a rollout has one.
+    """
+
+    policy: Any
+    initial: Any
+    correct: Bool[Array, " N"]
+    own: Any
+    ks: tuple[int, ...]
+    top_n: int
+
+
+class OneUpdate(NamedTuple):
+    """One update of one prompt: the policies before and after it, by how much the scores moved, and its group.
+
+    ``change`` is that of logits / temperature, to first order; ``times`` is how often the group holds each outcome.
+    ``sampler`` is the policy that drew the tokens, which is ``old`` where a rollout has one.
+    """
+
+    old: Any
+    new: Any
+    change: Float[Array, " N"]
+    times: Float[Array, " N"]
+    correct: Bool[Array, " N"]
+    sampler: Any
+    group: Any
+    advantages: Float[Array, "G T"]
+    top_n: int
+
+    @property
+    def missed(self) -> Bool[Array, " N"]:
+        """The correct outcomes that the group did not hold."""
+        return self.correct & (self.times == 0)
+
+    def changed(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
+        """By how much the mass of some outcomes changed."""
+        mass: Array = correct_mass(self.new.shares - self.old.shares, members, self.old.sum)
+        return mass
+
+    def predicted(self, members: Bool[Array, " N"]) -> Float[Array, ""]:
+        """The same to first order, dp_i = p_i (dz_i - sum_j p_j dz_j) ``[f-grpo:eq-18]``."""
+        shares, change = self.old.shares, self.change
+        mass: Array = correct_mass(shares * (change - self.old.sum(shares * change)), members, self.old.sum)
+        return mass
+
+
+class Whole(NamedTuple):
+    """What a metric of all prompts together is computed from.
+
+    Attributes:
+        learner: what learns, see ``simlab.simulator.learner``.
+        state: where it is.
+        each: the metrics of the same kind of each prompt, (prompts, ...).
+        before: the parameters before the last step, for metrics of an update.
+    """
+
+    learner: Any
+    state: Any
+    each: Row
+    before: Any
+
+
+def q_pos(one: OnePolicy) -> Float[Array, ""]:
+    """The exact probability of a correct outcome."""
+    mass: Float[Array, ""] = correct_mass(one.policy.shares, one.correct, one.policy.sum)
+    return mass
+
+
+def _kept(measure: Callable[..., Array]) -> Callable[[OnePolicy], Array]:
+    def value(one: OnePolicy) -> Array:
+        policy = one.policy
+        return measure(policy.p, one.initial.p, one.correct, policy.members, policy.sum)
+
+    return value
+
+
+def _distinct_correct(one: OneUpdate) -> Array:
+    distinct: Array = one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
+    return distinct
+
+
+ACTIVE_RATE = Metric(
+    "active_rate",
+    "share of groups since the last record with both outcomes",
+    EVERY_STEP,
+    lambda batch: jnp.mean(batch.active, dtype=batch.dtype),
+)
+TAIL_MISS_RATE = Metric(
+    "tail_miss_rate",
+    "share of groups since the last record with both outcomes and none of the target set",
+    EVERY_STEP,
+    lambda batch: jnp.mean(batch.active & ~batch.holds_target, dtype=batch.dtype),
+)
+OF_POLICIES = (
+    Metric("q_pos", "probability of a correct action, Q_pos", POLICY, q_pos),
+    Metric("retained_mass", "retained positive mass, M_ret (F-GRPO Eq. 26)", POLICY, _kept(retained_mass)),
+    Metric(
+        "share_correct_kept",
+        "share of correct actions at or above their initial probability",
+        POLICY,
+        _kept(share_kept),
+    ),
+    Metric("entropy", "entropy of the policy in nats", POLICY, lambda one: one.policy.entropy, units="nat"),
+    Metric(
+        "pass_at_k",
+        "probability that k samples hold a correct one, 1 - (1 - Q_pos)^k",
+        POLICY,
+        lambda one: jnp.array([pass_at_k(q_pos(one), k) for k in one.ks], one.policy.total.dtype),
+        ("k",),
+    ),
+    Metric(
+        "top_logp",
+        "log-probability of the n likeliest actions",
+        POLICY,
+        lambda one: one.policy.top(one.top_n)[0],
+        ("rank",),
+        "nat",
+    ),
+)
+OF_UPDATES = (
+    Metric(
+        "unsampled_correct_mass",
+        "mass, before the last update, of correct actions its group missed, Q_upos",
+        UPDATE,
+        lambda one: correct_mass(one.old.shares, one.missed, one.old.sum),
+    ),
+    Metric("distinct_correct", "distinct correct actions in the group of the last update", UPDATE, _distinct_correct),
+    Metric("d_q_pos", "change of Q_pos in the last update", UPDATE, lambda one: one.changed(one.correct)),
+    Metric(
+        "d_q_pos_predicted",
+        "first-order prediction of d_q_pos from the logit change (F-GRPO Eq. 19)",
+        UPDATE,
+        lambda one: one.predicted(one.correct),
+    ),
+    Metric(
+        "d_q_upos",
+        "change, in the last update, of the mass of the correct actions its group missed",
+        UPDATE,
+        lambda one: one.changed(one.missed),
+    ),
+    Metric(
+        "d_q_upos_predicted",
+        "first-order prediction of d_q_upos from the logit change (F-GRPO Eq. 19)",
+        UPDATE,
+        lambda one: one.predicted(one.missed),
+    ),
+)
+USUAL = (*OF_POLICIES, *OF_UPDATES, ACTIVE_RATE, TAIL_MISS_RATE)

@@ -1,0 +1,168 @@
+"""Draw a group of actions from unnormalised weights, by two random numbers a draw.
+
+A block of actions is drawn by its mass, then a member of the block by its own: two random numbers a draw. With 10^5
+actions most probabilities are near 1e-7 and a likely neighbour may be 10^8 times likelier, which float32 sums cannot
+resolve: in float32 the masses are counted in whole grains of 2^-31 of their sum, and a random number has 32 bits.
+Small groups add up only the blocks they drew; large ones add up every block once and search it. Of B blocks, block b
+holds the actions b, B + b, 2 B + b, ...: a column, so that summing a row at a time uses the vector unit. Ten actions
+in blocks of four, so that B = 3, where actions 0, 4, 8 and 9 have the weights 4, 2, 1 and 1::
+
+    block     0  1  2    its masses are 5, 2 and 1, their running sums 5, 7 and 8
+    row 0     4  0  0    random numbers 0.7 and 0.2: 0.7 x 8 = 5.6, first exceeded by the 7 of block 1;
+    row 1     0  2  0    0.2 x 2 = 0.4, first exceeded in the running sums 0, 2, 2, 2 of that block by row 1;
+    row 2     0  0  1    the action is 1 x 3 + 1 = 4
+    row 3     1  0  0    random numbers 0.5 and 0.9: 4.0, so block 0; 4.5 of 4, 4, 4, 5, so row 3: action 3 x 3 + 0 = 9
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.extend.random import threefry_2x32
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
+
+from simlab.simulator.threefry import threefry
+
+# Timed by benchmarks/constants.py: blocks of 32 to 512 rows take about as long, and so do few of 8 to 32; few of 4 take
+# five times as long.
+ROWS = 128
+FEW = 8
+MEMBER_STREAM = 3  # folded into a key that itself draws blocks
+GRAINS = 2.0**31
+Sums = Shaped[Array, "M B"]  # float64, or uint32 grains
+Randoms = Shaped[Array, " G"]  # float64 in [0, 1), or uint32, to be read as a fraction of 2^32
+
+
+def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: int = ROWS) -> Int[Array, " G"]:
+    """``group_size`` i.i.d. actions with probabilities proportional to ``weights``, in blocks of ``rows`` actions.
+
+    An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31 of the mass of its block,
+    and the mass of a block by up to 2^-31.
+    """
+    blocks = in_blocks(weights, rows)
+    first, second = random_pairs(key, group_size, weights.dtype)
+    block = draw_block(jnp.sum(blocks, axis=0), first)
+    return draw_row(blocks, block, second) * blocks.shape[1] + block
+
+
+def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
+    """As ``draw``, in a third of the time if N is some 50 times ``group_size`` and that some thousand.
+
+    The blocks, of a few actions, are themselves drawn by blocks.
+    """
+    blocks = in_blocks(weights, FEW)
+    block = draw(key, jnp.sum(blocks, axis=0), group_size, rows=2 * FEW)
+    randoms, _ = random_pairs(jax.random.fold_in(key, MEMBER_STREAM), group_size, weights.dtype)
+    return draw_row(blocks, block, randoms) * blocks.shape[1] + block
+
+
+def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G"]:
+    """One action of each of G policies, each a column of weights; one random number a draw.
+
+    An action of weight 0 is never drawn. In float32 a probability is off by up to 2^-31.
+    """
+    count = weights.shape[1]
+    randoms, _ = random_pairs(key, count, weights.dtype)
+    return _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
+
+
+def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]:
+    """A block for each random number, drawn by its mass."""
+    totals = _countable(masses[:, None])
+    return _search(jnp.cumsum(totals, axis=0), jnp.zeros(len(randoms), dtype=jnp.int32), randoms)
+
+
+def draw_row(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
+    """A row of each of some blocks, drawn by its weight."""
+    if 4 * len(block) < blocks.shape[1]:
+        sums, column = running_sums(_countable(blocks[:, block])), jnp.arange(len(block), dtype=jnp.int32)
+    else:
+        sums, column = running_sums(_countable(blocks)), block
+    return _search(sums, column, randoms)
+
+
+def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
+    """The weights, padded with 0, in blocks of ``rows``: block b is column b."""
+    padding = -weights.shape[0] % rows
+    return jnp.pad(weights, (0, padding)).reshape(rows, -1)
+
+
+def random_pairs(key: PRNGKeyArray, count: int, dtype: jnp.dtype) -> tuple[Randoms, Randoms]:
+    """Two independent random numbers a draw."""
+    if dtype == jnp.float64:
+        pairs = jax.random.uniform(key, (2, count), dtype)
+        return pairs[0], pairs[1]
+    counter = jnp.arange(count, dtype=jnp.uint32)
+    return threefry(key, counter, counter + count)
+
+
+def random_words(key: PRNGKeyArray, rows: int, count: int) -> UInt32[Array, "rows count"]:
+    """Independent random words, from one hash of the counter."""
+    words: UInt32[Array, " H"] = threefry_2x32(jax.random.key_data(key), jnp.arange(rows * count, dtype=jnp.uint32))
+    return words.reshape(rows, count)
+
+
+def _countable(masses: Float[Array, "M B"]) -> Sums:
+    """The masses of each column in whole grains, or unchanged in float64."""
+    return masses if masses.dtype == jnp.float64 else in_grains(masses, jnp.sum(masses, axis=0))
+
+
+def in_grains(masses: Float[Array, "M B"], total: Float[Array, " B"]) -> UInt32[Array, "M B"]:
+    """The masses of each column, which sum to ``total``, in whole grains."""
+    shares = masses / jnp.where(total > 0, total, jnp.ones_like(total))
+    return jnp.round(shares * GRAINS).astype(jnp.uint32)
+
+
+def running_sums(masses: Sums) -> Sums:
+    """Cumulative sums down each column; on a CPU a row at a time, eight times as fast as ``jnp.cumsum``."""
+    if jax.default_backend() != "cpu":
+        return jnp.cumsum(masses, axis=0)
+
+    def add(above: Array, row: Array) -> tuple[Array, Array]:
+        return above + row, above + row
+
+    sums: Sums = jax.lax.scan(add, jnp.zeros_like(masses[0]), masses)[1]
+    return sums
+
+
+def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
+    """First row of each ``column`` of ``cumulative`` that exceeds the random fraction of the column's total."""
+    total = cumulative[-1][column] if cumulative.shape[1] > 1 else cumulative[-1, 0]
+    return first_above(cumulative, column, _fraction(total, randoms))
+
+
+def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Array, " G"]) -> Int[Array, " G"]:
+    """First row of each ``column`` of ``cumulative`` that exceeds a threshold below the column's total.
+
+    A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
+    a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.
+    """
+    rows, columns = cumulative.shape
+    height = 1 << (rows - 1).bit_length()
+    # Never-reached padding, so that every probe of the search stays inside the column.
+    flat = jnp.pad(cumulative, ((0, height - rows), (0, 0)), mode="edge").reshape(-1)
+
+    def probe(level: Int[Array, ""], position: Int[Array, " G"]) -> Int[Array, " G"]:
+        step = ((height // 2) >> level) * columns
+        return jnp.where(flat[position + step - columns] <= threshold, position + step, position)
+
+    found: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
+    return found // columns
+
+
+def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:
+    """``randoms`` times ``total``, below ``total``, where rounding could lift it to ``total`` too."""
+    if randoms.dtype == jnp.float64:
+        return jnp.minimum(randoms * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return _partitioned_fraction(total, randoms)
+
+
+def fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
+    """``words`` 2^-32 times ``total``, rounded down: below ``total``."""
+    return jax.lax.mulhi(words, jnp.broadcast_to(total, words.shape))
+
+
+def _partitioned_fraction(total: UInt32[Array, "..."], words: UInt32[Array, " G"]) -> UInt32[Array, " G"]:
+    """``fraction``, from halves of words: ``mulhi``, which is quicker, XLA does not compile for several devices."""
+    high, low = total >> 16, total & 0xFFFF
+    words_high, words_low = words >> 16, words & 0xFFFF
+    middle = high * words_low + (low * words_low >> 16)
+    return high * words_high + (middle >> 16) + ((middle & 0xFFFF) + low * words_high >> 16)

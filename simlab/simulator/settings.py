@@ -1,0 +1,240 @@
+"""Say how a problem is learned: the settings of a run, and their two halves, static and traced.
+
+What shapes a compiled program is static; the floats are traced, so that runs that differ in them alone share a program
+and may run in one batch.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simlab.arms import Arm, parse
+from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.identity.source import Unseen, own_source
+from simlab.methods import Method
+from simlab.simulator.gradients import UPDATE_RULES
+from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
+
+SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
+SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
+LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
+LARGEST_GROUP = 2**24
+DTYPES = ("float32", "float64")
+FLOATS = ("temperature", "kl", "entropy_bonus", "update_norm")
+STORAGES = ("auto", "dense", "lumped", "sharded")
+
+
+class TracedSettings(NamedTuple):
+    """The floats of a run, which may differ between the runs of one compiled program.
+
+    ``method`` are the floats of the arm by path (``Arm.floats``), ``optimizer`` those of the optimiser by name.
+    """
+
+    method: dict[str, Any]
+    optimizer: dict[str, Any]
+    temperature: Any = 1.0
+    kl: Any = 0.0
+    entropy_bonus: Any = 0.0
+    update_norm: Any = 0.0
+
+
+@dataclass(frozen=True)
+class StaticSettings:
+    """What of a run's settings shapes its compiled program; made by ``Settings.static``.
+
+    Attributes:
+        shape: the arm without its floats, or a method that is built.
+        uses_kl, uses_entropy_bonus: whether those terms are computed at all.
+        fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
+        own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
+            read another value of its module. None where there is none, or where it cannot be seen.
+        Others as in ``Settings``.
+    """
+
+    shape: Arm | Method
+    group_size: int
+    optimizer: str
+    update_rule: str
+    gradient_steps: int
+    prompts_per_step: int
+    uses_kl: bool
+    uses_entropy_bonus: bool
+    fixes_update_norm: bool
+    pass_at_k: tuple[int, ...]
+    top_n: int
+    dtype: str
+    storage: str
+    own: str | None = None
+
+    def method(self, floats: Mapping[str, Any] | None = None) -> Method:
+        """The method with its floats, which may be traced; with those at their defaults if none are given."""
+        return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
+        method = self.method()
+        return method.estimator.exchangeable and method.surrogate.exchangeable
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a problem is learned.
+
+    Attributes:
+        method: text such as ``"f_grpo(gamma=0.5)+clip_higher"`` (see ``simlab.arms``), an ``Arm``, or a ``Method``.
+        group_size: G, rollouts of each prompt.
+        optimizer: "adam", "adamw" or "sgd".
+        optimizer_parameters: such as ``{"learning_rate": 0.05}``, the others at their defaults.
+        temperature: of the sampled policy, softmax(logits / temperature).
+        kl: coefficient of the penalty KL(pi || pi_0).
+        entropy_bonus: coefficient of the entropy.
+        update_norm: the Euclidean norm that every update of the parameters is scaled to; 0 leaves them as they come.
+        gradient_steps: gradient steps per batch; later ones are off-policy.
+        prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
+        update_rule: see ``simlab.simulator.gradients.rule_factor``.
+        pass_at_k: the k whose pass@k is recorded.
+        top_n: how many of the largest log-probabilities are recorded.
+        dtype: "float32" or "float64".
+        storage: "dense" keeps every action, "lumped" those that were sampled and classes of the others, "sharded" every
+            action on as many devices as hold them; "auto" is the one whose step costs less (see ``costs.py``).
+
+    Raises:
+        InputError: for a value outside its range, a method that needs what the simulator cannot supply, and as
+            ``simlab.arms.parse``.
+    """
+
+    method: str | Arm | Method
+    group_size: int = 8
+    optimizer: str = "adam"
+    optimizer_parameters: Mapping[str, float] = field(default_factory=dict)
+    temperature: float = 1.0
+    kl: float = 0.0
+    entropy_bonus: float = 0.0
+    update_norm: float = 0.0
+    gradient_steps: int = 1
+    prompts_per_step: int = 0
+    update_rule: str = "simulator"
+    pass_at_k: tuple[int, ...] = ()
+    top_n: int = 0
+    dtype: str = "float32"
+    storage: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, str | Arm | Method):
+            raise InputError(f"method is a {type(self.method).__name__}; allowed: text, an Arm or a Method")
+        for name in FLOATS:
+            object.__setattr__(self, name, _on_host(getattr(self, name)))
+        moments = {name: _on_host(value) for name, value in self.optimizer_parameters.items()}
+        object.__setattr__(self, "optimizer_parameters", moments)
+        check_whole("group_size", self.group_size, 1, LARGEST_GROUP)
+        check_whole("gradient_steps", self.gradient_steps, 1, LARGEST_INT)
+        check_whole("top_n", self.top_n, 0, LARGEST_INT)
+        check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
+        check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
+        check_choice("update_rule", self.update_rule, UPDATE_RULES)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("storage", self.storage, STORAGES)
+        for k in self.pass_at_k:
+            check_whole("pass_at_k", k, 1, LARGEST_INT)
+        self._check_numbers()
+        self._check_method(self.build())
+
+    def _check_method(self, method: Method) -> None:
+        for kind, part, supplied in (
+            ("estimator", method.estimator, SUPPLIED),
+            ("surrogate", method.surrogate, SUPPLIED_TO_SURROGATES),
+        ):
+            if missing := part.needs - supplied:
+                raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
+        if method.surrogate.candidates and self.update_rule != "simulator":
+            raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
+
+    def _check_numbers(self) -> None:
+        """Each number lies inside its range, and fits the dtype."""
+        for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
+            check_fits(name.rpartition(".")[2], value, self.dtype)
+        for name in FLOATS:
+            check_fits(name, getattr(self, name), self.dtype)
+        optimizer(self.optimizer, **self.optimizer_parameters)
+        check_range("temperature", self.temperature, 0, open_low=True)
+        check_range("kl", self.kl, 0)
+        check_range("update_norm", self.update_norm, 0)
+
+    @functools.cached_property
+    def arm(self) -> Arm | Method:
+        """The method, read if it is text."""
+        return parse(self.method) if isinstance(self.method, str) else self.method
+
+    def build(self) -> Method:
+        """The method, built."""
+        return self.arm if isinstance(self.arm, Method) else self.arm.build()
+
+    @property
+    def name(self) -> str:
+        """What a message calls the method."""
+        return self.arm.estimator.name if isinstance(self.arm, Method) else str(self.arm)
+
+    @property
+    def traced(self) -> TracedSettings:
+        """The floats."""
+        floats = {} if isinstance(self.arm, Method) else self.arm.floats
+        moments = optimizer_defaults(self.optimizer) | dict(self.optimizer_parameters)
+        return TracedSettings(floats, moments, self.temperature, self.kl, self.entropy_bonus, self.update_norm)
+
+    @property
+    def static(self) -> StaticSettings:
+        """What shapes the compiled program."""
+        try:
+            own = self.own_code()
+        except Unseen:  # only objects differ then, not what they hold
+            own = None
+        return StaticSettings(
+            shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
+            group_size=self.group_size,
+            optimizer=self.optimizer,
+            update_rule=self.update_rule,
+            gradient_steps=self.gradient_steps,
+            prompts_per_step=self.prompts_per_step,
+            uses_kl=bool(self.kl != 0),
+            uses_entropy_bonus=bool(self.entropy_bonus != 0),
+            fixes_update_norm=bool(self.update_norm != 0),
+            pass_at_k=tuple(self.pass_at_k),
+            top_n=self.top_n,
+            dtype=self.dtype,
+            storage=self.storage,
+            own=own,
+        )
+
+    def own_code(self) -> str | None:
+        """A fingerprint of the user's own code in it, whatever its floats; None if there is none.
+
+        Raises:
+            Unseen: for code, or what it holds, that cannot be told from another.
+        """
+        method = self.arm if isinstance(self.arm, Method) else self.arm.without_floats().build()
+        return own_source((method, OPTIMIZERS[self.optimizer]))
+
+    def resolved(self, storage: str) -> "Settings":
+        """The settings with one storage in place of ``auto``."""
+        return dataclasses.replace(self, storage=storage)
+
+
+def _on_host(value: Any) -> Any:
+    """A number of an array library as NumPy's, which can be compared; all else as it is."""
+    return np.asarray(value)[()] if hasattr(value, "dtype") else value
+
+
+def check_fits(name: str, value: Any, dtype: str) -> None:
+    """Raise ``InputError`` unless a value is one number that the dtype holds, neither as infinity nor as 0."""
+    if np.shape(value):
+        raise InputError(f"{name} has shape {np.shape(value)}; allowed: one number")
+    check_range(name, value)
+    limits, size = np.finfo(dtype), abs(float(value))
+    least, most = float(limits.smallest_normal), float(limits.max)
+    if size > most or 0 < size < least:
+        raise InputError(f"{name} = {value}; allowed: 0, and numbers of size {least:g} to {most:g}, those of {dtype}")

@@ -1,0 +1,94 @@
+"""Hold what a learner carries from step to step, and what one step drew and learned from.
+
+Every array of a batch has a first axis of prompts, of length 1 where a problem has one prompt.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.rollouts import Rollouts
+from simlab.simulator.faults import Fault
+from simlab.simulator.groups import Group
+from simlab.simulator.metrics import Row
+from simlab.simulator.storage import Places
+
+
+class Drawn(NamedTuple):
+    """What a step drew, for each prompt of its batch: the policy, the group, and the likeliest actions.
+
+    ``top_logp`` and ``candidates`` are (P, C), or (P, G, T, C) where they differ from token to token.
+    """
+
+    policies: Any
+    groups: Group
+    top_logp: Float[Array, "P *G_T C"]
+    candidates: Int[Array, "P *G_T C"]
+
+
+class Batch(NamedTuple):
+    """What a step learned from: the prompts, what was drawn, and its advantages.
+
+    ``correct`` is false for rollouts that only fill a group up. ``active`` says which groups have both outcomes,
+    ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact probabilities of a correct
+    rollout, under the policies that drew the groups.
+    """
+
+    prompts: Int[Array, " P"]
+    drawn: Drawn
+    correct: Bool[Array, "P G"]
+    rollouts: Rollouts
+    advantages: Float[Array, "P G T"]
+    active: Bool[Array, " P"]
+    holds_target: Bool[Array, " P"]
+    solve_rates: Float[Array, " P"]
+
+    @property
+    def dtype(self) -> Any:
+        """That of the numbers."""
+        return self.advantages.dtype
+
+    @property
+    def number_correct(self) -> Int[Array, " P"]:
+        """How many rollouts of each group are correct."""
+        return jnp.sum(self.correct, axis=-1, dtype=jnp.int32)
+
+    def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
+        """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
+        present = self.rollouts.mask
+        if present is None:
+            return jnp.mean(values, axis=1)
+        return jnp.sum(jnp.where(present, values, 0), axis=1) / jnp.sum(present, axis=1, dtype=values.dtype)
+
+
+class Last(NamedTuple):
+    """What the records need of the last batch."""
+
+    prompts: Int[Array, " P"]
+    groups: Group
+    advantages: Float[Array, "P G T"]
+
+
+class State(NamedTuple):
+    """What a learner carries from step to step.
+
+    Attributes:
+        parameters: what the optimiser moves.
+        moments: the optimiser's state.
+        memory: the estimator's.
+        places: what the storage knows of its places.
+        last: the last batch, for the records.
+        sums: of each metric of every step, the sum since the last record.
+        history: what the problem's own metrics need of earlier steps.
+        fault: the first number that was not finite.
+    """
+
+    parameters: Any
+    moments: Any
+    memory: Any
+    places: Places
+    last: Last
+    sums: Row
+    history: Any
+    fault: Fault

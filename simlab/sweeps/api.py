@@ -1,0 +1,104 @@
+"""Run a sweep by one call: what ``simlab sweep`` does, for a notebook or a script."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from simlab.arms import Arm, parse_list
+from simlab.errors import InputError
+from simlab.sweeps.grid import Sweep
+from simlab.sweeps.run import run
+
+Values = Any  # one value of a parameter, or a list of them
+
+
+def sweep(
+    arms: str | Sequence[str | Arm],
+    *,
+    problem: str = "anchored",
+    group_size: int | Sequence[int] = 8,
+    seeds: int = 4,
+    steps: int = 1000,
+    record_every: int = 50,
+    optimizer: str = "adam",
+    pass_at_k: Sequence[int] = (1, 8, 64, 512),
+    top_n: int | None = None,
+    dtype: str = "float32",
+    storage: str = "auto",
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    memory: int = 2 * 2**30,
+    **parameters: Values,
+) -> xr.Dataset:
+    """Simulate every method at every group size and value of a parameter, over seeds 0 to ``seeds`` - 1.
+
+    Args:
+        arms: methods: ``"grpo,f_grpo(gamma=0.5)+clip_higher"``, or a list of such texts or of ``Arm``.
+        problem: a registered name, or ``FILE.py:NAME``.
+        group_size: G, or several.
+        seeds, steps, record_every, optimizer, pass_at_k, top_n, dtype, storage: see ``Sweep``.
+        out: the result file. Finished units lie beside it, so that the same call, made again after a kill, goes on from
+            there. By default nothing is left on the disk.
+        overwrite: replace a result of another sweep that stands at ``out``.
+        memory: bytes that this process may take.
+        parameters: of methods, problem, optimizer or run, by name; a list of values is a dimension of the result. Where
+            two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
+
+    Returns:
+        A dataset with dimensions ``arm``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a
+        variable for each metric of the problem.
+
+    Raises:
+        InputError: for an unknown name, a value outside its range, and as ``simlab.sweeps.run``.
+
+    >>> result = sweep("grpo,dr_grpo", actions=60, correct=6, learning_rate=[0.01, 0.1], seeds=2, steps=20)
+    >>> dict(result.q_pos.sizes)
+    {'arm': 2, 'group_size': 1, 'learning_rate': 2, 'seed': 2, 'step': 2}
+    """
+    named: dict[str, Any] = {
+        "arms": tuple(map(str, parse_list(arms) if isinstance(arms, str) else arms)),
+        "group_sizes": _several(group_size),
+        "seeds": seeds,
+        "steps": steps,
+        "record_every": record_every,
+        "problem": problem,
+        "optimizer": optimizer,
+        "pass_at_k": tuple(pass_at_k),
+        "top_n": top_n,
+        "dtype": dtype,
+        "storage": storage,
+    }
+    if not named["arms"]:
+        raise InputError("arms lists nothing; allowed: one or more methods")
+    bare = Sweep(**named)
+    known = bare.known_parameters()
+    values = {bare.resolve(name): given for name, given in parameters.items()}
+    typed = {
+        name: tuple(_like(one, known[name]) for one in _listed(given, known[name])) for name, given in values.items()
+    }
+    asked = Sweep(**named, parameters=typed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sweep.nc" if out is None else Path(out)
+        result = run(asked, path, overwrite=overwrite, memory=memory)
+    assert result is not None  # that is for shards
+    return result
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple | range) else (value,)
+
+
+def _listed(given: Any, default: Any) -> tuple[Any, ...]:
+    """The values of a parameter; one whose default is a tuple takes tuples, of which a list has several."""
+    if not isinstance(default, tuple):
+        return _several(given)
+    return tuple(given) if isinstance(given, list) else (given,)
+
+
+def _like(value: Any, default: Any) -> Any:
+    """A whole number as a float where the default is one: the command line reads it so too."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_whole and isinstance(default, float) else value

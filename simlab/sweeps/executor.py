@@ -1,0 +1,182 @@
+"""Simulate batches of runs: on the devices of this process, within a budget of memory, or by other processes."""
+
+import contextlib
+import json
+import math
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+from simlab.errors import Diverged, InputError
+from simlab.identity.processor import processor
+from simlab.simulator.devices import Devices, stations
+from simlab.simulator.memory import needed_bytes, shards_needed
+from simlab.simulator.runner import run
+from simlab.sweeps.plan import Plan, Unit, Work, batches
+
+# Set aside for Python, JAX and its compiler; the rest of the budget is for simulations. benchmarks/memory.py measures
+# that sweeps stay within their budgets.
+RESERVED = 640 * 2**20
+PROCESSOR = "processor"  # among the records: what computed each run, as JSON
+Rows = dict[str, np.ndarray]
+
+
+class Budget:
+    """Bytes that running simulations may take together; a simulation waits until there is room for it.
+
+    ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
+    """
+
+    def __init__(self, memory: int):
+        self.memory, self.free = memory, memory - RESERVED
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def take(self, amount: int) -> Iterator[None]:
+        """Hold ``amount`` bytes.
+
+        Raises:
+            InputError: if the whole budget is smaller than that.
+        """
+        check_memory(self.memory, amount)
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= amount)
+            self.free -= amount
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += amount
+                self.changed.notify_all()
+
+
+def check_memory(memory: int, amount: int) -> None:
+    """Raise ``InputError`` if ``amount`` bytes do not fit into ``memory`` beside what is set aside."""
+    if amount + RESERVED > memory:
+        need = math.ceil((amount + RESERVED) / 2**20)
+        given = f"{memory / 2**20:.0f}MB"
+        raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
+
+
+def simulated(work: Work, budget: Budget, devices: Devices | None = None) -> Rows:
+    """The records of some runs, once there is room for them.
+
+    ``devices`` are those of ``runner.run``. With the records, as ``PROCESSOR``, goes what computed each run: on a
+    cluster it is not the same for all.
+
+    Raises:
+        InputError: if the work cannot be done, or needs more memory than there is.
+    """
+    problem, settings, seeds, steps = work.problem, work.settings, work.seeds, work.steps
+    with budget.take(needed_bytes(problem, settings[0], steps, devices)):
+        rows = run(problem, settings, seeds, steps, devices)
+    kind = json.dumps(processor(jax.local_devices()[0].device_kind), sort_keys=True)
+    return rows | {PROCESSOR: np.full(len(seeds), kind)}
+
+
+class Workers(ABC):
+    """Other processes that simulate."""
+
+    @abstractmethod
+    def maker(self) -> dict[str, Any]:
+        """What ``plan.maker`` says there.
+
+        Raises:
+            InputError: if it cannot be asked, or the code there is not that of this process.
+        """
+
+    @abstractmethod
+    def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
+        """The number of each work and what ``simulated`` returns for it, in the order in which they end.
+
+        Args:
+            works: what to simulate; read as there is room for it.
+            made_by: who must do so, as ``plan.maker`` has it.
+            memory: bytes that each process may take.
+
+        Raises:
+            InputError: if a work cannot be done, or all contact is lost.
+        """
+
+
+Save = Callable[[Sequence[Unit], Rows], None]
+
+
+def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, shard_actions: int | None) -> None:
+    """Simulate units on the devices of this process, and save each batch of them as it ends.
+
+    Batches of as many devices run side by side; ``shard_actions`` is that number, by default as few as hold a run.
+
+    Raises:
+        InputError: if a unit cannot be simulated; the others are saved if it is one whose numbers are not finite.
+    """
+    by_shards: dict[int, list[list[Unit]]] = {}
+    for batch in batches(missing, jax.default_backend()):
+        one = batch[0].resolved
+        shards = shard_actions or shards_needed(one.problem, one.settings, plan.steps)
+        by_shards.setdefault(shards, []).append(batch)
+    for shards, some in by_shards.items():
+        _Stations(plan, stations(shards), Budget(memory), save).run(some)
+
+
+def execute_there(
+    plan: Plan, missing: Sequence[Unit], save: Save, workers: Workers, *, made_by: Mapping[str, Any], memory: int
+) -> None:
+    """Have units simulated by workers, and save each batch of them as it ends.
+
+    Raises:
+        InputError: as ``Workers.simulate``.
+    """
+    listed = list(batches(missing, made_by["platform"]))
+    for number, rows in workers.simulate((plan.work(batch) for batch in listed), made_by, memory):
+        save(listed[number], rows)
+
+
+class _Stations:
+    """Devices on which batches are simulated side by side, each on those that are free next."""
+
+    def __init__(self, plan: Plan, devices: Sequence[Devices], budget: Budget, save: Save):
+        self.plan, self.budget, self.save = plan, budget, save
+        self.count, self.stopped = len(devices), threading.Event()
+        self.free = queue.SimpleQueue[Devices]()
+        for some in devices:
+            self.free.put(some)
+
+    def run(self, listed: Sequence[Sequence[Unit]]) -> None:
+        """Simulate batches; the first that fails ends it, once those that have begun are through."""
+        pool = ThreadPoolExecutor(self.count)
+        futures = [pool.submit(self._batch, batch) for batch in listed]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        finally:
+            self.stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _batch(self, units: Sequence[Unit]) -> None:
+        try:
+            self._simulate(units)
+        except Diverged:
+            if len(units) > 1:
+                # One by one, so that those that do not diverge are kept.
+                for unit in units:
+                    with contextlib.suppress(Diverged):
+                        self._simulate([unit])
+            raise
+
+    def _simulate(self, units: Sequence[Unit]) -> None:
+        devices = self.free.get()
+        try:
+            if self.stopped.is_set():
+                return
+            rows = simulated(self.plan.work(units), self.budget, devices)
+        finally:
+            self.free.put(devices)
+        self.save(units, rows)

@@ -1,0 +1,114 @@
+"""The result: one labelled dataset from many parts, and its NetCDF file."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import xarray as xr
+
+from simlab.errors import InputError
+from simlab.files import write_output
+from simlab.seals import Damaged, is_sealed, sealed, unsealed
+from simlab.simulator.dataset import labelled
+from simlab.sweeps.plan import Plan, Unit
+
+NAME = "the result of a sweep"
+HDF5 = b"\x89HDF\r\n\x1a\n"
+ENDS = {0: 40, 1: 44, 2: 28, 3: 28}  # by the version of the superblock, where it says how long the file is
+# What h5py and xarray raise for a damaged file.
+FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
+
+
+def assemble(
+    plan: Plan, records: Iterable[tuple[Unit, Mapping[str, np.ndarray]]], attributes: Mapping[str, str]
+) -> xr.Dataset:
+    """Put the records of all units of a sweep into one dataset.
+
+    Dimensions: ``estimator`` (or ``arm``, where the sweep lists arms), ``group_size``, each swept parameter,
+    ``seed``, ``step``, and those of metrics. Variables are the problem's metrics.
+    """
+    sweep = plan.sweep
+    dimensions, names = sweep.dimensions(), plan.dimension_labels
+    shape = tuple(len(values) for values in dimensions.values())
+    filled: dict[str, np.ndarray] = {}
+    for unit, rows in records:
+        for name, values in rows.items():
+            if name not in filled:
+                filled[name] = np.full((*shape, sweep.seeds, *values.shape[1:]), np.nan, values.dtype)
+            filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
+    leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
+    leading["seed"] = list(range(sweep.seeds))
+    return labelled(plan.metrics, plan.labels, filled, leading, plan.steps, attributes=attributes)
+
+
+def joining_bytes(plan: Plan) -> int:
+    """Memory that joining a sweep's records takes: the records, and as much again for writing them."""
+    sweep = plan.sweep
+    runs = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
+    values = sum(math.prod(len(plan.labels[name]) for name in metric.dimensions) for metric in plan.metrics)
+    return 2 * runs * (len(plan.steps) + 1) * values * np.dtype(sweep.dtype).itemsize
+
+
+def _coordinate(values: tuple[Any, ...]) -> list[Any]:
+    return [str(value) for value in values] if any(not isinstance(v, (int, float)) for v in values) else list(values)
+
+
+def write(dataset: xr.Dataset, path: Path) -> None:
+    """Write a dataset as NetCDF, whole or not at all, with a seal behind it, which readers of NetCDF do not see.
+
+    Raises:
+        InputError: if it cannot be written.
+    """
+    encoding = {name: {"zlib": True, "complevel": 4} for name in dataset.data_vars}
+    data = bytes(dataset.to_netcdf(engine="h5netcdf", encoding=encoding))
+    write_output(path, sealed(data, NAME))
+
+
+def read(path: Path) -> xr.Dataset:
+    """Read a result into memory.
+
+    Raises:
+        InputError: if the file is missing, damaged, or not the result of a sweep.
+    """
+    configuration(path)
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+            return dataset.load()
+    except FAILURES as error:
+        raise InputError(f"{path} is damaged ({_reason(error)})") from None
+
+
+def configuration(path: Path) -> dict[str, Any]:
+    """The configuration of the sweep whose result stands at ``path``.
+
+    Raises:
+        InputError: if no result of a sweep stands there, or a damaged one.
+    """
+    try:
+        data = path.read_bytes()
+        if is_sealed(data) or not _is_bare(data):
+            unsealed(data, NAME)
+        with h5py.File(path) as file:
+            return dict(json.loads(file.attrs["configuration"]))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
+    except Damaged as error:
+        raise InputError(f"{path} is damaged ({error})") from None
+    except FAILURES as error:
+        raise InputError(f"{path} does not hold the result of a sweep ({_reason(error)})") from None
+
+
+def _is_bare(data: bytes) -> bool:
+    """Whether a file ends where its HDF5 ends, and was written by others than ``write``, as xarray does; or is none."""
+    if not data.startswith(HDF5) or len(data) < max(ENDS.values()) + 8:
+        return True
+    place = ENDS.get(data[len(HDF5)])
+    return place is None or int.from_bytes(data[place : place + 8], "little") == len(data)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,197 @@
+"""Run a sweep: what is finished is kept, what is missing is simulated, and all of it becomes one result."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from simlab.errors import InputError
+from simlab.file_lock import file_lock
+from simlab.files import check_replaceable, make_folder
+from simlab.simulator.checks import check_shards
+from simlab.simulator.memory import host_bytes
+from simlab.sweeps.executor import PROCESSOR, Workers, check_memory, execute_here, execute_there
+from simlab.sweeps.grid import Sweep
+from simlab.sweeps.plan import Plan, Unit, maker
+from simlab.sweeps.result import assemble, configuration, joining_bytes, write
+from simlab.sweeps.store import Store, load_manifest
+
+COMPARED = ("configuration", "code", "own", "files", "platform")  # what parts of one result have in common
+
+
+def parts_folder(out: Path) -> Path:
+    """Where the finished units of a result lie: beside it."""
+    return out.with_name(out.name + ".parts")
+
+
+def run(
+    sweep: Sweep | Plan,
+    out: Path,
+    *,
+    memory: int = 2 * 2**30,
+    shard: tuple[int, int] = (1, 1),
+    workers: Workers | None = None,
+    overwrite: bool = False,
+    shard_actions: int | None = None,
+) -> xr.Dataset | None:
+    """Run a sweep, or one shard of it, reusing the units that are finished. One process at a time does so.
+
+    Args:
+        sweep: the grid of runs, planned or not.
+        out: the result file; finished units lie beside it, in ``parts_folder(out)``.
+        memory: bytes that this process may take, and each of the workers.
+        shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
+        workers: who simulates instead of this process, see ``simlab.sweeps.cluster.connected``; parts are written here.
+        overwrite: replace a result of another sweep that stands at ``out``.
+        shard_actions: over how many devices of this process each run is spread, which sharded storage alone can do; by
+            default over as few as hold it.
+
+    Returns:
+        The result, which is also written to ``out``; None for a shard.
+
+    Raises:
+        InputError: for a sweep that cannot run, a path that cannot be written, too little memory, an output that
+            another process is writing, or workers that cannot do the work.
+    """
+    plan = sweep if isinstance(sweep, Plan) else Plan(sweep)
+    _check_room(plan, memory, shard_actions)
+    number, count = shard
+    if count == 1:
+        check_memory(memory, joining_bytes(plan))
+    _prepare(out, plan.sweep, overwrite)
+    store = Store(parts_folder(out))
+    lock = ".lock" if count == 1 else f".lock-{number}-of-{count}"
+    with file_lock(store.folder, lock, allowed="another --out, or the same command when that one has ended"):
+        described = plan.manifest(workers.maker() if workers else maker())
+        everything = plan.units(described["code"], described["platform"])
+        store.save_manifest(described)
+        missing = _missing(everything[number - 1 :: count], store, store.strangers(everything))
+        with _progress(plan, missing) as bar:
+
+            def save(units: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
+                seeds = store.save_together(units, rows)
+                with tqdm.get_lock():  # batches end in threads of their own
+                    bar.update(seeds * plan.sweep.steps)
+
+            if workers is None:
+                execute_here(plan, missing, save, memory, shard_actions)
+            elif missing:
+                execute_there(plan, missing, save, workers, made_by=described, memory=memory)
+        return _join(plan, everything, [store], described, out) if count == 1 else None
+
+
+def merge(out: Path, folders: list[Path], *, overwrite: bool = False) -> xr.Dataset:
+    """Join the units that shards wrote, perhaps on several machines, into one result.
+
+    Raises:
+        InputError: if the folders belong to different sweeps, units are missing, a part is damaged, or ``out`` cannot
+            be written.
+    """
+    manifests = [load_manifest(folder) for folder in folders]
+    differing = [name for name in COMPARED if len({json.dumps(one[name], sort_keys=True) for one in manifests}) > 1]
+    if differing:
+        raise InputError(f"the folders hold different sweeps (they differ in {', '.join(differing)})")
+    described = manifests[0]
+    plan = Plan(Sweep.from_configuration(described["configuration"]))
+    _check_own(plan.own(), described)
+    _prepare(out, plan.sweep, overwrite)
+    everything = plan.units(described["code"], described["platform"])
+    return _join(plan, everything, [Store(folder) for folder in folders], described, out)
+
+
+def _check_room(plan: Plan, memory: int, shard_actions: int | None) -> None:
+    """Raise ``InputError`` if a problem does not fit into the memory, or cannot be spread as asked."""
+    for one in plan.distinct:
+        check_memory(memory, host_bytes(one.problem, one.settings))
+        if shard_actions is not None:
+            check_shards(one.problem, one.settings, shard_actions)
+
+
+def _check_own(here: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """Raise ``InputError`` unless the user's own code is what it was when units were made."""
+    for kind in ("own", "files"):
+        for name in sorted({*here[kind], *made[kind]}):
+            if here[kind].get(name) != made[kind].get(name):
+                raise InputError(
+                    f"the parts are of other code of your own than there is here (in {name}); allowed: the same code"
+                )
+
+
+def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
+    """Make the folder of the result; raise ``InputError`` if something else stands in its place."""
+    check_replaceable(out)
+    make_folder(out.parent)
+    if overwrite or not out.exists():
+        return
+    allowed = "allowed: another --out, or --overwrite"
+    try:
+        found = configuration(out)
+    except InputError as error:
+        raise InputError(f"{error}; {allowed}") from None
+    if found != json.loads(json.dumps(sweep.configuration())):
+        raise InputError(f"{out} holds the result of another sweep; {allowed}")
+
+
+def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
+    """The units that are not finished, or damaged, which are set aside; says how many are finished."""
+    # A method without a swept parameter is the same unit at each of its values: it runs once.
+    distinct = {unit.name: unit for unit in todo}
+    for unit in filter(store.has, distinct.values()):
+        if damage := store.set_aside_if_damaged(unit):
+            print(f"{damage}, and it is set aside", file=sys.stderr)
+    missing = [unit for unit in distinct.values() if not store.has(unit)]
+    if len(missing) < len(distinct):
+        print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
+    if strangers:
+        print(f"{strangers} parts in {store.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
+    return missing
+
+
+def _progress(plan: Plan, missing: Sequence[Unit]) -> Any:
+    total = sum(len(unit.seeds) for unit in missing) * plan.sweep.steps
+    # disable=None: a bar on a terminal, nothing in a log.
+    disable = None if missing else True
+    return tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=disable, desc="simulating")
+
+
+def _join(
+    plan: Plan, everything: Sequence[Unit], stores: Sequence[Store], described: Mapping[str, Any], out: Path
+) -> xr.Dataset:
+    holders = [next((store for store in stores if store.has(unit)), None) for unit in everything]
+    if absent := holders.count(None):
+        raise InputError(f"{absent} of {len(everything)} units are missing; run the shards that hold them, then merge")
+    processors = Counter[str]()
+    records = (
+        (unit, _without_processor(store.load(unit), processors))
+        for unit, store in zip(everything, holders, strict=True)
+        if store
+    )
+    dataset = assemble(plan, records, _attributes(plan, described))
+    kinds = [json.loads(kind) | {"runs": runs} for kind, runs in sorted(processors.items())]
+    dataset.attrs["processors"] = json.dumps(kinds)
+    if len(kinds) > 1:
+        listed = ", ".join(f"{kind['instructions']} ({kind['device']}): {kind['runs']}" for kind in kinds)
+        print(
+            f"runs of this sweep were made by different processors, which round differently: {listed}", file=sys.stderr
+        )
+    write(dataset, out)
+    return dataset
+
+
+def _attributes(plan: Plan, described: Mapping[str, Any]) -> dict[str, str]:
+    """Where a result is from; of files of the user's own only if there are any."""
+    data = ["configuration", "versions", "own", *(("files", "texts") if described["files"] else ())]
+    plain = {name: described[name] for name in ("commit", "code", "platform")}
+    return {name: json.dumps(described[name], sort_keys=True) for name in data} | plain | {"dtype": plan.sweep.dtype}
+
+
+def _without_processor(rows: dict[str, np.ndarray], processors: Counter[str]) -> dict[str, np.ndarray]:
+    """The records without what computed them, which is counted."""
+    processors.update(rows[PROCESSOR].tolist())
+    return {name: values for name, values in rows.items() if name != PROCESSOR}

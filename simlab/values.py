@@ -1,0 +1,54 @@
+"""Read values that a person wrote: numbers of bounded length, ``true``, ``false``, ``none``, or words."""
+
+import math
+import re
+from typing import Any
+
+from simlab.errors import InputError
+
+LONGEST_NUMBER = 32  # characters; the digits of a float are at most 17
+SHOWN = 30  # characters of a long value in a message
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+WORDS = {"none": None, "true": True, "false": False}
+
+
+def read_number(text: str) -> int | float:
+    """The number that a text writes in decimal, whole where it has neither a point nor an exponent.
+
+    Raises:
+        InputError: for a text that is no number, is longer than ``LONGEST_NUMBER``, or lies beyond the floats.
+
+    >>> read_number("-12"), read_number("1e-3")
+    (-12, 0.001)
+    """
+    if len(text) > LONGEST_NUMBER:
+        raise InputError(f"the number {shortened(text)} is too long; allowed: up to {LONGEST_NUMBER} characters")
+    if not NUMBER.fullmatch(text):
+        raise InputError(f"{text!r} is not a number")
+    value = float(text)
+    if not math.isfinite(value):
+        raise InputError(f"the number {text} is too large; allowed: up to 1.7e308")
+    return int(text) if re.fullmatch("[+-]?[0-9]+", text) else value
+
+
+def read_value(text: str) -> Any:
+    """A number, ``true``, ``false``, ``none``, or else the text itself.
+
+    Raises:
+        InputError: for a number that is too long or too large.
+
+    >>> [read_value(text) for text in ("3", "1e-3", "True", "none", "batch")]
+    [3, 0.001, True, None, 'batch']
+    """
+    if NUMBER.fullmatch(text):
+        return read_number(text)
+    return WORDS.get(text.lower(), text)
+
+
+def shortened(text: str) -> str:
+    """A text as a message names it: only its beginning, if it is long.
+
+    >>> print(shortened("1" * 400))
+    '111111111111111111111111111111...' (400 characters)
+    """
+    return repr(text) if len(text) <= 2 * SHOWN else f"{text[:SHOWN] + '...'!r} ({len(text)} characters)"

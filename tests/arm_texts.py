@@ -1,0 +1,77 @@
+"""Texts that are arms and texts that are none, for all who read the language: the library and the explorer's page."""
+
+# Text, and what it says: base, added parts and aggregation, each part a name and its parameters in their order.
+VALID = {
+    "grpo": (("grpo", {}), [], None),
+    "grpo()": (("grpo", {}), [], None),
+    "grpo( )": (("grpo", {}), [], None),
+    "2_grpo": (("2_grpo", {}), [], None),
+    "f_grpo(gamma=0.5,base=maxrl)": (("f_grpo", {"gamma": 0.5, "base": "maxrl"}), [], None),
+    " f_grpo ( gamma = 0.5 , base = maxrl ) ": (("f_grpo", {"gamma": 0.5, "base": "maxrl"}), [], None),
+    "maxrl+clip_higher@token_mean": (("maxrl", {}), [("clip_higher", {})], "token_mean"),
+    "grpo + casp(alpha=.05) + kl_penalty(form=k1) @ constant": (
+        ("grpo", {}), [("casp", {"alpha": 0.05}), ("kl_penalty", {"form": "k1"})], "constant",
+    ),
+    "a(x=1,y=-2,z=+3,u=1.5e3,v=1e-3,w=2.)": (
+        ("a", {"x": 1, "y": -2, "z": 3, "u": 1500, "v": 0.001, "w": 2}), [], None,
+    ),
+    "a(x=1.7e308,y=00012,z=-0)": (("a", {"x": 1.7e308, "y": 12, "z": 0}), [], None),
+    "a(x=none,y=None,z=TRUE,u=false)": (("a", {"x": "none", "y": "none", "z": "true", "u": "false"}), [], None),
+    "a(x=nan,y=Infinity,z=0x10,u=1_0,v=1.2.3,w=-)": (
+        ("a", {"x": "nan", "y": "Infinity", "z": "0x10", "u": "1_0", "v": "1.2.3", "w": "-"}), [], None,
+    ),
+    "a(__proto__=1,constructor=2)": (("a", {"__proto__": 1, "constructor": 2}), [], None),
+    "mine.py:weight": (("mine.py:weight", {}), [], None),
+    "../some-dir/mine.py:Weight_2(gamma=2)@constant": (("../some-dir/mine.py:Weight_2", {"gamma": 2}), [], "constant"),
+    "grpo+/home/me/größe.py:clip": (("grpo", {}), [("/home/me/größe.py:clip", {})], None),
+    "a(base=mine.py:weight)": (("a", {"base": "mine.py:weight"}), [], None),
+    "a(" + "x=" + "1" * 32 + ")": (("a", {"x": 11111111111111111111111111111111}), [], None),
+}  # fmt: skip
+
+# Text, and what the library says of it.
+INVALID = {
+    "": "arm '' cannot be read at its end, where a name is due; allowed: such as grpo, ",
+    "  ": "cannot be read at its end, where a name is due",
+    "GRPO": "arm 'GRPO' cannot be read at character 1, where a name is due",
+    "grpo(": "arm 'grpo(' cannot be read at its end, where ) is due",
+    "grpo)": "arm 'grpo)' cannot be read at character 5, where ( + @ or the end is due",
+    "grpo()()": "cannot be read at character 7",
+    "grpo((x=1))": "cannot be read at character 6, where ) is due",
+    "f_grpo(base=f_grpo(gamma=1))": "cannot be read at character 19, where ) is due",
+    "grpo@": "arm 'grpo@' cannot be read at its end, where an aggregation is due",
+    "grpo@a@b": "cannot be read at character 7",
+    "grpo@3": "cannot be read at character 6, where an aggregation is due",
+    "grpo+": "cannot be read at its end, where a name is due",
+    "+grpo": "cannot be read at character 1, where a name is due",
+    "grpo++casp": "cannot be read at character 6, where a name is due",
+    "grpo casp": "cannot be read at character 6, where ( + @ or the end is due",
+    "grpo,casp": "cannot be read at character 5",
+    "grpo;casp": "cannot be read at character 5",
+    "../grpo": "arm '../grpo' cannot be read at character 1",
+    "mine.py": "cannot be read at character 5",
+    "mine.py:": "cannot be read at character 5",
+    "mine.py:2": "cannot be read at character 5",
+    "my file.py:weight": "cannot be read at character 4",
+    "C:\\mine.py:weight": "cannot be read at character 1",
+    "grpo\n": "arm 'grpo\\n' cannot be read at character 5",
+    "grpo\t()": "cannot be read at character 5",
+    "grpo\0": "cannot be read at character 5",
+    "f_grpo(0.5)": "'0.5' in 'f_grpo(0.5)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(gamma)": "'gamma' in 'f_grpo(gamma)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(gamma=)": "'gamma=' in 'f_grpo(gamma=)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(=1)": "'=1' in 'f_grpo(=1)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(gamma=1=2)": "'gamma=1=2' in ",
+    "f_grpo(gamma=1 2)": "'gamma=1 2' in ",
+    "f_grpo(gamma='1')": "cannot be read; allowed: NAME=VALUE",
+    "f_grpo(gamma=1,)": "'' in 'f_grpo(gamma=1,)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(,)": "'' in 'f_grpo(,)' cannot be read; allowed: NAME=VALUE",
+    "f_grpo(2x=1)": "'2x=1' in 'f_grpo(2x=1)' cannot be read",
+    "f_grpo(gamma=1,gamma=2)": "'gamma' stands twice in 'f_grpo(gamma=1,gamma=2)'; allowed: once",
+    "f_grpo(gamma="
+    + "1" * 33
+    + ")": f"'f_grpo(gamma={'1' * 33})': the number '{'1' * 33}' is too long; allowed: up to 32",
+    "f_grpo(gamma=" + "1" * 400 + ")": "(400 characters) is too long; allowed: up to 32 characters",
+    "f_grpo(gamma=1e400)": "'f_grpo(gamma=1e400)': the number 1e400 is too large; allowed: up to 1.7e308",
+    "a" * 1001: "(1001 characters) is too long; allowed: up to 1000 characters",
+    "(" * 1000: "(1000 characters) cannot be read at character 1",
+}

@@ -1,0 +1,166 @@
+"""A step of any problem once more, loop by loop in float64: what the simulator must agree with.
+
+A problem is what it is to NumPy: parameters, a function that makes logits of them, and which outcomes are correct. A
+rollout is a word, the tuple of the actions that it takes at the nodes on its way; where it takes one alone, the root is
+the only node. Nothing is shared with the library: estimators come from references.py, what surrogates do to tokens from
+naive_tokens.py, optimisers from naive_simulator.py.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import naive_simulator
+import naive_tokens
+import numpy as np
+from naive_simulator import Memory, Setting, probabilities
+from naive_tokens import Batch, Policies, Table, Word, entropy, tokens_logp
+from references import REFERENCES, Step
+
+Groups = dict[int, list[Word]]  # of each prompt of a batch the rollouts
+
+
+@dataclass(frozen=True)
+class Naive:
+    """A problem and how one learns on it.
+
+    Attributes:
+        parameters: at the start.
+        logits_of: makes (M, nodes, B) logits of parameters, and is linear in them.
+        correct, target: of each prompt the outcomes, counted as in a dictionary of words.
+        setting: its logits, correct and target actions stand for nothing.
+        depth: how many actions a rollout takes.
+        aggregation: of tokens in the loss.
+    """
+
+    parameters: np.ndarray
+    logits_of: Callable[[np.ndarray], np.ndarray]
+    correct: tuple[frozenset[int], ...]
+    target: tuple[frozenset[int], ...]
+    setting: Setting
+    depth: int = 1
+    aggregation: str = "token_mean"
+
+    @functools.cached_property
+    def initial(self) -> np.ndarray:
+        return self.logits_of(self.parameters)
+
+    @property
+    def branching(self) -> int:
+        return self.initial.shape[2]
+
+    @functools.cached_property
+    def nodes(self) -> list[Word]:
+        return [node for level in range(self.depth) for node in itertools.product(range(self.branching), repeat=level)]
+
+    @functools.cached_property
+    def words(self) -> list[Word]:
+        return list(itertools.product(range(self.branching), repeat=self.depth))
+
+    @functools.cached_property
+    def jacobian(self) -> np.ndarray:
+        """(entries, M, nodes, B), what each parameter adds to each logit."""
+        units = np.eye(self.parameters.size).reshape(-1, *self.parameters.shape)
+        return np.array([self.logits_of(unit) for unit in units])
+
+    def of_prompt(self, prompt: int) -> Setting:
+        """The setting of one prompt of one token."""
+        logits = tuple(self.initial[prompt, 0].tolist())
+        return replace(self.setting, logits=logits, correct=self.correct[prompt], target=self.target[prompt])
+
+
+class Taken(NamedTuple):
+    """A step that was taken: where from, where to, by which groups, and their advantages token by token.
+
+    ``gradients`` are those of each prompt's objective with respect to its logits, at the policies that drew.
+    """
+
+    before: Memory
+    after: Memory
+    groups: Groups
+    advantages: dict[int, Table]
+    gradients: dict[int, np.ndarray]
+
+    def actions(self, prompt: int) -> list[int]:
+        """What the rollouts of a prompt drew, if each is one action."""
+        return [action for (action,) in self.groups[prompt]]
+
+
+def start(naive: Naive) -> Memory:
+    zeros = np.zeros_like(naive.parameters)
+    return Memory(naive.parameters, zeros, zeros)
+
+
+def policies(naive: Naive, parameters: np.ndarray) -> list[Policies]:
+    """Of each prompt the policies of its nodes."""
+    return [
+        {node: probabilities(own, naive.setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
+        for logits in naive.logits_of(parameters)
+    ]
+
+
+def chance(own: Policies, word: Word) -> float:
+    return math.prod(own[word[:t]][action] for t, action in enumerate(word))
+
+
+def advantages_of(naive: Naive, memory: Memory, groups: Groups) -> tuple[Step, dict[int, Table]]:
+    """The batch as estimators see it, and the advantage of each token."""
+    own, setting = policies(naive, memory.logits), naive.setting
+    right = {m: {naive.words[outcome] for outcome in naive.correct[m]} for m in groups}
+    rewards = [[setting.rewards[0 if word in right[m] else 1] for word in groups[m]] for m in groups]
+    logp = [[tokens_logp(own[m], word) for word in groups[m]] for m in groups]
+    entropies = [[[entropy(own[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
+    batch = Step(rewards, logp, entropies)
+    weights = REFERENCES[setting.estimator]([*memory.batches, batch], **setting.estimator_parameters)[-1]
+    return batch, {
+        m: [weight if isinstance(weight, list) else [weight] * naive.depth for weight in group]
+        for m, group in zip(groups, weights, strict=True)
+    }
+
+
+def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) -> Taken:
+    """A batch, weighed and learned from: the mean over its prompts of each one's objective is ascended."""
+    batch, advantages = advantages_of(naive, memory, groups)
+    sampler, first, before = policies(naive, memory.logits), None, memory
+    for _ in range(naive.setting.gradient_steps):
+        each = gradients(naive, memory.logits, sampler, groups, advantages, noise)
+        first = each if first is None else first
+        ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
+        memory = naive_simulator.optimize(naive.setting, memory, ascended.reshape(naive.parameters.shape))
+    return Taken(before, replace(memory, batches=(*before.batches, batch)), groups, advantages, first)
+
+
+def gradients(  # noqa: PLR0917
+    naive: Naive,
+    parameters: np.ndarray,
+    sampler: list[Policies],
+    groups: Groups,
+    advantages: dict[int, Table],
+    noise: dict[int, Table],
+) -> dict[int, np.ndarray]:
+    """Of each prompt the gradient of its objective with respect to its logits, token by token."""
+    now, initial, setting = policies(naive, parameters), policies(naive, naive.parameters), naive.setting
+    rollouts = [(m, word) for m, group in groups.items() for word in group]
+    tables = ([row for m in groups for row in table[m]] for table in (advantages, noise))
+    batch = Batch([word for _, word in rollouts], *tables)
+    moves = naive_tokens.token_moves(setting, [now[m] for m, _ in rollouts], [sampler[m] for m, _ in rollouts], batch)
+    found = {m: {node: np.zeros(naive.branching) for node in naive.nodes} for m in groups}
+    for (m, word), of_rollout in zip(rollouts, moves, strict=True):
+        size = len(groups[m]) * (1 if naive.aggregation == "constant" else naive.depth)
+        for t, of_token in enumerate(of_rollout):
+            node, p = word[:t], now[m][word[:t]]
+            jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
+            for action, coefficient in of_token:
+                share = rule(setting.update_rule, p[action], groups[m].count(word))
+                found[m][node] += coefficient * share / size / p[action] * jacobian[action]
+            found[m][node] += setting.entropy_bonus / size * -(np.log(p) + 1) @ jacobian
+            found[m][node] -= setting.kl / size * (np.log(p / initial[m][node]) + 1) @ jacobian
+    return {m: np.array([own[node] for node in naive.nodes]) for m, own in found.items()}
+
+
+def rule(name: str, p: float, count: int) -> float:
+    """What an update rule weighs a rollout with."""
+    return {"simulator": 1.0, "simulator_literal": p, "theorem": p / count}[name]

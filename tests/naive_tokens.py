@@ -1,0 +1,126 @@
+"""What surrogates make of the tokens of a batch once more, loop by loop in float64.
+
+It shares nothing with the library. A node is the tuple of actions that leads to it, and a rollout the tuple of all of
+its actions.
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import naive_simulator
+import numpy as np
+from naive_simulator import Setting
+
+Word = tuple[int, ...]
+Policies = dict[Word, np.ndarray]
+Table = list[list[float]]  # a number of each token of each rollout
+
+
+class Batch(NamedTuple):
+    """The leaves of a group, and of each token its advantage and a random number."""
+
+    group: list[Word]
+    advantages: Table
+    noise: Table
+
+
+def entropy(p: np.ndarray) -> float:
+    return -sum(x * math.log(x) for x in p)
+
+
+def tokens_logp(own: Policies, leaf: Word) -> list[float]:
+    return [math.log(own[leaf[:t]][leaf[t]]) for t in range(len(leaf))]
+
+
+def token_moves(
+    setting: Setting, now: list[Policies], sampler: list[Policies], batch: Batch
+) -> list[list[list[tuple[int, float]]]]:
+    """Of each token the actions that it moves, and the coefficients of their grad log pi; policies are by rollout."""
+    group, advantages, noise = batch
+    logp = [tokens_logp(own, leaf) for own, leaf in zip(now, group, strict=True)]
+    ratio = [
+        [math.exp(new - old) for new, old in zip(row, tokens_logp(own, leaf), strict=True)]
+        for row, own, leaf in zip(logp, sampler, group, strict=True)
+    ]
+    if setting.surrogate == "casp":
+        return [casp_moves(setting, *of_one) for of_one in zip(sampler, group, ratio, advantages, strict=True)]
+    if setting.surrogate == "clip_cov":
+        coefficients = clip_cov(setting, ratio, advantages, logp, noise)
+    elif setting.surrogate == "kl_cov":
+        coefficients = kl_cov(setting, ratio, advantages, logp)
+    elif setting.surrogate == "sequence_clip":
+        coefficients = [sequence_clip(setting, *rows) for rows in zip(ratio, advantages, strict=True)]
+    elif setting.surrogate == "unclipped":
+        coefficients = [[x * a for x, a in zip(*rows, strict=True)] for rows in zip(ratio, advantages, strict=True)]
+    else:
+        coefficients = [
+            [naive_simulator.surrogate_coefficient(setting, x, a) for x, a in zip(*rows, strict=True)]
+            for rows in zip(ratio, advantages, strict=True)
+        ]
+    return [[[(a, c)] for a, c in zip(leaf, row, strict=True)] for leaf, row in zip(group, coefficients, strict=True)]
+
+
+def clipped(ratio: float, advantage: float) -> bool:
+    return (advantage > 0 and ratio > 1.2) or (advantage < 0 and ratio < 0.8)
+
+
+def casp_moves(
+    setting: Setting, sampler: Policies, leaf: Word, ratio: list[float], advantage: list[float]
+) -> list[list[tuple[int, float]]]:
+    """CaSP's Eq. 4 and 5, open where the entropy is above the quantile of the response."""
+    parameters, found = setting.surrogate_parameters, []
+    entropies = [entropy(sampler[leaf[:t]]) for t in range(len(leaf))]
+    place = math.ceil(parameters["quantile"] * len(leaf))
+    threshold = sorted(entropies)[place - 1] if place else -math.inf
+    for t, (action, x, a, h) in enumerate(zip(leaf, ratio, advantage, entropies, strict=True)):
+        p = sampler[leaf[:t]]
+        likeliest = sorted(range(len(p)), key=lambda i: -p[i])
+        is_top = math.log(p[action]) >= math.log(p[likeliest[0]]) - 1e-6
+        penalised = h > threshold and a < 0 and is_top
+        shifted = x * parameters["top_penalty"] if penalised else x
+        whole = 0.0 if clipped(shifted, a) else shifted * a
+        spread = parameters["alpha"] * whole if h > threshold and a > 0 else 0.0
+        count = parameters["candidates"]
+        found.append([(action, whole - spread), *((other, spread / count) for other in likeliest[:count])])
+    return found
+
+
+def covariances(advantages: Table, logp: Table) -> np.ndarray:
+    x, a = np.array(logp), np.array(advantages)
+    return (x - x.mean()) * (a - a.mean())
+
+
+def clip_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table, noise: Table) -> Table:
+    """PPO's clip, less a random few of the tokens whose covariance is in between."""
+    parameters, c = setting.surrogate_parameters, covariances(advantages, logp)
+    tokens = list(itertools.product(range(c.shape[0]), range(c.shape[1])))
+    eligible = [
+        (g, t)
+        for g, t in tokens
+        if not clipped(ratio[g][t], advantages[g][t]) and parameters["low"] < c[g, t] < parameters["high"]
+    ]
+    count = max(1, int(parameters["share"] * len(tokens)))
+    dropped = sorted(eligible, key=lambda place: noise[place[0]][place[1]])[:count]
+    kept = [[0.0] * c.shape[1] for _ in ratio]
+    for g, t in tokens:
+        if (g, t) not in dropped and not clipped(ratio[g][t], advantages[g][t]):
+            kept[g][t] = ratio[g][t] * advantages[g][t]
+    return kept
+
+
+def kl_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table) -> Table:
+    """ratio A, and a pull back towards the sampler at the tokens of highest covariance."""
+    parameters, c = setting.surrogate_parameters, covariances(advantages, logp)
+    tokens = sorted(itertools.product(range(c.shape[0]), range(c.shape[1])), key=lambda place: -c[place])
+    chosen = tokens[: max(1, int(parameters["share"] * len(tokens)))]
+    found = (np.array(ratio) * np.array(advantages)).tolist()
+    for g, t in chosen:
+        found[g][t] -= parameters["penalty"] * np.sign(ratio[g][t] - 1)
+    return found
+
+
+def sequence_clip(setting: Setting, ratio: list[float], advantage: list[float]) -> list[float]:
+    """GSPO: the geometric mean of the ratios stands for each of them."""
+    s = math.exp(sum(math.log(x) for x in ratio) / len(ratio))
+    return [naive_simulator.surrogate_coefficient(setting, s, a) for a in advantage]

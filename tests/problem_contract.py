@@ -1,0 +1,487 @@
+"""What test_problem_contract.py goes through: problems, kinds of step, and runs, told in words of their actions.
+
+A new problem is one row of ``ROWS``: how it is made, small and with actions that start alike, what its logits are to
+NumPy, and the naive records of its metrics.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import naive_bank
+import naive_linear
+import naive_simulator
+import naive_tree
+import numpy as np
+from naive_simulator import Setting
+from naive_steps import Naive, Taken, start, step
+from own_problem import Ring, ring
+
+from simlab.arms import parse
+from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, anchored, custom
+from simlab.simulator.call import fills_groups
+from simlab.simulator.learner import Learner
+from simlab.simulator.lumped import Lumped
+from simlab.simulator.recording import record
+from simlab.simulator.settings import Settings
+from simlab.simulator.state import State
+from simlab.simulator.storage import DENSE, Stored
+
+# Problems
+
+
+class Row(NamedTuple):
+    """A problem of the contract.
+
+    Attributes:
+        problem: small, and with actions that start alike if there are storages that make use of it.
+        logits: makes of a problem, its actions listed, the function of parameters that ``Naive.logits_of`` is.
+        records: of a naive problem and the steps that were taken, every metric.
+        storages: on which it can run.
+        own_rows: the axis of the parameters that has a row for each action; None where they are no action's own.
+    """
+
+    problem: Problem
+    logits: Callable[[Any], Callable[[np.ndarray], np.ndarray]]
+    records: Callable[[Naive, list[Taken]], list[dict[str, Any]]]
+    storages: tuple[str, ...] = ("dense", "lumped")
+    own_rows: int | None = 0
+
+
+def records_of_one_prompt(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
+    setting, rows = naive.of_prompt(0), []
+    for taken in steps:
+        old, new = (naive.logits_of(memory.logits)[0, 0] for memory in (taken.before, taken.after))
+        update = naive_simulator.update_record(setting, old, new, taken.actions(0))
+        rows.append(naive_simulator.policy_record(setting, new) | update)
+    return rows
+
+
+def head_of(problem: LinearSoftmax) -> Callable[[np.ndarray], np.ndarray]:
+    """(M, 1, A), entry by entry of W."""
+
+    def logits(weights: np.ndarray) -> np.ndarray:
+        return np.array([[[sum(weights[a] * h) for a in range(len(weights))]] for h in problem.features])
+
+    return logits
+
+
+def waves_of(problem: Ring) -> Callable[[np.ndarray], np.ndarray]:
+    def logits(amplitudes: np.ndarray) -> np.ndarray:
+        angles = 2 * np.pi * np.arange(problem.actions) / problem.actions
+        pairs = amplitudes.reshape(-1, 2)
+        return sum(c * np.cos(k * angles) + s * np.sin(k * angles) for k, (c, s) in enumerate(pairs, 1))[None, None]
+
+    return logits
+
+
+def records_of_a_ring(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
+    rows = records_of_one_prompt(naive, steps)
+    common, rare = naive.correct[0] - naive.target[0], naive.target[0]
+    for taken, row in zip(steps, rows, strict=True):
+        p = naive_simulator.probabilities(naive.logits_of(taken.after.logits)[0, 0], naive.setting.temperature)
+        row["arc_mass"] = [sum(p[a] for a in arc) for arc in (common, rare)]
+        row["signal"] = np.mean(np.abs(taken.advantages[0]))
+    return rows
+
+
+RANDOM = np.random.default_rng(4)
+CORRECT = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
+TARGET = np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
+OF_LEAVES = np.isin(np.arange(27), [0, 7, 13, 14, 22])
+ROWS = {
+    "anchored": Row(
+        anchored(7, 4, target=2, anchor_logit=1.0, correct_logit=0.4),
+        lambda _: lambda logits: logits[None, None],
+        records_of_one_prompt,
+    ),
+    "custom": Row(
+        custom([0.7, -0.4, 0.2, 1.1, -0.9, 0.2, -0.9], [0, 2, 3, 5], [3]),
+        lambda _: lambda logits: logits[None, None],
+        records_of_one_prompt,
+    ),
+    "prompt_bank": Row(
+        PromptBank(RANDOM.normal(size=(4, 3)).round(2), CORRECT, TARGET, counts=np.array([2, 1, 3])),
+        lambda _: lambda logits: logits[:, None],
+        naive_bank.records,
+        own_rows=1,
+    ),
+    "linear_softmax": Row(
+        LinearSoftmax(
+            RANDOM.normal(size=(3, 4)).round(2),
+            (RANDOM.normal(size=(4, 4)) + 0.5).round(2),
+            CORRECT,
+            TARGET,
+            counts=np.array([2, 1, 3]),
+        ),
+        head_of,
+        naive_linear.records,
+    ),
+    "tree": Row(
+        Tree(RANDOM.normal(scale=0.8, size=(13, 3)).round(2), OF_LEAVES, OF_LEAVES & (np.arange(27) == 13)),
+        lambda _: lambda logits: logits[None],
+        naive_tree.records,
+        ("dense",),
+        None,
+    ),
+    "ring": Row(ring(9, 2, 2), waves_of, records_of_a_ring, ("dense",), None),
+}
+# Problems at the edge of what can be, for two kinds of step.
+EDGES = {
+    "all but one action correct": ROWS["anchored"]._replace(problem=anchored(4, 3)),
+    "all actions alike": ROWS["custom"]._replace(problem=custom([0.0] * 6, [0, 1], [1])),
+    "a bank of one prompt": ROWS["prompt_bank"]._replace(
+        problem=PromptBank(np.array([[0.4, -0.3, 0.1]]), CORRECT[:1], TARGET[:1], counts=np.array([2, 1, 3]))
+    ),
+    "a head of one prompt": ROWS["linear_softmax"]._replace(
+        problem=LinearSoftmax(
+            np.array([[0.4, 1.0], [-0.3, 0.2], [0.1, -0.5]]), np.array([[0.6, 0.8]]), CORRECT[:1], TARGET[:1],
+            counts=np.array([2, 1, 3]),
+        )
+    ),
+    "a tree of one level": ROWS["tree"]._replace(
+        problem=Tree(np.array([[0.3, -0.7, 1.1, 0.2]]), np.array([1, 0, 0, 1], bool), np.array([0, 0, 0, 1], bool))
+    ),
+}  # fmt: skip
+
+# Kinds of step
+
+ADAM = {"optimizer": "adam", "optimizer_parameters": {"learning_rate": 0.1, "b1": 0.8, "b2": 0.95, "eps": 1e-5}}
+TIGHT = {"eps_low": 0.1, "eps_high": 0.15}
+CASP = {"alpha": 0.3, "candidates": 2, "quantile": 0.0, "top_penalty": 1.15}
+SOME = {"share": 0.3, "low": 0.02, "high": 2.0}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of step: what of a ``Setting`` is not as usual, how many prompts it draws if there are more, 0 for all."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    prompts: int = 2
+    aggregation: str = "token_mean"
+
+
+KINDS = {
+    "rewards": Kind({"surrogate": "reinforce"}),
+    "focal, clipped": Kind(
+        ADAM
+        | {"estimator": "f_grpo", "estimator_parameters": {"gamma": 0.5}, "gradient_steps": 3, "temperature": 1.3}
+        | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT},
+        prompts=3,
+        aggregation="constant",
+    ),
+    "remembers batches, sequence ratios": Kind(
+        {"estimator": "ha_dw", "surrogate": "sequence_clip", "gradient_steps": 3}
+        | {"surrogate_parameters": {"eps_low": 0.02, "eps_high": 0.02}},
+        aggregation="sequence_mean",
+    ),
+    "reads the batch": Kind({"estimator": "a_grae"}, prompts=0),
+    "remembers entropies, regularised": Kind(
+        ADAM
+        | {"estimator": "fade", "estimator_parameters": {"beta": 0.7, "target_entropy": 1.2}}
+        | {"kl": 0.3, "entropy_bonus": 0.05},
+        prompts=3,
+    ),
+    "reads log-probabilities": Kind(
+        {"estimator": "cw_grpo", "gradient_steps": 2, "rewards": (1.0, -1.0)}, aggregation="sequence_mean"
+    ),
+    "reads entropies, regularised": Kind(
+        ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "gradient_steps": 2}
+    ),
+    "noise": Kind(
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        | {"optimizer_parameters": {"learning_rate": 1.5}}
+    ),
+    "noise, reads log-probabilities": Kind(
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "temperature": 1.3},
+        aggregation="constant",
+    ),
+    "pulled back where covariances are large": Kind(
+        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "gradient_steps": 2}
+    ),
+    "candidates": Kind(
+        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2},
+        prompts=3,
+        aggregation="constant",
+    ),
+    "candidates, regularised": Kind(
+        ADAM
+        | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2}
+        | {"kl": 0.3, "entropy_bonus": 0.2}
+    ),
+    "not zero-sum": Kind(
+        {"optimizer": "adamw", "optimizer_parameters": {"learning_rate": 0.1, "weight_decay": 0.3}}
+        | {"estimator": "w_reinforce", "rewards": (2.0, -0.5), "temperature": 1.3}
+    ),
+    "one rollout": Kind(ADAM | {"estimator": "w_reinforce", "group_size": 1, "kl": 0.1}, aggregation="constant"),
+    "theorem, one rollout": Kind({"estimator": "psr", "group_size": 1, "update_rule": "theorem"}),
+    "literal": Kind(
+        {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
+    ),
+    "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "gradient_steps": 2}),
+}  # fmt: skip
+BASE = Setting(
+    (), frozenset(), frozenset(), 5, "grpo", surrogate="unclipped", optimizer_parameters={"learning_rate": 0.5}, top_n=3
+)
+
+
+def can(row: Row, kind: Kind) -> bool:
+    """Whether a problem has a meaning for a kind of step."""
+    return row.problem.tokens == 1 or kind.changes.get("update_rule", "simulator") == "simulator"
+
+
+def setting_of(row: Row, kind: Kind) -> Setting:
+    setting = dataclasses.replace(BASE, **kind.changes)
+    if setting.surrogate == "casp" and row.problem.tokens > 1:  # of one token none is above a quantile
+        return dataclasses.replace(setting, surrogate_parameters=setting.surrogate_parameters | {"quantile": 0.4})
+    return setting
+
+
+def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "float64") -> Settings:
+    """The library's settings: the method as text, as a user writes it."""
+    setting = setting_of(row, kind)
+
+    def called(name: str, parameters: dict[str, Any]) -> str:
+        return f"{name}({','.join(f'{key}={value}' for key, value in parameters.items())})" if parameters else name
+
+    return Settings(
+        parse(
+            f"{called(setting.estimator, setting.estimator_parameters)}"
+            f"+{called(setting.surrogate, setting.surrogate_parameters)}@{kind.aggregation}"
+        ),
+        prompts_per_step=min(kind.prompts, row.problem.prompts - 1),
+        dtype=dtype,
+        storage=storage,
+        **{
+            name: getattr(setting, name)
+            for name in ("group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus")
+        },
+        **{name: getattr(setting, name) for name in ("update_norm", "gradient_steps", "update_rule")},
+        pass_at_k=setting.pass_at_k,
+        top_n=setting.top_n,
+    )
+
+
+def problem_of(row: Row, kind: Kind) -> Problem:
+    correct, incorrect = setting_of(row, kind).rewards
+    return dataclasses.replace(row.problem, reward_correct=correct, reward_incorrect=incorrect)
+
+
+def naive_of(row: Row, kind: Kind, group_size: int = 0) -> Naive:
+    problem = row.problem.listed()
+    correct, target = (
+        tuple(frozenset(np.flatnonzero(own).tolist()) for own in np.atleast_2d(members))
+        for members in (problem.correct, problem.target)
+    )
+    setting = setting_of(row, kind)
+    setting = dataclasses.replace(setting, group_size=group_size or setting.group_size)
+    parameters = np.asarray(problem.parameters)
+    return Naive(parameters, row.logits(problem), correct, target, setting, problem.tokens, kind.aggregation)
+
+
+def row_of(name: str) -> Row:
+    return (ROWS | EDGES)[name]
+
+
+# Runs
+
+PLACES = 1024  # of lumped storage
+FILLED = 3  # rollouts that only fill a group up, as the runner fills it
+
+
+class Run(NamedTuple):
+    """Of each step of a run: the groups in words and their noise, the parameters after it, and its record.
+
+    ``parameters`` are those of all actions, whatever the storage.
+    """
+
+    groups: list[dict[int, list[tuple[int, ...]]]]
+    noise: list[dict[int, Any]]
+    parameters: np.ndarray
+    rows: dict[str, np.ndarray]
+
+
+def key_of(seed: int) -> Any:
+    return jax.random.key(seed, impl="threefry2x32")
+
+
+class Bench:
+    """A problem, a kind of step and a storage, and the learner of a key."""
+
+    def __init__(self, row: Row, kind: Kind, storage: str, dtype: str = "float64", group_size: int = 0):
+        self.row, self.kind, self.dtype = row, kind, dtype
+        settings = settings_of(row, kind, storage, dtype)
+        settings = dataclasses.replace(settings, group_size=group_size) if group_size else settings
+        self.group_size, self.static = settings.group_size, settings.static
+        self.storage = Lumped(PLACES) if storage == "lumped" else DENSE
+        self.problem = problem_of(row, kind)
+        self.filled = fills_groups(self.static)
+        if self.filled:
+            self.static = dataclasses.replace(self.static, group_size=self.group_size + FILLED)
+        self.traced = settings.traced
+
+    def arrays(self) -> tuple[Any, Any, Any]:
+        """The problem, its places and the floats on the device."""
+        laid = self.storage.laid_out(self.problem, self.dtype)
+        traced = jax.tree.map(lambda value: jnp.asarray(value, self.dtype), self.traced)
+        lumped = isinstance(self.storage, Lumped)
+        return laid, self.storage.first_places(self.problem.by_classes() if lumped else self.problem), traced
+
+    def learner(self, problem: Any, places: Any, traced: Any, key: Any) -> Learner:
+        present = jnp.arange(self.static.group_size) < self.group_size if self.filled else None
+        return Learner(self.static, Stored(problem, self.storage, places), key, traced, present)
+
+    def run(self, seed: int, steps: int) -> Run:
+        """A run, recorded after each step."""
+
+        def one(learner: Learner, state: Any, index: Any) -> Any:
+            before = learner.begun(state)
+            after, keys, prompts, drawn = learner.draw(index, before)
+            batch, memory = learner.weigh(keys, prompts, drawn, after)
+            after = learner.learn(batch, after._replace(memory=memory))
+            start = learner.before_last_step(before.parameters, before.places, after)
+            row = record(learner, start, after, jnp.int32(1))
+            return after, (prompts, drawn.groups.places, batch.rollouts.noise, after.parameters, after.places, row)
+
+        def all_steps(key: Any, *arrays: Any) -> Any:
+            learner = self.learner(*arrays, key)
+            indices = jnp.arange(steps, dtype=jnp.int32)
+            return jax.lax.scan(functools.partial(one, learner), learner.start(), indices)[1]
+
+        with jax.enable_x64(self.dtype == "float64"):
+            found = jax.tree.map(np.asarray, jax.jit(all_steps)(key_of(seed), *self.arrays()))
+        return self.told(*found)
+
+    def taught(self, prompts: Any, places: Any) -> np.ndarray:
+        """(n, ...) the parameters after a first step on each of n batches: prompts (n, P), and what they drew."""
+        parameters: np.ndarray = self.states_after(prompts, places).parameters
+        return parameters
+
+    def states_after(self, prompts: Any, places: Any) -> State:
+        """The states after a first step on each of n batches."""
+
+        def one(arrays: Any, prompts: Any, places: Any) -> State:
+            learner = self.learner(*arrays, key_of(0))
+            state, keys, _, drawn = learner.draw(jnp.int32(0), learner.start())
+            policies = learner.policies(state, prompts)
+            drawn = drawn._replace(policies=policies, groups=drawn.groups._replace(places=places))
+            batch, memory = learner.weigh(keys, prompts, drawn, state)
+            return learner.learn(batch, state._replace(memory=memory))
+
+        with jax.enable_x64(self.dtype == "float64"):
+            given = (jnp.asarray(values, jnp.int32) for values in (prompts, places))
+            states: State = jax.tree.map(np.asarray, jax.jit(jax.vmap(one, (None, 0, 0)))(self.arrays(), *given))
+            return states
+
+    def first_steps(self, seeds: int) -> Run:
+        """The first step of so many runs, in the form of a run of so many steps; without records."""
+
+        def one(arrays: Any, seed: Any) -> Any:
+            learner = self.learner(*arrays, key_of(seed))
+            after, _, prompts, drawn = learner.draw(jnp.int32(0), learner.start())
+            after = learner.step(jnp.int32(0), learner.start())
+            return prompts, drawn.groups.places, after.parameters, after.places
+
+        with jax.enable_x64(self.dtype == "float64"):
+            numbers = jnp.arange(seeds, dtype=jnp.uint32)
+            prompts, drawn, parameters, places = jax.tree.map(
+                np.asarray, jax.jit(jax.vmap(one, (None, 0)))(self.arrays(), numbers)
+            )
+        return self.told(prompts, drawn, None, parameters, places, {})
+
+    def told(self, prompts: Any, drawn: Any, noise: Any, parameters: Any, places: Any, rows: Any) -> Run:  # noqa: PLR0917
+        """What was found, in words of the problem's actions and in parameters of all of them."""
+        groups, noises, listed = [], [], []
+        words = naive_of(self.row, self.kind).words
+        for index, batch in enumerate(prompts.tolist()):
+            at = jax.tree.map(lambda leaf, index=index: leaf[index], places)
+            actions = self.actions_of(at)
+            own = [actions(m)[drawn[index, p, : self.group_size]] for p, m in enumerate(batch)]
+            groups.append({m: [words[a] for a in group.tolist()] for m, group in zip(batch, own, strict=True)})
+            shape = (len(batch), self.group_size, self.problem.tokens)
+            random = np.zeros(shape) if noise is None else noise[index].reshape(len(batch), -1, shape[2])
+            noises.append(
+                {m: of_prompt[: self.group_size].tolist() for m, of_prompt in zip(batch, random, strict=True)}
+            )
+            listed.append(self.listed(parameters[index], actions, at))
+        return Run(groups, noises, np.array(listed), rows)
+
+    def actions_of(self, places: Any) -> Callable[[int], np.ndarray]:
+        """Of a prompt the action that each place holds: the members of a class leave it in their order."""
+        if places is None:
+            return lambda prompt: np.arange(self.problem.actions)
+        counts = self.problem.by_classes().counts
+        order = np.argsort(self.order_by_class(), kind="stable")
+        first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+
+        def actions(prompt: int) -> np.ndarray:
+            own = jax.tree.map(lambda leaf: leaf[prompt], places) if self.problem.has_own_parameters else places
+            left, found = [0] * len(counts), np.full(PLACES, -1)
+            for place in range(len(counts), len(counts) + int(own.touched)):
+                of_class = int(own.class_of[place])
+                found[place] = order[first[of_class] + left[of_class]]
+                left[of_class] += 1
+            return found
+
+        return actions
+
+    def order_by_class(self) -> np.ndarray:
+        """The class of each action."""
+        if self.problem.counts is not None:
+            return np.repeat(np.arange(len(self.problem.counts)), self.problem.counts)
+        listed = np.stack([self.problem.logits, self.problem.correct, self.problem.target], axis=1).tolist()
+        seen: list[Any] = []
+        for own in listed:
+            if own not in seen:
+                seen.append(own)
+        return np.array([seen.index(own) for own in listed])
+
+    def listed(self, parameters: np.ndarray, actions: Callable[[int], np.ndarray], places: Any) -> np.ndarray:
+        """The parameters of all actions: those of a class where an action has no place of its own."""
+        if places is None:
+            return parameters
+        of_class, axis = self.order_by_class(), self.row.own_rows
+        several = self.problem.has_own_parameters
+        rows = []
+        for prompt, own in enumerate(parameters if several else [parameters]):
+            found, held = own[of_class], actions(prompt)
+            touched = held >= 0
+            found[held[touched]] = own[touched]
+            rows.append(found)
+        assert axis is not None
+        return np.array(rows) if several else rows[0]
+
+    def alike(self, parameters: np.ndarray, decimals: int = 7) -> tuple[Any, ...]:
+        """Parameters of all actions as a tuple that, as storages, does not tell apart actions that start alike."""
+        rounded = np.round(parameters, decimals) + 0.0
+        if self.row.own_rows is None:
+            return tuple(rounded.reshape(-1).tolist())
+        of_class = self.order_by_class()
+        several = rounded if self.problem.has_own_parameters else rounded[None]
+        return tuple(
+            tuple(sorted(own[of_class == c].tolist() if own.ndim == 1 else map(tuple, own[of_class == c].tolist())))
+            for own in several
+            for c in range(of_class.max() + 1)
+        )
+
+
+@functools.cache
+def run_of(name: str, kind: str, storage: str, dtype: str = "float64", steps: int = 10) -> Run:
+    """A run of seed 3."""
+    return Bench(row_of(name), KINDS[kind], storage, dtype).run(3, steps)
+
+
+@functools.cache
+def naive_run(name: str, kind: str, storage: str) -> list[Taken]:
+    """The naive steps on the groups that a run drew."""
+    naive, found = naive_of(row_of(name), KINDS[kind]), run_of(name, kind, storage)
+    memory, taken = start(naive), []
+    for groups, noise in zip(found.groups, found.noise, strict=True):
+        taken.append(step(naive, memory, groups, noise))
+        memory = taken[-1].after
+    return taken

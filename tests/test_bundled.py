@@ -1,0 +1,192 @@
+"""``figures``, ``paper_checks`` and the notebooks: in a checkout and in a wheel, and never a user's own instead."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import types
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import simlab.bundled
+from simlab.bundled import IMPORTABLE, bundled_folder, make_importable
+from simlab.errors import InputError
+from simlab.identity import homes
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+# In a checkout
+
+
+@pytest.fixture
+def path(monkeypatch):
+    """Python's path, as the test finds it afterwards too."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return sys.path
+
+
+@pytest.mark.parametrize("name", [*IMPORTABLE, "notebooks"])
+def test_a_checkout_has_them_beside_the_package(name):
+    assert bundled_folder(name) == ROOT / name
+
+
+def test_the_folder_comes_first_on_the_path_and_once(path):
+    make_importable()
+    assert path[0] == str(ROOT)
+    found = len(path)
+    make_importable()
+    assert len(path) == found
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(simlab.bundled, "PACKAGE", tmp_path / "simlab")
+    with pytest.raises(InputError, match=f"{tmp_path}/notebooks is missing; install simlab again"):
+        bundled_folder("notebooks")
+
+
+def test_another_module_of_the_name_that_is_imported_already_is_refused(path, tmp_path, monkeypatch):
+    other = types.ModuleType("figures")
+    other.__file__ = str(tmp_path / "figures.py")
+    monkeypatch.setitem(sys.modules, "figures", other)
+    with pytest.raises(InputError, match=f"imported another figures, {tmp_path}/figures.py; allowed: a process that"):
+        make_importable()
+
+
+def imported(node):
+    """The top-level names that a module or function imports, wherever in it that is."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in part.names)
+        elif isinstance(part, ast.ImportFrom) and not part.level:
+            yield str(part.module).partition(".")[0]
+        elif isinstance(part, ast.Call) and ast.unparse(part.func).endswith(("import_module", "__import__")):
+            yield from (str(one.value).partition(".")[0] for one in part.args if isinstance(one, ast.Constant))
+
+
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_two_subcommands_import_them_and_nothing_else_of_the_library():
+    library = {path.relative_to(ROOT).as_posix(): parsed(path) for path in (ROOT / "simlab").rglob("*.py")}
+    assert {name for name, module in library.items() if {*IMPORTABLE} & {*imported(module)}} == {"simlab/cli.py"}
+    late = {
+        (statement.name, name)
+        for statement in library["simlab/cli.py"].body
+        if isinstance(statement, ast.FunctionDef)
+        for name in {*imported(statement)} & {*IMPORTABLE}
+    }
+    assert late == {("_check", "paper_checks"), ("_figures", "figures")}
+    at_once = [one for one in library["simlab/cli.py"].body if not isinstance(one, ast.FunctionDef)]
+    assert not {*IMPORTABLE} & {name for statement in at_once for name in imported(statement)}
+
+
+def test_an_import_is_seen_in_whatever_way_it_is_written():
+    written = "import a.b; from c.d import e\ndef f():\n import g; importlib.import_module('h.i'); __import__('j')"
+    assert {*imported(ast.parse(written))} == {"a", "c", "g", "h", "j"}
+
+
+# In a wheel
+
+
+def test_installed_their_code_counts_by_its_content_as_in_a_checkout(tmp_path, monkeypatch):
+    site_packages, module = tmp_path / "site-packages", types.ModuleType("figures")
+    monkeypatch.setattr(homes, "PACKAGE", site_packages / "simlab")
+    monkeypatch.setitem(sys.modules, "figures", module)
+    module.__file__ = str(site_packages / "simlab" / "bundled_files" / "figures" / "__init__.py")
+    assert homes.home("figures.shared") is None
+    module.__file__ = str(site_packages / "figures" / "__init__.py")
+    assert homes.home("figures.shared") == "figures of unknown version"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel of this checkout, built without the network."""
+    for needed in ("hatchling", "pip"):
+        pytest.importorskip(needed, reason=f"building a wheel needs {needed}")
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-q"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*command, "-w", str(folder), str(ROOT)], check=True, env=environment)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site_packages(wheel, tmp_path_factory):
+    """A folder with what the wheel installs."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory):
+    """A user's folder, with modules of their own that have the same names, and end who imports them."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "figures").mkdir()
+    for module in ("figures/__init__.py", "paper_checks.py"):
+        (folder / module).write_text("raise SystemExit('the user's own was imported')\n", encoding="utf-8")
+    return folder
+
+
+def run_installed(site_packages, folder, *arguments):
+    """What ``simlab`` of the installed package prints. With ``-m`` Python looks into the present folder first."""
+    environment = os.environ | {"PYTHONPATH": str(site_packages)}
+    command = [sys.executable, "-m", "simlab.cli", *arguments]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def test_a_wheel_adds_one_name_to_site_packages(wheel):
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert names == {"simlab", f"simlab-{simlab.__version__}.dist-info"}
+
+
+def test_a_wheel_has_every_module_check_and_figure_of_the_checkout_and_no_image(site_packages):
+    def modules(folder):
+        return {path.relative_to(folder) for path in folder.rglob("*.py")}
+
+    inside = site_packages / "simlab" / "bundled_files"
+    for name in (*IMPORTABLE, "notebooks"):
+        assert modules(inside / name) == modules(ROOT / name)
+    bundled = {path for path in modules(site_packages / "simlab") if path.parts[0] == inside.name}
+    assert modules(site_packages / "simlab") - bundled == modules(ROOT / "simlab")
+    assert not [*inside.rglob("*.png")]
+
+
+def test_installed_it_draws_its_own_figures(site_packages, users):
+    drawn = run_installed(site_packages, users, "figures", "casp_fig1", "--out", "drawn")
+    assert drawn == "drawn/casp_fig1\n"
+    written = json.loads((users / "drawn" / "casp_fig1.json").read_text())
+    assert written["figure"] == "casp_fig1"
+
+
+def test_installed_it_finds_the_lines_of_a_tag_inside_itself(site_packages, users):
+    found = [line.split()[:2] for line in run_installed(site_packages, users, "where", "fade", "eq-7").splitlines()]
+    assert ["check", "simlab/bundled_files/paper_checks/fade"] in [
+        [kind, line.rpartition("/")[0]] for kind, line in found
+    ]
+    assert all((site_packages / line.partition(":")[0]).is_file() for _, line in found)
+
+
+def test_installed_it_lists_its_notebooks(site_packages, users):
+    listed = run_installed(site_packages, users, "notebooks", "--list").splitlines()
+    assert [line.split()[0] for line in listed] == sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.py"))
+
+
+def test_installed_it_judges_a_claim(site_packages, users):
+    judged = run_installed(site_packages, users, "check", "--tag", "f-grpo:lemma-3.1")
+    assert judged.endswith("\n1 claim: 1 holds\n")
+
+
+@pytest.mark.slow
+def test_the_processes_of_an_installed_check_judge_too(site_packages, users):
+    """Standard error, where a process that ended would complain, stays empty, and all verdicts are as recorded."""
+    assert "82 claims" in run_installed(site_packages, users, "check", "--paper", "casp", "--jobs", "2")

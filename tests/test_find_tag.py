@@ -1,0 +1,229 @@
+"""Tags of papers are found where they are written, and nowhere else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import simlab.bundled
+from paper_checks.claim import load
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.find_tag import PAPERS, TaggedLine, describe, find, known_tags, roots, tagged_lines
+
+MODULE = '''"""A module about ``[fade:eq-1]``."""
+
+import functools
+
+TABLE = {1: 2}  # [fade:table-1]
+NOT_A_TAG = "[fade:eq-99]"
+SLICE = [1, 2, 3][low:high]
+
+
+@register("fade:eq-2")
+class Weight:
+    """Two tags: ``[fade:eq-3]`` and
+    ``[f-grpo:lemma-3.1]``; a slice x[low:high] is none.
+    """
+
+    def update(self):
+        # [casp:eq-4], [fade:eq-3] and once more [fade:eq-3]
+
+        async def inner():
+            """Deep ``[a-grae:alg-2]``."""
+
+    @functools.partial(register, tag="brorl:lemma-2")
+    def other(self):
+        """``[fade:eq-3]`` again."""
+        print("fade:eq-97")
+
+
+undecided("fade:table-2", needs="a model")
+table_3 = undecided("fade:eq-98")
+'''
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A small checkout: two package modules and one check, all carrying ``fade`` equation 3."""
+    (tmp_path / "simlab" / "deep").mkdir(parents=True)
+    (tmp_path / "paper_checks").mkdir()
+    (tmp_path / "simlab" / "deep" / "module.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "simlab" / "last.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    (tmp_path / "simlab" / "notes.txt").write_text("[fade:eq-50]", encoding="utf-8")
+    (tmp_path / "paper_checks" / "fade.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    return {"code": tmp_path / "simlab", "check": tmp_path / "paper_checks"}
+
+
+def line_of(text):
+    """The first line of the module that holds a text, from 1."""
+    return next(number for number, line in enumerate(MODULE.split("\n"), 1) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("paper", "label", "written", "name"),
+    [
+        ("fade", "eq-1", "eq-1]", ""),
+        ("fade", "table-1", "table-1", ""),
+        ("fade", "eq-2", "eq-2", "Weight"),
+        ("f-grpo", "lemma-3.1", "lemma-3.1", "Weight"),
+        ("casp", "eq-4", "eq-4", "Weight.update"),
+        ("a-grae", "alg-2", "alg-2", "Weight.update.inner"),
+        ("brorl", "lemma-2", "lemma-2", "Weight.other"),
+        ("fade", "table-2", "table-2", ""),
+    ],
+)
+def test_a_tag_is_found_in_a_docstring_a_comment_a_decorator_or_a_lone_call(folders, paper, label, written, name):
+    expected = TaggedLine(f"{paper}:{label}", "code", "simlab/deep/module.py", line_of(written), name)
+    assert find(paper, label, folders) == [expected]
+
+
+def test_places_come_once_a_line_by_root_path_and_line(folders):
+    assert [(tagged.kind, tagged.path, tagged.name) for tagged in find("fade", "eq-3", folders)] == [
+        ("code", "simlab/deep/module.py", "Weight"),
+        ("code", "simlab/deep/module.py", "Weight.update"),
+        ("code", "simlab/deep/module.py", "Weight.other"),
+        ("code", "simlab/last.py", ""),
+        ("check", "paper_checks/fade.py", ""),
+    ]
+    backwards = dict(reversed(folders.items()))
+    assert [tagged.kind for tagged in find("fade", "eq-3", backwards)] == ["check", "code", "code", "code", "code"]
+
+
+def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
+    assert known_tags(folders) == [
+        "a-grae:alg-2",
+        "brorl:lemma-2",
+        "casp:eq-4",
+        "f-grpo:lemma-3.1",
+        "fade:eq-1",
+        "fade:eq-2",
+        "fade:eq-3",
+        "fade:table-1",
+        "fade:table-2",
+    ]
+
+
+def test_description_is_one_aligned_line_a_place():
+    found = [
+        TaggedLine("fade:eq-3", "code", "simlab/a.py", 7, "Weight.other"),
+        TaggedLine("fade:eq-3", "check", "paper_checks/fade.py", 120, "eq_3"),
+        TaggedLine("fade:eq-3", "test", "tests/test_a.py", 1, ""),
+    ]
+    assert describe(found).split("\n") == [
+        "code   simlab/a.py:7             Weight.other",
+        "check  paper_checks/fade.py:120  eq_3",
+        "test   tests/test_a.py:1",
+    ]
+    assert describe([]) == ""
+
+
+def test_an_unknown_tag_names_the_closest_known_ones(folders):
+    with pytest.raises(InputError) as error:
+        find("fade", "tabel-1", folders)
+    assert str(error.value) == (
+        "tag = 'tabel-1' of fade is written nowhere; closest known: table-1, table-2, eq-1, eq-3, eq-2"
+    )
+    with pytest.raises(InputError) as error:
+        find("cw-grpo", "eq-1", folders)
+    assert str(error.value) == (
+        "tag = 'eq-1' of cw-grpo is written nowhere; closest known: none, this paper has no tag yet"
+    )
+
+
+def test_an_unknown_paper_names_the_known_ones(folders):
+    with pytest.raises(InputError) as error:
+        find("dapo", "eq-1", folders)
+    assert str(error.value) == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl, simlab"
+
+
+@pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])
+def test_a_file_that_is_not_python_is_named(folders, content):
+    (folders["check"] / "broken.py").write_bytes(content)
+    with pytest.raises(InputError, match=r"paper_checks/broken\.py cannot be read as Python: \S"):
+        known_tags(folders)
+
+
+IN_WHEEL = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
+FOLDERS = IN_WHEEL | {"test": "tests", "benchmark": "benchmarks"}
+
+
+def test_roots_of_a_checkout_are_its_folders():
+    checkout = Path(__file__).resolve().parent.parent
+    assert roots() == {kind: checkout / name for kind, name in FOLDERS.items()} | {"code": checkout / "simlab"}
+
+
+def install(site_packages):
+    """What a wheel brings, each with a line that carries one tag, beside tests of somebody else's; its package."""
+    bundled = site_packages / "simlab" / "bundled_files"
+    for folder in (bundled / "figures", bundled / "paper_checks", bundled / "notebooks", site_packages / "tests"):
+        folder.mkdir(parents=True)
+        (folder / "module.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
+    return site_packages / "simlab"
+
+
+def test_roots_of_an_installed_package_lie_inside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
+    inside = tmp_path / "simlab" / "bundled_files"
+    assert roots() == {"code": tmp_path / "simlab"} | {kind: inside / name for kind, name in IN_WHEEL.items()}
+
+
+def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
+    found = [(tagged.kind, tagged.path) for tagged in find("fade", "eq-3", roots())]
+    assert found == [(kind, f"simlab/bundled_files/{name}/module.py") for kind, name in IN_WHEEL.items()]
+
+
+def test_every_tag_of_the_project_belongs_to_a_known_paper():
+    of_users = {"own:signed-power"}  # tests/own_estimator.py stands for a package of theirs
+    assert {tag for tag in known_tags(roots()) if tag.split(":")[0] not in PAPERS} == of_users
+
+
+def test_every_tag_written_in_the_package_leads_back_to_its_line():
+    """Each bracketed paper id in the package, however it is written, is a tag with a tagged."""
+    package = roots()["code"]
+    written = re.compile(r"\[((?:" + "|".join(PAPERS) + r"):[^\]\n]*)\]?")
+    occurrences = {
+        (tag, path.relative_to(package.parent).as_posix(), number)
+        for path in package.rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+        for tag in written.findall(line)
+    }
+    assert len(occurrences) > 20
+    assert occurrences - {(tagged.tag, tagged.path, tagged.line) for tagged in tagged_lines({"code": package})} == set()
+
+
+def test_every_registered_estimator_is_found_by_its_tag():
+    found = {(tagged.tag, tagged.name) for tagged in tagged_lines({"code": roots()["code"]})}
+    assert {(entry.tag, name) for name, entry in REGISTRY.items()} - found == set()
+
+
+# A tag that leads nowhere
+
+
+def tags_in(*kinds):
+    """Every tag written in these folders of the project."""
+    return set(known_tags({kind: folder for kind, folder in roots().items() if kind in kinds}))
+
+
+def test_every_tag_of_the_code_the_figures_and_the_benchmarks_is_claimed():
+    assert tags_in("code", "figure", "benchmark") - set(load()) == set()
+
+
+def test_every_claim_is_found_where_it_is_checked():
+    assert set(load()) - tags_in("check") == set()
+
+
+def test_every_tag_written_in_the_checks_is_claimed():
+    assert tags_in("check") - set(load()) == set()
+
+
+def test_every_tag_is_well_formed():
+    assert {tag for tag in load() if not re.fullmatch(r"[a-z-]+:[a-z0-9]+([.-][a-z0-9]+)*", tag)} == set()
+
+
+def test_every_tag_of_the_index_is_found():
+    index = (roots()["check"] / "INDEX.md").read_text(encoding="utf-8")
+    tags = set(re.findall(rf"\b((?:{'|'.join(PAPERS)}):[a-z0-9]+(?:[.-][a-z0-9]+)*)", index))
+    assert len(tags) > 100
+    assert tags - tags_in("check") == set()

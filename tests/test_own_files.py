@@ -1,0 +1,309 @@
+"""What a user has written in a file: it is named by that file, run once, told from another, and rebuilt elsewhere."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sweep_cases import refusal
+
+from simlab import own_files
+from simlab.arms import parse
+from simlab.cli import main
+from simlab.estimators import center, chain
+from simlab.identity.source import own_source
+from simlab.methods import Method
+from simlab.rollouts import Rollouts
+from simlab.surrogates import clip_higher, ppo_clip
+
+REWARDS = np.array([[1.0, 0.0, 0.0, 0.0]])
+HEAD = """
+from simlab import chain
+from simlab.estimators import center, focal
+from simlab.methods import Method, method
+from simlab.surrogates import Surrogate, clip_higher, cispo
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """A folder of the user's, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    before, modules = dict(own_files._loaded), set(sys.modules)
+    yield tmp_path
+    own_files._loaded.clear()
+    own_files._loaded.update(before)
+    for name in set(sys.modules) - modules:
+        if name.startswith("own_file_"):
+            del sys.modules[name]
+
+
+def written(folder, body, name="mine.py"):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEAD + body)
+    return path
+
+
+def advantages(text):
+    chosen = parse(text).build().estimator
+    return chosen.update(Rollouts(REWARDS), chosen.init())[0]
+
+
+def coefficient(text):
+    """Of a token whose ratio is beyond every clip but that of 0.5."""
+    method = parse(text).build()
+    batch = Rollouts(REWARDS, token_mask=np.ones((1, 4, 1), bool))
+    return method.coefficients(np.full((1, 4, 1), 1.4), batch, method.estimator.init())[0][0, 0, 0]
+
+
+# What it may be
+
+
+CENTRED = chain(center("mean")).update(Rollouts(REWARDS), ((),))[0]
+KINDS = {
+    "an estimator": "weight = chain(center('mean'))",
+    "a link": "weight = center('mean')",
+    "a method": "weight = Method(chain(center('mean')), clip_higher())",
+    "a constructor of an estimator": "def weight(power=1.0): return chain(center('mean'))",
+    "a constructor of a method": "def weight(): return Method(chain(center('mean')), clip_higher())",
+    "a constructor of a link": "def weight(): return center('mean')",
+    "a plain link": "def weight(advantages, rollouts): return advantages - advantages.mean(-1, keepdims=True)",
+    "an object that can be called": """
+class Weight:
+    def __call__(self, advantages, rollouts):
+        return advantages - advantages.mean(-1, keepdims=True)
+weight = Weight()""",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_an_estimator_a_method_a_constructor_of_one_or_a_plain_function_of_rollouts(kind, here):
+    written(here, KINDS[kind])
+    np.testing.assert_allclose(advantages("mine.py:weight"), CENTRED)
+    assert parse("mine.py:weight").build().aggregation == ("token_mean" if "method" in kind else "sequence_mean")
+
+
+def test_the_parameters_with_defaults_are_those_in_brackets(here):
+    written(
+        here,
+        "def made(power=1.0, base='mean'): return chain(center(base), focal(power))\n"
+        "def plain(advantages, rollouts, factor=2.0): return factor * advantages",
+    )
+    np.testing.assert_allclose(advantages("mine.py:made(power=2)"), CENTRED * 0.75**2)
+    np.testing.assert_allclose(advantages("mine.py:plain(factor=3)"), REWARDS * 3)
+    assert parse("mine.py:made(power=2)").floats == {"estimator.power": 2.0}
+    assert parse("mine.py:plain").floats == {"estimator.factor": 2.0}
+    assert parse("mine.py:made(power=2)").without_floats() == parse("mine.py:made(base=mean)").without_floats()
+    message = refusal(parse("mine.py:made(gamma=2)").build)
+    assert message == "mine.py:made has no parameter 'gamma'; it takes: power, base"
+
+
+def test_after_a_plus_it_is_a_surrogate_a_constructor_of_one_or_a_plain_function(here):
+    written(
+        here,
+        "wide = clip_higher(0.5, 0.5)\n"
+        "def made(eps=0.5): return clip_higher(eps, eps)\n"
+        "def plain(ratio, advantages, rollouts, factor=1.0): return factor * ratio * advantages",
+    )
+    expected = Method(chain(center("mean")), clip_higher(0.5, 0.5), "sequence_mean")
+    batch = Rollouts(REWARDS, token_mask=np.ones((1, 4, 1), bool))
+    expected = expected.coefficients(np.full((1, 4, 1), 1.4), batch, ((),))[0][0, 0, 0]
+    assert expected > 0
+    for added in ("wide", "made", "plain"):
+        assert coefficient(f"dr_grpo+mine.py:{added}@sequence_mean") == pytest.approx(expected)
+    assert coefficient("dr_grpo+mine.py:made(eps=0.1)@sequence_mean") == 0
+    assert parse("grpo+mine.py:plain(factor=2)").floats["surrogate.0.factor"] == 2.0
+    assert "would lose what stands before mine.py:wide" in refusal(parse("grpo+casp+mine.py:wide").build)
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "message"),
+    [
+        ("weight = 3", "mine.py:weight", "mine.py:weight is a int; allowed: Method, Estimator, Link, a function with"),
+        ("def weight(): return 3", "mine.py:weight", "mine.py:weight makes a int; allowed: Method, Estimator, Link"),
+        ("def weight(rewards): return rewards", "mine.py:weight", "a plain function (advantages, rollouts)"),
+        ("def weight(a, b, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
+        ("def weight(a, b, *, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
+        ("weight = clip_higher(0.1, 0.1)", "mine.py:weight", "mine.py:weight is a Surrogate; allowed: Method"),
+        ("weight = center('mean')", "grpo+mine.py:weight", "mine.py:weight is a Link; allowed: Surrogate, a function"),
+        ("weight = max", "mine.py:weight", "mine.py:weight is a builtin_function_or_method; allowed: "),
+    ],
+)
+def test_anything_else_is_refused(body, text, message, here):
+    written(here, body)
+    assert message in refusal(parse(text).build)
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("none.py:weight", "none.py cannot be read: No such file or directory"),
+        (
+            "mine.txt:weight",
+            "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight",
+        ),
+        ("mine:weight", "'mine:weight' names nothing in a .py file"),
+        ("folder.py:weight", "folder.py is no regular file"),
+        ("loop.py:weight", "loop.py"),
+        ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
+        ("large.py:weight", "bytes; allowed: up to 4194304"),
+    ],
+)
+def test_a_file_or_name_that_is_not_there_is_refused(text, message, here):
+    written(here, "weight = chain(center('mean'))")
+    (here / "mine.txt").write_text("weight = 1")
+    (here / "folder.py").mkdir()
+    (here / "loop.py").symlink_to(here / "loop.py")
+    (here / "large.py").write_bytes(b"#" * (2**22 + 1))
+    assert message in refusal(parse(text).build)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("1 / 0", "mine.py cannot be imported: ZeroDivisionError: division by zero, line 6 of mine.py"),
+        ("\n\ndef f(:", "mine.py cannot be imported: SyntaxError: invalid syntax, line 8 of mine.py"),
+        ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all', line 6 of mine.py"),
+        ("raise SystemExit", "mine.py cannot be imported: SystemExit: SystemExit, line 6 of mine.py"),
+        ("raise ValueError('one\\ntwo')", "ValueError: one, line 6 of mine.py"),
+        ("import json\njson.loads('{')", "line 7 of mine.py"),
+        ("def weight(): return gone", "mine.py:weight cannot be built: NameError: name 'gone' is not defined, line 6"),
+        ("\0", "mine.py cannot be imported: "),
+    ],
+)
+def test_what_a_file_raises_is_said_in_one_line_with_its_place(body, message, here):
+    written(here, body)
+    for _ in range(2):  # the second time as the first
+        assert message in refusal(parse("mine.py:weight").build)
+
+
+def test_a_parameter_outside_its_range_is_said_as_the_constructor_says_it(here):
+    written(here, "def weight(gamma=1.0): return chain(center('mean'), focal(gamma))")
+    assert refusal(parse("mine.py:weight(gamma=-1)").build) == "gamma = -1 is outside its range [0, inf)"
+
+
+# The file
+
+
+def test_a_file_finds_data_in_its_own_folder_and_is_run_once(here):
+    (here / "lab").mkdir()
+    np.save(here / "lab" / "table.npy", np.array([3.0]))
+    written(
+        here,
+        "import pathlib, numpy\n"
+        "folder = pathlib.Path(__file__).parent\n"
+        "with (folder / 'runs').open('a') as file: file.write('x')\n"
+        "table = numpy.load(folder / 'table.npy')\n"
+        "def weight(advantages, rollouts): return advantages * float(table[0])",
+        "lab/mine.py",
+    )
+    for text in ("lab/mine.py:weight", "./lab/../lab/mine.py:weight", f"{here}/lab/mine.py:weight"):
+        np.testing.assert_array_equal(advantages(text), 3 * REWARDS)
+    assert (here / "lab" / "runs").read_text() == "x"
+    assert own_files.source_of("lab/mine.py:weight") == (here / "lab" / "mine.py").read_text()
+
+
+def test_two_files_of_one_name_do_not_meet(here):
+    for folder, factor in (("a", 2.0), ("b", 5.0)):
+        written(here, f"def weight(advantages, rollouts): return {factor} * advantages", f"{folder}/mine.py")
+    np.testing.assert_array_equal(advantages("a/mine.py:weight"), 2 * REWARDS)
+    np.testing.assert_array_equal(advantages("b/mine.py:weight"), 5 * REWARDS)
+
+
+def test_a_file_that_has_been_imported_is_that_module(here, monkeypatch):
+    """So that an estimator that it registers is registered once."""
+    written(here, "marker = object()\nweight = center('mean')", "imported_by_name.py")
+    monkeypatch.syspath_prepend(here)
+    import imported_by_name  # noqa: PLC0415
+
+    assert own_files.load("imported_by_name.py:marker") is imported_by_name.marker
+    del sys.modules["imported_by_name"]
+
+
+def test_a_dataclass_of_a_file_is_pickled_and_read_again(here):
+    written(here, "import dataclasses\n@dataclasses.dataclass\nclass Setting:\n    size: int = 3\nsetting = Setting(4)")
+    setting = own_files.load("mine.py:setting")
+    assert pickle.loads(pickle.dumps(setting)) == setting
+
+
+# Identity
+
+BODY = """
+FACTOR = 2.0
+def helper(advantages): return FACTOR * advantages
+def weight(advantages, rollouts): return helper(advantages)
+def unused(): return 1
+"""
+REBUILT = """
+import json, pickle, sys
+from simlab.identity.source import own_source
+arm = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(json.dumps([str(arm), own_source(arm.build()), arm.floats]))
+"""
+
+
+def rebuilt(arm):
+    """What another process makes of a pickled arm: its text, its fingerprint and its floats."""
+    command = [sys.executable, "-c", REBUILT, pickle.dumps(arm).hex()]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_the_code_of_a_file_is_the_user_s_own(here):
+    written(here, BODY)
+    assert own_source(parse("mine.py:weight").build()) is not None
+    assert own_source(parse("grpo").build()) is None
+
+
+@pytest.mark.parametrize("folder", [".", "lib/site-packages"])
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ("FACTOR * advantages", "FACTOR + advantages", True),
+        ("FACTOR = 2.0", "FACTOR = 3.0", True),
+        ("return 1", "return 2", False),
+        ("FACTOR = 2.0", "FACTOR = 2.0  # a remark", False),
+    ],
+)
+def test_editing_what_a_weight_calls_changes_its_fingerprint_in_another_process(before, after, changes, folder, here):
+    path = written(here, BODY, f"{folder}/mine.py")
+    arm = parse(f"{folder}/mine.py:weight")
+    first = rebuilt(arm)
+    assert first == [str(arm), rebuilt(arm)[1], {}]
+    here_before = own_source(arm.build())
+    path.write_text(path.read_text().replace(before, after))
+    assert (rebuilt(arm)[1] != first[1]) == changes
+    assert own_source(arm.build()) == here_before, "this process has run the file as it was"
+    assert own_files.source_of(arm.files[0]) == HEAD + BODY
+
+
+def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name_is_in_messages(here):
+    written(here, "def weight(advantages, rollouts, factor=2.0): return factor * advantages.mean(-1)")
+    found = [own_source(parse(f"mine.py:weight{given}").build()) for given in ("", "(factor=3)", "(factor=4)")]
+    assert len({*found}) == 3
+    assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
+
+
+@pytest.mark.parametrize(
+    "arms", ["gone.py:weight", "grpo,mine.py:gone", "mine.py:weight(gamma=1)", "grpo+mine.py:weight"]
+)
+def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(arms, here, capsys):
+    written(here, "weight = center('mean')")
+    before = sorted(here.iterdir())
+    assert main(["train", "--arms", arms, "--out", "run"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(here.iterdir()) == before
+
+
+def test_the_surrogate_of_an_estimator_of_a_file_is_the_ppo_clip(here):
+    written(here, "weight = chain(center('mean'))")
+    expected = Method(chain(center("mean")), ppo_clip(), "sequence_mean")
+    batch = Rollouts(REWARDS, token_mask=np.ones((1, 4, 1), bool))
+    ratio = np.array([[[1.1], [1.4], [0.6], [1.0]]])
+    found = parse("mine.py:weight").build().coefficients(ratio, batch, ((),))[0]
+    np.testing.assert_array_equal(found, expected.coefficients(ratio, batch, ((),))[0])

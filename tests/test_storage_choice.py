@@ -1,0 +1,100 @@
+"""Which storage runs what, and that compiled programs are kept for the next process."""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sweep_cases import asked
+
+from simlab.problems import anchored, custom, linear_softmax, prompt_bank
+from simlab.simulator.costs import SHARDED_FROM, resolved, step_costs, touched
+from simlab.simulator.settings import Settings
+from simlab.sweeps import Plan
+from simlab.sweeps.storages import storages_in_words
+
+
+@pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (1000, 8, 10), (10, 64, 5)])
+def test_how_many_actions_equal_draws_touch(actions, group_size, steps):
+    """Against the exact mean of distinct values, N (1 - (1 - 1/N)^(G t)), over the steps: within what a step adds."""
+    exact = np.mean([actions * (1 - (1 - 1 / actions) ** (group_size * t)) for t in range(1, steps + 1)])
+    assert touched(actions, group_size, steps) == pytest.approx(exact, abs=group_size)
+    assert touched(actions, group_size, steps) <= actions
+
+
+def test_among_very_many_actions_every_draw_is_a_new_one():
+    assert touched(10**18, 32, 1000) == pytest.approx(16_000)
+
+
+def chosen(problem, settings, steps=1000):
+    return resolved(problem, settings, steps).storage
+
+
+@pytest.mark.parametrize(
+    ("actions", "group_size", "storage"), [(100, 8, "dense"), (128_000, 8, "lumped"), (128_000, 65_536, "dense")]
+)
+def test_the_cheaper_storage_is_chosen(actions, group_size, storage):
+    problem, settings = anchored(actions, actions // 10), Settings("grpo", group_size)
+    costs = step_costs(problem, settings, 1000)
+    assert chosen(problem, settings) == storage
+    assert getattr(costs, storage) == min(costs)
+
+
+def test_classes_that_are_all_different_are_no_gain():
+    assert chosen(custom(np.linspace(0, 1, 20_000).tolist(), [0]), Settings("grpo", 32)) == "dense"
+
+
+def test_what_cannot_be_listed_is_lumped():
+    problem, settings = anchored(10**12, 10**10), Settings("grpo", 4)
+    assert step_costs(problem, settings, 10).dense == math.inf
+    assert chosen(problem, settings, 10) == "lumped"
+
+
+@pytest.mark.parametrize("problem", [prompt_bank(actions=10**9), linear_softmax(actions=10**9)])
+def test_banks_and_heads_of_very_many_actions_are_lumped(problem):
+    assert step_costs(problem, Settings("grpo"), 100).dense == math.inf
+    assert chosen(problem, Settings("grpo"), 100) == "lumped"
+
+
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+def test_a_storage_that_is_asked_for_is_taken(storage):
+    assert chosen(anchored(100, 10), Settings("grpo", storage=storage), 10) == storage
+
+
+@pytest.mark.parametrize(("actions", "storage"), [(SHARDED_FROM - 1, "dense"), (SHARDED_FROM, "sharded")])
+def test_auto_shards_what_is_large_and_not_lumped(actions, storage):
+    """So many draws that nearly every action would get a place of its own."""
+    assert chosen(anchored(actions, 10), Settings("grpo", 2**20), 1000) == storage
+
+
+def test_auto_lumps_what_is_large_and_cheaper_so():
+    assert chosen(anchored(SHARDED_FROM, 10), Settings("grpo", 4), 100) == "lumped"
+
+
+def test_a_sweep_says_which_storage_runs_what_and_what_the_model_expects():
+    sweep = asked("--group-size", "4,65536", "--param", "actions=128000", "--param", "correct=10000")
+    lines = storages_in_words(Plan(sweep))
+    assert [line.split(":")[0] for line in lines] == ["storage dense for G = 65536", "storage lumped for G = 4"]
+    assert all("us of a core a step by the cost model" in line for line in lines)
+
+
+SMALL_RUN = """
+from simlab.problems import anchored
+from simlab.simulator.api import simulate
+simulate(anchored(50, 5), "grpo", group_size=4, storage="dense", steps=2, seeds=1)
+"""
+
+
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given):
+    """In the user's cache folder, or in JAX's own if that is given."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "own"), "JAX_PLATFORMS": "cpu"}
+    if given:
+        variables |= {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "given")}
+        variables |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    subprocess.run([sys.executable, "-c", SMALL_RUN], env=clean | variables, check=True)
+    assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-sealed"))) != given
+    assert bool(list(tmp_path.glob("given/*-sealed"))) == given
