@@ -8,7 +8,7 @@ choices, the optimiser, the shape of the problem) needs another program.
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,12 @@ from jaxtyping import Int
 
 from simlab.explore.shapes import GROUPS, SEEDS, filled_to
 from simlab.problems import Problem
+from simlab.simulator.call import learners_of
 from simlab.simulator.compiled import Compiled, kept
-from simlab.simulator.learner import Learner
 from simlab.simulator.metrics import Metric, Row
-from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
-from simlab.simulator.storage import DENSE, Stored
-from simlab.simulator.trajectory import Inputs, Learners, Schedule, begin, go_on
+from simlab.simulator.settings import Settings, StaticSettings
+from simlab.simulator.storage import DENSE
+from simlab.simulator.trajectory import Inputs, Schedule, begin, go_on
 
 Rows = dict[str, np.ndarray]
 Say = Callable[[str], None]
@@ -103,13 +103,6 @@ _compiled_once: set[Hashable] = set()
 
 def _program(settings: StaticSettings, recorded: Recorded, schedule: Schedule, inputs: Inputs) -> Row:
     """The records, (R + 1, seeds, ...), of step 0 and of those scheduled."""
-    stored, metrics = Stored(inputs.problem, DENSE, inputs.places), recorded.metrics(inputs.problem)
-    present = jnp.arange(settings.group_size) < inputs.group_size if settings.exchangeable else None
-
-    def make(key: Any, traced: TracedSettings) -> Learner:
-        learner = Learner(settings, stored, key, traced, present)
-        learner.metrics = metrics
-        return learner
-
-    learners = Learners(make, inputs.keys, inputs.traced)
+    metrics = recorded.metrics(inputs.problem)
+    learners = learners_of(settings, DENSE, inputs, are_filled_up=settings.exchangeable, metrics=metrics)
     return go_on(learners, schedule, begin(learners, schedule)).rows

@@ -21,7 +21,7 @@ from simlab.errors import InputError, check_range
 if TYPE_CHECKING:
     from simlab.simulator.learner import Learner
     from simlab.simulator.metrics import Metric
-    from simlab.simulator.settings import Settings
+    from simlab.simulator.settings import Settings, StaticSettings
     from simlab.simulator.state import Batch, State
     from simlab.simulator.storage import Dense, Places
 
@@ -116,6 +116,10 @@ class Problem:
     def numbers(self) -> int:
         """How many numbers a run carries where every action is listed."""
         return max(np.size(self.parameters) // self.entries, self.prompts) * self.actions
+
+    def prompts_a_step(self, settings: "Settings | StaticSettings") -> int:
+        """P, how many prompts a step draws: all of them, unless the settings say fewer."""
+        return settings.prompts_per_step or self.prompts
 
     def step_numbers(self, batch: int) -> tuple[int, int]:
         """How many numbers a step on so many prompts passes over, and how many products of two it adds up."""

@@ -21,6 +21,7 @@ from simlab.simulator.devices import Devices
 from simlab.simulator.faults import complain
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import GROWTH, Lumped, enough_places, size_at_start
+from simlab.simulator.metrics import Metric
 from simlab.simulator.settings import Settings, StaticSettings, TracedSettings
 from simlab.simulator.sharded import Sharded, on_mesh
 from simlab.simulator.sparse import Sparse, SparseLearner, may_be_sparse
@@ -170,12 +171,24 @@ def _always_sum_to_zero(
 
 
 def _learners(settings: StaticSettings, storage: Dense, inputs: Inputs) -> Learners:
+    return learners_of(settings, storage, inputs, are_filled_up=fills_groups(settings))
+
+
+def learners_of(
+    settings: StaticSettings,
+    storage: Dense,
+    inputs: Inputs,
+    *,
+    are_filled_up: bool,
+    metrics: tuple[Metric, ...] | None = None,
+) -> Learners:
+    """The learners of a program, of whose groups only the first rollouts are there if they are filled up."""
     stored = Stored(inputs.problem, storage, inputs.places)
-    there = jnp.arange(settings.group_size) < inputs.group_size if fills_groups(settings) else None
+    there = jnp.arange(settings.group_size) < inputs.group_size if are_filled_up else None
     kind = SparseLearner if isinstance(storage, Sparse) else Learner
 
     def make(key: Any, traced: TracedSettings) -> Learner:
-        return kind(settings, stored, key, traced, there)
+        return kind(settings, stored, key, traced, there, metrics=metrics)
 
     return Learners(make, inputs.keys, inputs.traced, sparse=kind is SparseLearner)
 

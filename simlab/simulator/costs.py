@@ -30,7 +30,7 @@ class StepCosts(NamedTuple):
 
 def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
     """What the model gives for a run of so many steps."""
-    batch = settings.prompts_per_step or problem.prompts
+    batch = problem.prompts_a_step(settings)
     rollouts = batch * settings.group_size
     passes, products = problem.step_numbers(batch)
     dense = DENSE_STEP + DENSE_NUMBER * passes + DENSE_TOKEN * rollouts * problem.tokens + PRODUCT * products
@@ -43,7 +43,7 @@ def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
 def _lumped_step(problem: Problem, settings: Settings, steps: int, rollouts: int) -> float:
     """Nanoseconds of a step that passes over the places of all prompts."""
     sets = problem.prompts if problem.has_own_parameters else 1
-    batch = settings.prompts_per_step or problem.prompts
+    batch = problem.prompts_a_step(settings)
     drawn = rollouts / sets  # of each set of places, in the mean over the steps
     places = problem.by_classes().entries + touched(problem.actions, drawn, steps)
     dense_share = problem.step_numbers(batch)[0] / problem.actions  # numbers that an action has: those of a place

@@ -18,7 +18,7 @@ from simlab.rollouts import Rollouts
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
-from simlab.simulator.metrics import EVERY_STEP, Row
+from simlab.simulator.metrics import EVERY_STEP, Metric, Row
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.settings import StaticSettings, TracedSettings
 from simlab.simulator.state import Batch, Drawn, Last, State
@@ -34,7 +34,7 @@ class Learner:
     """A seed's key and numbers, on a problem that is laid out in a storage.
 
     ``present`` (G,) is false for rollouts that only fill a group up to the size its program is compiled for; None where
-    there are none.
+    there are none. ``metrics`` are recorded in place of those of the problem.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class Learner:
         key: PRNGKeyArray,
         numbers: TracedSettings,
         present: Bool[Array, " G"] | None = None,
+        *,
+        metrics: tuple[Metric, ...] | None = None,
     ):
         self.settings, self.key, self.numbers, self.present = settings, key, numbers, present
         self.problem, self.storage, self.first_places = stored
         self.method = settings.method(numbers.method)
         self.optimizer = optimizer(settings.optimizer, **numbers.optimizer)
-        self.metrics = self.problem.metrics
+        self.metrics = self.problem.metrics if metrics is None else metrics
         self.correct, self.target = (jnp.atleast_2d(values) for values in (self.problem.correct, self.problem.target))
 
     # Computed by what needs them: a program makes a learner in each of its loops and conditions.
@@ -87,7 +89,7 @@ class Learner:
     @property
     def prompts_per_step(self) -> int:
         """P."""
-        return self.settings.prompts_per_step or self.problem.prompts
+        return self.problem.prompts_a_step(self.settings)
 
     # Functions of one prompt, or of one set of places, as functions of a batch
 

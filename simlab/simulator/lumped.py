@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt32
 
 from simlab.simulator.barrier import barrier
+from simlab.simulator.optimizers import moments_kept
 from simlab.simulator.sampling import random_words
 from simlab.simulator.storage import EMPTY, Dense, on_device
 from simlab.simulator.sum_tree import CHUNK, ROW, descend, row_sums, total
@@ -40,7 +41,6 @@ START_SHARE = 4  # of the places that a run may need, a quarter: fewer programs,
 # computes; of every prompt drawn, what a step does. Set by hand, above what single prompts, banks of 200 prompts and
 # heads of 32 took at their start and after growing.
 STATES, FLOATS_A_PROMPT, FLOATS_A_DRAWN_PROMPT = 3, 12, 9
-MOMENTS = {"sgd": 0}  # arrays like the parameters that an optimiser keeps; two in the others
 FLOATS_A_ROLLOUT = 32 * 3
 
 
@@ -233,8 +233,8 @@ class Lumped(Dense):
 
     def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""]:
         """Whether there is a place for every action that the next step may draw."""
-        batches = 1 if learner.problem.has_own_parameters else learner.prompts_per_step
-        new = batches * (learner.rollouts_present + learner.surrogate.candidates)
+        candidates = learner.surrogate.candidates
+        new = most_new(learner.problem, learner.prompts_per_step, learner.rollouts_present, candidates)
         classes, everything = state.places.classes, state.places.counts.less(state.places.taken)
         few = jnp.sum(
             jnp.where(everything.high > 0, 2**30 // classes, jnp.minimum(everything.low, 2**30 // classes)), -1
@@ -258,8 +258,8 @@ class Lumped(Dense):
 
     def bytes_for(self, problem: "Problem", settings: "StaticSettings") -> int:
         """Bytes that a run takes at most when it has just grown to these places."""
-        drawn, parameters = settings.prompts_per_step or problem.prompts, np.size(problem.parameters) // problem.entries
-        state = parameters * (1 + MOMENTS.get(settings.optimizer, 2) + problem.histories)
+        drawn, parameters = problem.prompts_a_step(settings), np.size(problem.parameters) // problem.entries
+        state = parameters * (1 + moments_kept(settings.optimizer) + problem.histories)
         a_place = STATES * state + FLOATS_A_PROMPT * problem.prompts + FLOATS_A_DRAWN_PROMPT * drawn
         floats = self.size * a_place + drawn * settings.group_size * FLOATS_A_ROLLOUT
         return floats * np.dtype(settings.dtype).itemsize
@@ -346,10 +346,10 @@ def enough_places(classes: int, actions: int) -> int:
     return places
 
 
-def touched_a_step(problem: "Problem", settings: "Settings") -> int:
-    """How many new actions a step may need places for, in one set of places."""
-    batches = 1 if problem.has_own_parameters else settings.prompts_per_step or problem.prompts
-    return batches * (settings.group_size + settings.build().surrogate.candidates)
+def most_new(problem: "Problem", prompts: int, rollouts: Any, candidates: int) -> Any:
+    """How many new actions a step on so many prompts may need places for, in one set of places."""
+    groups = 1 if problem.has_own_parameters else prompts
+    return groups * (rollouts + candidates)
 
 
 def most_drawn(problem: "Problem", settings: "Settings", steps: int) -> int:
@@ -366,7 +366,9 @@ def most_drawn(problem: "Problem", settings: "Settings", steps: int) -> int:
 
 def most_touched(problem: "Problem", settings: "Settings", steps: int) -> int:
     """How many actions of one set of places a run of so many steps is to have places for; a fuller storage grows."""
-    return min(problem.actions, touched_a_step(problem, settings) * most_drawn(problem, settings, steps))
+    prompts, candidates = problem.prompts_a_step(settings), settings.build().surrogate.candidates
+    a_step: int = most_new(problem, prompts, settings.group_size, candidates)
+    return min(problem.actions, a_step * most_drawn(problem, settings, steps))
 
 
 def size_at_start(problem: "Problem", settings: "Settings", steps: int) -> int:

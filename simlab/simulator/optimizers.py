@@ -1,9 +1,12 @@
 """The optimisers, from optax, with the parameters that a sweep may vary."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from simlab.errors import build, check_range
@@ -60,6 +63,13 @@ OPTIMIZERS: dict[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd
 def optimizer_defaults(name: str) -> dict[str, float]:
     """The parameters of an optimiser at their defaults."""
     return {key: parameter.default for key, parameter in inspect.signature(OPTIMIZERS[name]).parameters.items()}
+
+
+@functools.cache
+def moments_kept(name: str) -> int:
+    """How many numbers an optimiser keeps of each parameter."""
+    state = jax.eval_shape(optimizer(name).init, jax.ShapeDtypeStruct((1,), jnp.float32))  # type: ignore[no-untyped-call]
+    return sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim)
 
 
 def optimizer(name: str, **parameters: Any) -> optax.GradientTransformation:

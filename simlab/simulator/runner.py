@@ -63,7 +63,7 @@ def run(
     return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
 
-def records(call: "Call") -> Rows:
+def records(call: Call) -> Rows:
     """The records of a batch, of whose runs those that take sparse steps go together, and the others.
 
     What a run draws does not depend on those beside it.
