@@ -187,6 +187,20 @@ def test_a_unit_that_never_ends_is_begun_elsewhere_and_the_first_answer_counts(
     assert "f_grpo+ppo_clip at group size 2 takes long; begun once more on another worker\n" in capsys.readouterr().err
 
 
+def test_work_that_no_worker_has_any_more_is_begun_again(workers, unbroken, tmp_path, monkeypatch, capsys):
+    """As when Dask loses it together with a worker that dies: it has left the worker, and no other has got it."""
+    monkeypatch.setattr(handout, "PATIENCE", 1.0)
+    ask, numbers = members.Members.ask, itertools.count()
+
+    def ask_nobody_once(self, *request, among=frozenset()):
+        lost = request[0] == "records" and next(numbers) == 2
+        return ask(self, *request, among={"tcp://127.0.0.1:9"} if lost else among)
+
+    monkeypatch.setattr(members.Members, "ask", ask_nobody_once)
+    assert run(SWEEP, tmp_path / "sweep.nc", workers=workers).identical(read(unbroken))
+    assert "takes long; begun once more on another worker\n" in capsys.readouterr().err
+
+
 def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_path, monkeypatch):
     monkeypatch.setitem(connection.CONFIGURATION, "distributed.scheduler.allowed-failures", 0)
     sent_instead(monkeypatch, 2, *[(os._exit, 1)] * 3)

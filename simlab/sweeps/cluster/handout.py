@@ -93,7 +93,8 @@ class Handout:
             room -= 1
         for attempt in self._late()[: max(0, room)]:
             busy = self.members.busy_with(attempt.future)
-            if among := self.members.but_for(busy):
+            among = self.members.but_for(busy)
+            if among or not busy:  # nobody has it: Dask lost it when its worker died
                 say(f"{attempt.job.work.name} takes long; begun once more on another worker")
                 self._begin(attempt.job, among)
 
