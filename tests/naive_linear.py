@@ -92,7 +92,7 @@ def effect(naive: Naive, weights: np.ndarray, direction: np.ndarray, prompt: int
 
 def interference_record(naive: Naive, taken: Taken) -> dict[str, float]:
     """Pair by pair: what the gradient of one prompt does to itself and to the others."""
-    own, cross, features = 0.0, 0.0, features_of(naive)
+    own, cross, features = 0.0, 0.0, features_of(naive) * naive.learned
     for i, gradient in taken.gradients.items():
         for j in range(len(features)):
             moved = effect(naive, taken.before.logits, np.outer(gradient[0], features[i]) / len(taken.gradients), j)

@@ -34,6 +34,7 @@ class Naive:
         setting: its logits, correct and target actions stand for nothing.
         depth: how many actions a rollout takes.
         aggregation: of tokens in the loss.
+        learned: 1 for parameters that gradients move, 0 for the others.
     """
 
     parameters: np.ndarray
@@ -43,6 +44,7 @@ class Naive:
     setting: Setting
     depth: int = 1
     aggregation: str = "token_mean"
+    learned: np.ndarray | float = 1.0
 
     @functools.cached_property
     def initial(self) -> np.ndarray:
@@ -129,7 +131,8 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
         each = gradients(naive, memory.logits, sampler, groups, advantages, noise)
         first = each if first is None else first
         ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
-        memory = naive_simulator.optimize(naive.setting, memory, ascended.reshape(naive.parameters.shape))
+        ascended = ascended.reshape(naive.parameters.shape) * naive.learned
+        memory = naive_simulator.optimize(naive.setting, memory, ascended)
     return Taken(before, replace(memory, batches=(*before.batches, batch)), groups, advantages, first)
 
 

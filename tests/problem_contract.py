@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import naive_bank
+import naive_interference
 import naive_linear
 import naive_simulator
 import naive_tree
@@ -22,7 +23,7 @@ from naive_steps import Naive, Taken, start, step
 from own_problem import Ring, ring
 
 from simlab.arms import parse
-from simlab.problems import LinearSoftmax, Problem, PromptBank, Tree, anchored, custom
+from simlab.problems import Interference, LinearSoftmax, Problem, PromptBank, Tree, anchored, custom, interference
 from simlab.simulator.call import fills_groups
 from simlab.simulator.learner import Learner
 from simlab.simulator.lumped import Lumped
@@ -43,6 +44,7 @@ class Row(NamedTuple):
         records: of a naive problem and the steps that were taken, every metric.
         storages: on which it can run.
         own_rows: the axis of the parameters that has a row for each action; None where they are no action's own.
+        learned: 1 for parameters that gradients move, 0 for the others.
     """
 
     problem: Problem
@@ -50,6 +52,7 @@ class Row(NamedTuple):
     records: Callable[[Naive, list[Taken]], list[dict[str, Any]]]
     storages: tuple[str, ...] = ("dense", "lumped")
     own_rows: int | None = 0
+    learned: np.ndarray | float = 1.0
 
 
 def records_of_one_prompt(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
@@ -89,6 +92,11 @@ def records_of_a_ring(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
     return rows
 
 
+def row_of_interference(problem: Interference) -> Row:
+    records = functools.partial(naive_interference.records, hard=problem.hard)
+    return Row(problem, head_of, records, learned=problem.learned.astype(float))
+
+
 RANDOM = np.random.default_rng(4)
 CORRECT = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], bool)
 TARGET = np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
@@ -121,6 +129,9 @@ ROWS = {
         head_of,
         naive_linear.records,
     ),
+    "interference": row_of_interference(
+        interference(4, 6, overlap=-0.4, features="random", dimension=2, easy_rate=0.5, hard_rate=0.02)
+    ),
     "tree": Row(
         Tree(RANDOM.normal(scale=0.8, size=(13, 3)).round(2), OF_LEAVES, OF_LEAVES & (np.arange(27) == 13)),
         lambda _: lambda logits: logits[None],
@@ -143,6 +154,7 @@ EDGES = {
             counts=np.array([2, 1, 3]),
         )
     ),
+    "easy prompts alone": row_of_interference(interference(2, 4, easy_share=1.0, rare_modes=1)),
     "a tree of one level": ROWS["tree"]._replace(
         problem=Tree(np.array([[0.3, -0.7, 1.1, 0.2]]), np.array([1, 0, 0, 1], bool), np.array([0, 0, 0, 1], bool))
     ),
@@ -281,7 +293,9 @@ def naive_of(row: Row, kind: Kind, group_size: int = 0) -> Naive:
     setting = setting_of(row, kind)
     setting = dataclasses.replace(setting, group_size=group_size or setting.group_size)
     parameters = np.asarray(problem.parameters)
-    return Naive(parameters, row.logits(problem), correct, target, setting, problem.tokens, kind.aggregation)
+    return Naive(
+        parameters, row.logits(problem), correct, target, setting, problem.tokens, kind.aggregation, row.learned
+    )
 
 
 def row_of(name: str) -> Row:

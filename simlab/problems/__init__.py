@@ -2,6 +2,7 @@
 
 from simlab.problems.base import Problem
 from simlab.problems.categorical import Categorical, anchored, custom
+from simlab.problems.interference import Interference, interference
 from simlab.problems.linear_softmax import LinearSoftmax, linear_softmax
 from simlab.problems.prompt_bank import PromptBank, prompt_bank
 from simlab.problems.registry import PROBLEMS, problem, register
@@ -10,12 +11,14 @@ from simlab.problems.tree import Tree, tree
 __all__ = [
     "PROBLEMS",
     "Categorical",
+    "Interference",
     "LinearSoftmax",
     "Problem",
     "PromptBank",
     "Tree",
     "anchored",
     "custom",
+    "interference",
     "linear_softmax",
     "problem",
     "prompt_bank",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
-from simlab.rollouts import Array
+from simlab.rollouts import Array, Scalar
 
 Total = Callable[[Array], Array]  # a sum over all actions
 
@@ -49,6 +49,12 @@ def share_kept(
 def pass_at_k(correct_probability: Shaped[Array, "*M"], k: int) -> Shaped[Array, "*M"]:
     """1 - (1 - Q_pos)^k, exact for i.i.d. samples, with all its digits where Q_pos is small."""
     xp = array_namespace(correct_probability)
+    return -xp.expm1(log_miss_at_k(correct_probability, k))
+
+
+def log_miss_at_k(correct_probability: Shaped[Array, "*M"], k: Scalar) -> Shaped[Array, "*M"]:
+    """k log(1 - Q_pos), the logarithm of the probability that k i.i.d. samples hold no correct one."""
+    xp = array_namespace(correct_probability)
     certain = correct_probability >= 1  # rounding can lift a sum of probabilities above 1
-    miss = xp.where(certain, xp.zeros_like(correct_probability), -correct_probability)
-    return xp.where(certain, xp.ones_like(correct_probability), -xp.expm1(k * xp.log1p(miss)))
+    miss = k * xp.log1p(xp.where(certain, xp.zeros_like(correct_probability), -correct_probability))
+    return xp.where(certain, xp.full_like(correct_probability, -xp.inf), miss)

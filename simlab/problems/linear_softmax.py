@@ -106,6 +106,11 @@ class LinearSoftmax(Problem):
         """The head."""
         return self.weights
 
+    @property
+    def teaching(self) -> Float[AnyArray, "M d"]:
+        """The features by which a prompt's gradient moves the head: all of them."""
+        return self.features
+
     def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P A"]:
         """The logits W h of some prompts, or of all."""
         return product(jnp.asarray(self.features if prompts is None else self.features[prompts]), parameters.T)
@@ -114,7 +119,7 @@ class LinearSoftmax(Problem):
         self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "A d"]:
         """The sum of dz_i h_i^T over the prompts of the batch."""
-        return product(gradients.T, self.features[prompts])
+        return product(gradients.T, self.teaching[prompts])
 
     def drawn_logits(self, parameters: Any, prompts: Any, groups: Any, learner: "Learner") -> Float[Array, " P"]:
         """The largest weight of the head, for each prompt of the batch: their logits all come from these."""

@@ -11,8 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_logits, check_rewards, check_sets
-from simlab.problems.reading import numbers
-from simlab.problems.solve_rates import Rates, listed_rates, mixed_rates, moved_inside
+from simlab.problems.solve_rates import Rates, chosen_rates, mixed_rates
 
 if TYPE_CHECKING:
     from simlab.simulator.metrics import Metric
@@ -169,15 +168,11 @@ def prompt_bank(
     check_whole("actions", actions, modes + 1, LARGEST_COUNT)
     check_whole("rare_modes", rare_modes, 1, modes)
     check_range("rare_ratio", rare_ratio, 0, 1, open_low=True)
-    listed = numbers("solve_rates", solve_rates)
-    if isinstance(solve_rates, str) and not listed.size:
-        raise InputError(f"solve_rates = {solve_rates!r} holds no number; allowed: one or more")
-    if listed.size:
-        rates = listed_rates(listed, prompts)
-    else:
-        betas = (beta_a, beta_b), (second_a, second_b)
-        rates = mixed_rates(prompts or USUAL_PROMPTS, *betas, second_share)
-    rates = moved_inside(rates, margin)
+
+    def betas() -> Rates:
+        return mixed_rates(prompts or USUAL_PROMPTS, (beta_a, beta_b), (second_a, second_b), second_share)
+
+    rates = chosen_rates(prompts, solve_rates, betas, margin)
     counts = np.array([modes - rare_modes, rare_modes, actions - modes])
     kinds = counts > 0
     check_range("prompts", len(rates), 1, LARGEST_BANK)

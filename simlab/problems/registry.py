@@ -10,6 +10,7 @@ from simlab.constructors import Constructor, is_file
 from simlab.errors import InputError, check_choice
 from simlab.problems.base import Problem
 from simlab.problems.categorical import anchored, custom
+from simlab.problems.interference import interference
 from simlab.problems.linear_softmax import linear_softmax
 from simlab.problems.prompt_bank import prompt_bank
 from simlab.problems.tree import tree
@@ -80,5 +81,5 @@ def _defaults(name: str, makes: Makes) -> dict[str, Any]:
     return {own: parameter.default for own, parameter in parameters.items()}
 
 
-for _makes in (anchored, custom, prompt_bank, linear_softmax, tree):
+for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, tree):
     register(_makes)

@@ -1,13 +1,30 @@
 """How difficult the prompts of a bank are: solve rates that stand for a distribution, without being random."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincinv
 
 from simlab.errors import InputError, check_range
+from simlab.problems.reading import numbers
 
 Rates = Float[np.ndarray, " M"]
 SMALLEST_RATE = 1e-30
+
+
+def chosen_rates(
+    prompts: int, solve_rates: Sequence[float] | str, otherwise: Callable[[], Rates], margin: float
+) -> Rates:
+    """(M,) the solve rates that are listed, or else those of ``otherwise``, moved inside by ``margin``.
+
+    Raises:
+        InputError: for an unreadable file or one without a number, and as ``moved_inside``.
+    """
+    listed = numbers("solve_rates", solve_rates)
+    if isinstance(solve_rates, str) and not listed.size:
+        raise InputError(f"solve_rates = {solve_rates!r} holds no number; allowed: one or more")
+    return moved_inside(listed_rates(listed, prompts) if listed.size else otherwise(), margin)
 
 
 def midpoints(count: int) -> Rates:

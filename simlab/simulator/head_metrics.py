@@ -173,7 +173,7 @@ def residuals(whole: Whole, direction: Float[Array, " d"]) -> Row:
     times, shares, correct = of_all(
         whole.state.places, policies, whole.state.last.groups, learner.of_batch(learner.correct, prompts)
     )
-    return residual_metrics(direction, learner.problem.features[prompts], times, shares, correct)
+    return residual_metrics(direction, learner.problem.teaching[prompts], times, shares, correct)
 
 
 def effects(whole: Whole) -> Row:
@@ -192,7 +192,7 @@ def effects(whole: Whole) -> Row:
     measured = learner.each(changes)
     moved = problem.logits_of(history.gradient) / temperature
     change, predicted = measured(state.places, old, new, moved, learner.correct)
-    by_itself = jnp.sum(problem.features[prompts] ** 2, axis=1, keepdims=True) * history.gradients.T / len(prompts)
+    by_itself = jnp.sum(problem.teaching[prompts] ** 2, axis=1, keepdims=True) * history.gradients.T / len(prompts)
     own = (jax.tree.map(lambda values: values[prompts], part) for part in (old, new))
     _, of_itself = measured(state.places, *own, by_itself / temperature, learner.correct[prompts])
     return interference(change, predicted, of_itself, prompts)
@@ -210,39 +210,36 @@ def _update_metrics(function: Callable[[Whole], Row], descriptions: dict[str, st
     )
 
 
-OF_A_HEAD = (
-    *OF_PROMPTS,
-    *_update_metrics(
-        ranks_and_alignments,
-        {
-            "singular_values": "leading singular values of W_t - W_0",
-            "leading_share": "r1 = s_1^2 / |W_t - W_0|_F^2 (FADE Section 15.1)",
-            "singular_gap": "s_1 / s_2 of W_t - W_0 (FADE Figure 5)",
-            "effective_rank": "srank of W_t - W_0 (FADE Figure 5), delta = 0.01",
-            "direction_alignment": "|cos| of the leading left singular vectors of W_t - W_0 now and at the record "
-            "before",
-            "update_leading_share": "r1 of the last update",
-            "update_singular_gap": "s_1 / s_2 of the last update",
-            "update_effective_rank": "srank of the last update, delta = 0.01",
-            "update_alignment": "|cos| of the last two updates",
-            "update_direction_alignment": "|cos| of the leading right singular vectors of the last two updates",
-            "gradient_alignment": "|cos| of the last two batches' gradients",
-            "gradient_direction_alignment": "|cos| of the leading right singular vectors of the last two batches' "
-            "gradients",
-            "residual_correlation_correct": "mean pairwise cosine of h_perp of the correct rollouts of the last batch",
-            "residual_correlation_failed": "mean pairwise cosine of h_perp of the failed rollouts of the last batch",
-            "residual_norm_correct": "|R_S|_F of the last batch (FADE Section 15.2)",
-            "residual_norm_failed": "|R_F|_F of the last batch (FADE Section 15.2)",
-            "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
-        },
-    ),
-    *_update_metrics(
-        effects,
-        {
-            "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
-            "own_effect": "first-order change of the mean Q_pos of all prompts, over the learning rate of a plain "
-            "gradient step, by what each prompt of the last batch does to itself",
-            "cross_effect": "the same, by what each prompt of the last batch does to the others",
-        },
-    ),
+_OF_RANKS = _update_metrics(
+    ranks_and_alignments,
+    {
+        "singular_values": "leading singular values of W_t - W_0",
+        "leading_share": "r1 = s_1^2 / |W_t - W_0|_F^2 (FADE Section 15.1)",
+        "singular_gap": "s_1 / s_2 of W_t - W_0 (FADE Figure 5)",
+        "effective_rank": "srank of W_t - W_0 (FADE Figure 5), delta = 0.01",
+        "direction_alignment": "|cos| of the leading left singular vectors of W_t - W_0 now and at the record before",
+        "update_leading_share": "r1 of the last update",
+        "update_singular_gap": "s_1 / s_2 of the last update",
+        "update_effective_rank": "srank of the last update, delta = 0.01",
+        "update_alignment": "|cos| of the last two updates",
+        "update_direction_alignment": "|cos| of the leading right singular vectors of the last two updates",
+        "gradient_alignment": "|cos| of the last two batches' gradients",
+        "gradient_direction_alignment": "|cos| of the leading right singular vectors of the last two batches' "
+        "gradients",
+        "residual_correlation_correct": "mean pairwise cosine of h_perp of the correct rollouts of the last batch",
+        "residual_correlation_failed": "mean pairwise cosine of h_perp of the failed rollouts of the last batch",
+        "residual_norm_correct": "|R_S|_F of the last batch (FADE Section 15.2)",
+        "residual_norm_failed": "|R_F|_F of the last batch (FADE Section 15.2)",
+        "residual_norm_ratio_predicted": "FADE's prediction of |R_F| / |R_S|, sqrt(N_S / N_F), of the last batch",
+    },
 )
+OF_EFFECTS = _update_metrics(
+    effects,
+    {
+        "d_q_pos_outside": "change of Q_pos in the last update, mean over the prompts outside its batch",
+        "own_effect": "first-order change of the mean Q_pos of all prompts, over the learning rate of a plain "
+        "gradient step, by what each prompt of the last batch does to itself",
+        "cross_effect": "the same, by what each prompt of the last batch does to the others",
+    },
+)
+OF_A_HEAD = (*OF_PROMPTS, *_OF_RANKS, *OF_EFFECTS)

@@ -145,11 +145,15 @@ class Learner:
 
     def policies_of(self, parameters: Any, places: Places, prompts: Int[Array, " P"] | None = None) -> Any:
         """The policies of some prompts, or of all."""
+        return self.policies_by(self.problem.logits_of(parameters, prompts), places)
+
+    def policies_by(self, logits: Float[Array, "P ..."], places: Places) -> Any:
+        """The policies that logits of prompts give."""
 
         def policy(places: Places, logits: Array) -> Any:
             return self.problem.policy(logits, self.numbers.temperature, self.storage, places)
 
-        return self.each(policy)(places, self.problem.logits_of(parameters, prompts))
+        return self.each(policy)(places, logits)
 
     def policies(self, state: State, prompts: Int[Array, " P"]) -> Any:
         """The policies of the prompts of a batch."""

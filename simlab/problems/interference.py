@@ -1,0 +1,256 @@
+"""Prompts that share a representation: easy ones pull an answer up that is right for them and wrong for hard ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.problems.base import LARGEST_COUNT, AnyArray
+from simlab.problems.linear_softmax import LinearSoftmax
+from simlab.problems.prompt_bank import LARGEST_BANK
+from simlab.problems.reading import table
+from simlab.problems.solve_rates import Rates, chosen_rates, mixed_rates
+
+if TYPE_CHECKING:
+    from simlab.simulator.metrics import Metric
+
+KINDS = ("easy", "hard")
+USUAL_PROMPTS = 32
+OWN, RANDOM = "own", "random"  # what the features of prompts hold beside the direction that they share
+
+
+@dataclass(frozen=True, eq=False)
+class Interference(LinearSoftmax):
+    """M easy and hard prompts whose logits are those of a base model plus W h_i, with one head W for all, 0 at first.
+
+    A gradient step on prompt i moves the logits of prompt j by h_i . h_j times what it moves its own by, whatever the
+    base model is: the linearisation of a network whose tangent kernel is h_i . h_j. The base logits stand in columns
+    of the head that are not learned, one for each prompt, so that ``weights`` are [0, base] and ``features`` [h, 1].
+    (AdamW shrinks those columns too, as it does all weights of a network.)
+
+    Attributes:
+        learned: (d,) true for the columns of the head that are learned.
+        hard: (M,) true for hard prompts, the others being easy.
+        Others as in ``LinearSoftmax``.
+
+    Raises:
+        InputError: as ``LinearSoftmax``, and for masks of other lengths.
+    """
+
+    learned: Bool[np.ndarray, " d"]
+    hard: Bool[np.ndarray, " M"]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, length in (("learned", self.features.shape[1]), ("hard", self.prompts)):
+            mask = getattr(self, name)
+            if mask.shape != (length,) or mask.dtype != bool:
+                raise InputError(f"{name} is {mask.dtype} of shape {mask.shape}; allowed: bool of shape ({length},)")
+
+    @property
+    def teaching(self) -> Float[AnyArray, "M d"]:
+        """The features of the columns that are learned, and 0 for the others."""
+        teaching: Float[AnyArray, "M d"] = self.features * self.learned
+        return teaching
+
+    @property
+    def metrics(self) -> "tuple[Metric, ...]":
+        """Those of a bank, what kinds of prompts do to one another, and where pass@k crosses that of the base model."""
+        from simlab.simulator.interference_metrics import OF_INTERFERENCE  # noqa: PLC0415  # the simulator imports problems
+
+        return OF_INTERFERENCE
+
+    def labels(self) -> Mapping[str, Sequence[Any]]:
+        """Those of a bank, and the kinds of prompts, as those that are moved and as those that move them."""
+        return {**self.tabular.labels(), "kind": KINDS, "source": KINDS}
+
+    @property
+    def kernel(self) -> Float[np.ndarray, "M M"]:
+        """h_i . h_j of all pairs of prompts."""
+        teaching = np.asarray(self.teaching)
+        kernel: Float[np.ndarray, "M M"] = teaching @ teaching.T
+        return kernel
+
+    def members_of_kinds(self) -> Bool[Array, "2 M"]:
+        """Which prompts are easy, and which are hard."""
+        return jnp.stack([~self.hard, self.hard])
+
+
+def interference(
+    prompts: int = 0,
+    actions: int = 64,
+    *,
+    overlap: float = 0.3,
+    conflict: float = 1.0,
+    features: str = OWN,
+    dimension: int = 0,
+    feature_seed: int = 0,
+    easy_share: float = 0.5,
+    easy_rate: float = 0.3,
+    hard_rate: float = 0.01,
+    solve_rates: Sequence[float] | str = (),
+    beta_a: float = 0.5,
+    beta_b: float = 0.5,
+    second_a: float = 1.0,
+    second_b: float = 1.0,
+    second_share: float = 0.0,
+    margin: float = 0.0,
+    rare_modes: int = 0,
+    rare_ratio: float = 0.01,
+    distractor_share: float = 0.3,
+    reward_correct: float = 1.0,
+    reward_incorrect: float = 0.0,
+) -> Interference:
+    """Easy prompts that one answer solves, and hard ones for which it is wrong, with features that overlap.
+
+    The feature of a prompt is h = sqrt(1 - abs(c)) f + sqrt(abs(c)) s u, with c = ``overlap``, a direction u that no f
+    holds, and s = -1 for hard prompts if c is negative, else 1. With f of length 1 that are orthogonal, ``features =
+    "own"``, the cosine of an easy and a hard prompt is c, and that of two of one kind abs(c).
+
+    Action 0 is the shared answer: right for all easy prompts, and wrong for round(``conflict`` n) of the n hard ones,
+    each of which has a correct answer of its own; for the other hard prompts it is right too. A prompt may have rare
+    correct modes beside, which no other prompt has. All other actions are wrong and alike.
+
+    Args:
+        prompts: M; 0 for as many as solve rates are listed, and 32 if none are.
+        actions: A.
+        overlap: c, from -1 to 1.
+        conflict: share of the hard prompts for which the shared answer is wrong, spread evenly among them.
+        features: what f is: "own" for orthogonal ones; "random" for random ones of length 1; or the path of a ``.npy``
+            or text file with a row for each prompt, which are taken as they are.
+        dimension: that of random f; if it is below M, features have a low rank, and two prompts' f a random cosine of
+            mean 0 and standard deviation 1 / sqrt(dimension).
+        feature_seed: of random f.
+        easy_share: share of the prompts that are easy: those with the highest solve rates; their number is rounded.
+        easy_rate, hard_rate: initial solve rates of easy and hard prompts.
+        solve_rates: in place of these two, numbers or the path of a file of them, as in ``prompt_bank``; "beta" for the
+            quantiles of a Beta, or of two.
+        beta_a, beta_b, second_a, second_b, second_share, margin: as in ``prompt_bank``, for "beta"; ``margin`` for any.
+        rare_modes: correct actions beside its main answer that each prompt has; if there are any, they are the target
+            set, and else all correct actions are.
+        rare_ratio: probability of a rare mode over that of the main answer.
+        distractor_share: share of the probability of failing that is on the shared answer where it is wrong.
+        reward_correct, reward_incorrect: see ``LinearSoftmax``.
+
+    Raises:
+        InputError: for a number outside its range, an unreadable file, features that do not fit, or fewer actions than
+            there are answers.
+
+    >>> problem = interference(prompts=4, overlap=-0.25)
+    >>> problem.solve_rates.round(12)
+    array([0.3 , 0.3 , 0.01, 0.01])
+    >>> problem.kernel.round(12)[0]
+    array([ 1.  ,  0.25, -0.25, -0.25])
+    """
+    check_whole("prompts", prompts, 0, LARGEST_BANK)
+    check_range("easy_share", easy_share, 0, 1)
+    check_range("conflict", conflict, 0, 1)
+    check_whole("rare_modes", rare_modes, 0)
+    check_range("rare_ratio", rare_ratio, 0, 1, open_low=True)
+    check_range("distractor_share", distractor_share, 1e-6, 1 - 1e-6)
+    count = prompts or USUAL_PROMPTS
+    betas = (beta_a, beta_b), (second_a, second_b)
+
+    def two_kinds() -> Rates:
+        return np.repeat([easy_rate, hard_rate], [easy := round(easy_share * count), count - easy])
+
+    if solve_rates == "beta":
+        rates = chosen_rates(prompts, (), lambda: mixed_rates(count, *betas, second_share), margin)
+    else:
+        rates = chosen_rates(prompts, solve_rates, two_kinds, margin)
+    hard = lowest(rates, len(rates) - round(easy_share * len(rates)))
+    main, rare, counts = answers(spread_evenly(hard, conflict), actions, rare_modes)
+    base = base_logits(rates, np.where(main, 1, rare_ratio * rare), distractor_share, counts)
+    own = own_features(features, len(rates), dimension, feature_seed)
+    directions = own.shape[1] + 1
+    return Interference(
+        np.hstack([np.zeros((len(counts), directions)), base.T]),
+        np.hstack([overlapping(own, hard, overlap), np.eye(len(rates))]),
+        main | rare,
+        rare if rare_modes else main,
+        learned=np.arange(directions + len(rates)) < directions,
+        hard=hard,
+        counts=counts,
+        reward_correct=reward_correct,
+        reward_incorrect=reward_incorrect,
+    )
+
+
+def lowest(rates: Rates, count: int) -> Bool[np.ndarray, " M"]:
+    """Which prompts have so many of the lowest solve rates; of equal ones, the last."""
+    order = np.argsort(rates[::-1], kind="stable")
+    return np.isin(np.arange(len(rates))[::-1], order[:count])
+
+
+def spread_evenly(members: Bool[np.ndarray, " M"], share: float) -> Bool[np.ndarray, " M"]:
+    """Round(``share`` n) of the n members, as far apart as can be."""
+    chosen = np.zeros_like(members)
+    places = np.flatnonzero(members)
+    wanted = round(share * len(places))
+    chosen[places[np.arange(wanted) * len(places) // max(wanted, 1)]] = True
+    return chosen
+
+
+def answers(
+    conflicting: Bool[np.ndarray, " M"], actions: int, rare_modes: int
+) -> tuple[Bool[np.ndarray, "M C"], Bool[np.ndarray, "M C"], Int[np.ndarray, " C"]]:
+    """Which action is each prompt's main answer and which are its rare ones, and how many actions each class has.
+
+    The shared answer comes first, then the answers of conflicting prompts, then the rare modes of each prompt, and in
+    the last class all other actions.
+    """
+    prompts, own = len(conflicting), int(conflicting.sum())
+    answered = 1 + own + prompts * rare_modes
+    check_whole("actions", actions, answered + 1, LARGEST_COUNT)
+    check_range("prompts x answers", prompts * answered, 1, LARGEST_BANK)
+    action, prompt = np.arange(answered + 1), np.arange(prompts)[:, None]
+    main = action == np.where(conflicting, np.cumsum(conflicting), 0)[:, None]
+    first = 1 + own + rare_modes * prompt
+    rare = (first <= action) & (action < first + rare_modes)
+    return main, rare, np.array([1] * answered + [actions - answered])
+
+
+def base_logits(
+    rates: Rates, likelihoods: Float[np.ndarray, "M C"], distractor_share: float, counts: Int[np.ndarray, " C"]
+) -> Float[np.ndarray, "M C"]:
+    """The logits of the base model, 0 for wrong actions but the shared answer, from how likely correct ones are."""
+    wrong = likelihoods == 0
+    others = wrong[:, 1:] @ counts[1:]
+    shared = distractor_share / (1 - distractor_share) * others
+    weights = np.where(wrong, 1.0, likelihoods)
+    weights[:, 0] = np.where(wrong[:, 0], shared, weights[:, 0])
+    failing = others + np.where(wrong[:, 0], shared, 0)
+    odds = np.log(rates) - np.log1p(-rates) + np.log(failing) - np.log(likelihoods @ counts)
+    logits: Float[np.ndarray, "M C"] = np.log(weights) + np.where(wrong, 0, odds[:, None])
+    return logits
+
+
+def own_features(features: str, prompts: int, dimension: int, seed: int) -> Float[np.ndarray, "M d"]:
+    """The part f of each prompt's feature that is not shared."""
+    check_whole("dimension", dimension, 0)
+    check_whole("feature_seed", seed, 0)
+    if features != RANDOM and (dimension or seed):
+        raise InputError(f"dimension = {dimension} and feature_seed = {seed} are of random features, not {features!r}")
+    if features == OWN:
+        return np.eye(prompts)
+    if features == RANDOM:
+        drawn = np.random.default_rng(seed).standard_normal((prompts, dimension or prompts))
+        of_length_1: Float[np.ndarray, "M d"] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+        return of_length_1
+    rows = table("features", features)
+    if len(rows) != prompts:
+        raise InputError(f"features of {features!r} are {len(rows)} rows; allowed: one for each of {prompts} prompts")
+    return rows
+
+
+def overlapping(
+    own: Float[np.ndarray, "M d"], hard: Bool[np.ndarray, " M"], overlap: float
+) -> Float[np.ndarray, "M d+1"]:
+    """The features h of all prompts."""
+    check_range("overlap", overlap, -1, 1)
+    signs = np.where(hard & (overlap < 0), -1, 1)[:, None]
+    return np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * own])
