@@ -52,7 +52,7 @@ def test_the_speed_is_that_over_every_group(name, size):
 
 @pytest.mark.parametrize("name", ["reinforce", "psr", "nsr"])
 def test_constant_weights_teach_every_prompt_equally_fast_at_every_group_size(name):
-    for size in (1, 8, 5000):
+    for size in (1, 8, 500):
         np.testing.assert_allclose(expected_speed(name, size, RATES), 1, rtol=1e-10)
 
 
