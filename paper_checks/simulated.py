@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float64, Int, PRNGKeyArray
 
 from paper_checks.evidence import Estimate
-from simlab.problems import Categorical, custom
+from simlab.problems import LinearSoftmax, Problem, custom
 from simlab.simulator.groups import Listed
 from simlab.simulator.learner import Learner
 from simlab.simulator.sampling import draw
@@ -91,6 +91,48 @@ def simulated_step(
 
 
 @functools.cache
+def simulated_head_change(
+    policies: tuple[tuple[float, ...], ...],
+    correct: tuple[tuple[bool, ...], ...],
+    features: tuple[tuple[float, ...], ...],
+    group_size: int,
+    estimator: str,
+    *,
+    temperature: float = 1.0,
+    seeds: int = SEEDS,
+    seed: int = 0,
+) -> Float64[np.ndarray, "seeds A d"]:
+    """What the simulator's first plain gradient step, at learning rate 1, adds to a head that prompts share.
+
+    Args:
+        policies: (M, A) probabilities, floats or fractions, of softmax(W h_i / temperature).
+        correct: (M, A) which actions are correct.
+        features: (M, d) of independent rows, so that a head with these policies exists.
+        group_size: G.
+        estimator: as it is written in an arm.
+        temperature: of the policies.
+        seeds: how many.
+        seed: from which theirs are derived.
+    """
+    settings = Settings(
+        f"{estimator}+reinforce",
+        group_size,
+        "sgd",
+        {"learning_rate": 1.0},
+        temperature=temperature,
+        dtype="float64",
+        storage="dense",
+    )
+    logits, rows, members = (np.array(values, dtype=float) for values in (policies, features, correct))
+    weights = (np.linalg.pinv(rows) @ (temperature * np.log(logits))).T
+    with jax.enable_x64(True):
+        laid = DENSE.laid_out(LinearSoftmax(weights, rows, members > 0, members > 0), settings.dtype)
+        traced = jax.tree.map(lambda value: jnp.asarray(value, settings.dtype), settings.traced)
+        _, after = _first_step(settings.static, jax.random.split(jax.random.key(seed), seeds), laid, traced)
+        return np.asarray(after - weights)
+
+
+@functools.cache
 def drawn(
     policy: tuple[float, ...], group_size: int, *, seeds: int = SEEDS, seed: int = 0
 ) -> Int[np.ndarray, "seeds G"]:
@@ -102,9 +144,9 @@ def drawn(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _first_step(
-    settings: StaticSettings, keys: PRNGKeyArray, problem: Categorical, traced: TracedSettings
-) -> tuple[Int[Array, "seeds G"], Float64[Array, "seeds N"]]:
-    """Groups and logits after the first step; compiled once for all policies and numbers of one shape."""
+    settings: StaticSettings, keys: PRNGKeyArray, problem: Problem, traced: TracedSettings
+) -> tuple[Int[Array, "seeds G"], Float64[Array, "seeds ..."]]:
+    """Groups of the first prompt and parameters after the first step; compiled once for all numbers of one shape."""
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
         learner = Learner(settings, Stored(problem, DENSE, DENSE.first_places(problem)), key, traced)

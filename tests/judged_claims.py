@@ -16,7 +16,7 @@ LONG = {
     "simlab:expected-entropy-change", "simlab:unsampled-mass-noise", "simlab:expected-update",
     "simlab:unsampled-mass-each-estimator", "f-grpo:eq-5", "f-grpo:eq-27", "a-grae:eq-36", "cw-grpo:unsampled-logits",
     "fade:app-9-large-batch", "fade:sec-4-1-drift", "fade:masses", "fade:pass-at-k-tang", "fade:app-12-laplace",
-    "fade:asym-power",
+    "fade:asym-power", "simlab:interference-transfer", "simlab:interference-temperature",
     "simlab:unsampled-drift", "fade:sec-4-1-asym-update", "a-grae:app-b5-exploration", "cw-grpo:entropy-covariance",
     "f-grpo:eq-11", "f-grpo:eq-4", "casp:entropy-loss", "a-grae:eq-9", "fade:softmax", "a-grae:thm-2", "a-grae:thm-1",
     "a-grae:against-f-grpo", "casp:eq-5-expected", "f-grpo:sec-5.1-direct-drift", "fade:mix", "fade:app-12-saddle",

@@ -1,8 +1,10 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
+from simlab.theory.interference import Drift, expected_speed, largest_mixed_mass, log_odds_drift, transfer
 from simlab.theory.likeness import alike
 from simlab.theory.masses import Masses, masses
+from simlab.theory.pass_at_k_crossing import crossing_k, pass_at_k_change
 from simlab.theory.redistribution import (
     correct_mass_change,
     first_order_change,
@@ -15,16 +17,23 @@ from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
 __all__ = [
     "CLOSED_FORMS",
     "ClosedForm",
+    "Drift",
     "Masses",
     "active",
     "alike",
     "closed_form",
     "conditional_tail_miss",
     "correct_mass_change",
+    "crossing_k",
+    "expected_speed",
     "first_order_change",
+    "largest_mixed_mass",
+    "log_odds_drift",
     "logit_update",
     "masses",
+    "pass_at_k_change",
     "subset_change",
     "tail_miss",
+    "transfer",
     "unsampled_correct_mass_change",
 ]

@@ -1,0 +1,243 @@
+"""What prompts that share parameters do to one another's solve rates in one expected step, to first order.
+
+The logits of prompt i are linear in shared parameters, and K_ij is the inner product of the features of prompts i and
+j: the kernel of a linear head, or of any network to first order. A plain gradient step takes the mean over P prompts.
+Q_i is the solve rate, and u_i = p_i^+ - p_i^-, the policy given a correct rollout less the policy given a wrong one.
+
+A weight of reward and solve rate moves the parameters along sum_i kappa_i grad Q_i. That such a step climbs a transform
+of the solve rate is due to Davis and Recht (arXiv:2510.13651); here it gives kappa_i alone, how fast prompt i teaches,
+and K_ij <u_i, u_j> gives the direction of what j learns from it. Such inner products of gradients are the influence of
+Ren and Sutherland (arXiv:2407.10490) and the prompt interference of Barakat et al. (arXiv:2602.21189), who find that
+steps on pass@k can lower pass@1. Interference together with data that depend on the policy is what Schaul et al. study
+as ray interference (arXiv:1904.11455), and Nguyen et al. (arXiv:2510.02230) blame it for the fall of pass@k that Yue et
+al. (arXiv:2504.13837) observed.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.estimators import Estimator
+from simlab.theory.masses import masses
+
+Rates = Float[np.ndarray, "..."]
+Policies = Float[np.ndarray, "M A"]
+Matrix = Float[np.ndarray, "M M"]
+PerPrompt = Float[np.ndarray, " M"]
+
+
+class Drift(NamedTuple):
+    """The first-order change of each prompt's log-odds log Q / (1 - Q), by where it comes from.
+
+    Attributes:
+        own: (M,) by the prompt's own rollouts; not negative under masses of no negative sign.
+        incoming: (M,) by the rollouts of all other prompts.
+    """
+
+    own: PerPrompt
+    incoming: PerPrompt
+
+    @property
+    def threshold(self) -> PerPrompt:
+        """(M,) own / -incoming: the factor on all overlaps between prompts beyond which the prompt falls.
+
+        Where K_ij = c for all pairs, c times this is the overlap at which the prompt stands still. It is NaN where the
+        others do not harm the prompt: no factor then turns it.
+
+        >>> Drift(np.array([0.1, 0.1]), np.array([-0.4, 0.2])).threshold
+        array([0.25,  nan])
+        """
+        harmed = self.incoming < 0
+        return np.where(harmed, self.own / np.where(harmed, -self.incoming, 1.0), np.nan)
+
+
+def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Rates:
+    """Kappa(Q; G) = M_S / Q + M_F / (1 - Q), the speed of an expected step along grad Q ``[simlab:expected-update]``.
+
+    M_S and M_F are the means of ``masses`` over the binomial number of successes. Kappa is computed as the mean, over
+    the s successes among the G - 1 other rollouts, of the advantage of a success less that of a failure in their
+    company, which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
+
+    Args:
+        name: a registered estimator's name, or an estimator.
+        group_size: G, at least 1.
+        solve_rates: (...) Q, in [0, 1].
+        parameters: of the named estimator.
+
+    Raises:
+        InputError: for a solve rate outside [0, 1], and what ``masses`` refuses.
+
+    >>> expected_speed("maxrl", 4, np.array([0.0, 0.5, 1.0]))
+    array([3.  , 1.75, 1.  ])
+    """
+    _check_shares("solve_rates", solve_rates)
+    found, others = masses(name, group_size, **parameters), np.arange(group_size)
+    difference = group_size * (found.success[1:] / (others + 1) + found.failure[:-1] / (group_size - others))
+    return np.asarray(_binomial(group_size - 1, solve_rates) @ difference)
+
+
+def transfer(
+    policies: Policies,
+    correct: Bool[np.ndarray, "M A"],
+    kernel: Matrix,
+    speeds: PerPrompt,
+    *,
+    learning_rate: float,
+    temperature: float = 1.0,
+    counts: Int[np.ndarray, " A"] | None = None,
+) -> Matrix:
+    """(M, M) the change of Q_j, in column j, by the update of prompt i, in row i ``[simlab:interference-transfer]``.
+
+    T_ij = eta / (M T^2) K_ij kappa_i <grad Q_i, grad Q_j>, of a step on the mean over all M prompts, where
+    dQ / dz_a = p_a (1[a correct] - Q). Its diagonal is what prompts do to themselves; the sum of a column is the
+    expected change of Q_j.
+
+    Args:
+        policies: (M, A) p_i, which sums to 1.
+        correct: (M, A) whether each action is correct.
+        kernel: (M, M) K, such as ``features @ features.T``.
+        speeds: (M,) kappa_i, such as ``expected_speed``.
+        learning_rate: eta.
+        temperature: T, of policies that are softmax(z / T).
+        counts: (A,) how many actions each entry stands for; by default one each. The policies hold the probability of
+            a single one.
+
+    Raises:
+        InputError: for policies that are none, arrays that do not fit them, or a number outside its range.
+
+    A prompt whose likely error is the answer of the other loses by its update:
+
+    >>> policies, correct = np.array([[0.5, 0.5], [0.75, 0.25]]), np.eye(2, dtype=bool)
+    >>> transfer(policies, correct, np.ones((2, 2)), np.ones(2), learning_rate=1.0).round(3)
+    array([[ 0.062, -0.047],
+           [-0.047,  0.035]])
+    """
+    each = _checked_counts(counts, policies)
+    _check_policies(policies, correct, each)
+    _check_fits("kernel", kernel, (len(policies), len(policies)))
+    _check_fits("speeds", speeds, (len(policies),))
+    check_range("learning_rate", learning_rate)
+    check_range("temperature", temperature, 0, open_low=True)
+    solve_rates = _solve_rates(policies, correct, each)
+    gradients = policies * (correct - solve_rates[:, None])
+    shared = kernel * ((gradients * each) @ gradients.T)
+    return np.asarray(learning_rate / (len(policies) * temperature**2) * speeds[:, None] * shared)
+
+
+def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
+    """d log(Q_j / (1 - Q_j)) = dQ_j / (Q_j (1 - Q_j)), in what a prompt does to itself and what others do to it.
+
+    The own part is eta / M K_jj m_j |u_j|^2 with m_j = kappa_j Q_j (1 - Q_j), which ``largest_mixed_mass`` bounds; it
+    vanishes with Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.
+
+    Args:
+        effects: (M, M) what prompt i changes Q_j by, such as ``transfer``.
+        solve_rates: (M,) Q.
+
+    Returns:
+        Both parts, NaN where Q is 0 or 1.
+
+    Raises:
+        InputError: for effects and solve rates that do not fit one another, or a solve rate outside [0, 1].
+
+    >>> log_odds_drift(np.array([[0.1, -0.2], [0.0, 0.05]]), np.array([0.5, 0.5]))
+    Drift(own=array([0.4, 0.2]), incoming=array([ 0. , -0.8]))
+    """
+    _check_fits("solve_rates", solve_rates, (len(effects),))
+    _check_shares("solve_rates", solve_rates)
+    _check_fits("effects", effects, (len(solve_rates), len(solve_rates)))
+    spread = solve_rates * (1 - solve_rates)
+    spread = np.where(spread > 0, spread, np.nan)
+    own = np.diagonal(effects)
+    others = np.where(np.eye(len(effects), dtype=bool), 0.0, effects).sum(axis=0)
+    return Drift(own / spread, others / spread)
+
+
+def largest_mixed_mass(solve_rates: Rates, group_size: int, *, success: float = 1.0, failure: float = 1.0) -> Rates:
+    """The most that (1 - Q) M_S + Q M_F, which is kappa Q (1 - Q), can be under any weight of reward and solve rate.
+
+    A (1 - Q) (1 - (1 - Q)^G) + B Q (1 - Q^G), where no group has a larger m_S than A or a larger m_F than B: a group
+    without a success has no m_S, one without a failure no m_F. The weight with these masses in every other group
+    reaches it ``[simlab:interference-bound]``.
+
+    Args:
+        solve_rates: (...) Q, in [0, 1].
+        group_size: G, at least 1.
+        success: A, at least 0; 1 bounds PSR and MaxRL, 1/2 GRPO.
+        failure: B, at least 0, likewise.
+
+    Raises:
+        InputError: for an argument outside its range.
+
+    >>> largest_mixed_mass(np.array([0.5]), 2)
+    array([0.75])
+    """
+    _check_shares("solve_rates", solve_rates)
+    check_whole("group_size", group_size, 1)
+    check_range("success", success, 0)
+    check_range("failure", failure, 0)
+    mixed = success * (1 - solve_rates) * _some(solve_rates, group_size)
+    return np.asarray(mixed + failure * solve_rates * _some(1 - solve_rates, group_size))
+
+
+def _some(shares: Rates, draws: int) -> Rates:
+    """1 - (1 - p)^G, without cancellation at small p."""
+    certain = shares >= 1
+    return np.asarray(np.where(certain, 1.0, -np.expm1(draws * np.log1p(-np.where(certain, 0.0, shares)))))
+
+
+def _binomial(draws: int, shares: Rates) -> Rates:
+    """(..., n + 1) the probability of 0 to n successes."""
+    successes = np.arange(draws + 1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log((draws + 1 - successes[1:]) / successes[1:]))])
+    return np.asarray(np.exp(ways + _times_log(successes, shares) + _times_log(draws - successes, 1 - shares)))
+
+
+def _times_log(times: Int[np.ndarray, " n"], shares: Rates) -> Rates:
+    """n log p, and 0 log 0 = 0."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares)[..., None]
+    product = np.zeros((*shares.shape, len(times)))
+    np.multiply(times, logs, out=product, where=times > 0)
+    return product
+
+
+def _solve_rates(policies: Policies, correct: Bool[np.ndarray, "M A"], each: Int[np.ndarray, " A"]) -> PerPrompt:
+    return np.asarray(np.where(correct, policies, 0.0) @ each)
+
+
+def _checked_counts(counts: Int[np.ndarray, " A"] | None, policies: Policies) -> Int[np.ndarray, " A"]:
+    if policies.ndim != 2:
+        raise InputError(f"policies have shape {policies.shape}; allowed: (prompts, actions)")
+    if counts is None:
+        return np.ones(policies.shape[1], dtype=np.int64)
+    whole = np.issubdtype(counts.dtype, np.integer) and (counts >= 1).all()
+    if counts.shape != policies.shape[1:] or not whole:
+        raise InputError(f"counts = {counts} are not allowed; allowed: {policies.shape[1]} whole numbers from 1 up")
+    return counts
+
+
+def _check_policies(policies: Policies, correct: Bool[np.ndarray, "M A"], each: Int[np.ndarray, " A"]) -> None:
+    totals = policies @ each
+    wrong = ~((policies >= 0).all(axis=1) & (np.abs(totals - 1) <= 1e-9))
+    if wrong.any():
+        prompt = int(np.argmax(wrong))
+        least, total = policies[prompt].min(initial=np.inf), totals[prompt]
+        raise InputError(f"policy {prompt} has least entry {least} and sum {total}; allowed: none below 0, sum 1")
+    if correct.shape != policies.shape or correct.dtype != np.bool_:
+        raise InputError(f"correct is {correct.dtype} of shape {correct.shape}; allowed: bool of {policies.shape}")
+
+
+def _check_fits(name: str, values: Float[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
+    if values.shape != shape:
+        raise InputError(f"{name} has shape {values.shape}; allowed: {shape}")
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} holds NaN or infinity; allowed: finite numbers")
+
+
+def _check_shares(name: str, shares: Rates) -> None:
+    outside = ~((shares >= 0) & (shares <= 1))
+    if outside.any():
+        raise InputError(f"{name} holds {shares[outside].flat[0]}; allowed: numbers in [0, 1]")

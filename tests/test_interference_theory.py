@@ -1,0 +1,409 @@
+"""What prompts do to one another to first order, against loops over groups, actions and k."""
+
+import itertools
+import math
+
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from simlab.errors import InputError
+from simlab.estimators import advantages
+from simlab.theory import (
+    Drift,
+    crossing_k,
+    expected_speed,
+    largest_mixed_mass,
+    log_odds_drift,
+    masses,
+    pass_at_k_change,
+    transfer,
+)
+
+RATES = np.array([0.0, 1e-9, 0.01, 0.3, 0.5, 0.97, 1.0])
+FEATURES = np.array([[1.0, 0.0], [0.6, 0.8], [-0.8, 0.6]])
+KERNEL = FEATURES @ FEATURES.T
+POLICIES = np.array([[0.5, 0.2, 0.2, 0.1], [0.6, 0.01, 0.29, 0.1], [0.25, 0.25, 0.25, 0.25]])
+CORRECT = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]], dtype=bool)
+
+
+# How fast a prompt teaches
+
+
+def speed_over_every_group(name, size, p):
+    """E[(1/G) sum of A (r - Q)] / (Q (1 - Q)), over all 2^G groups of rewards."""
+    total = 0.0
+    for group in itertools.product((0.0, 1.0), repeat=size):
+        weights = advantages(name, np.array([group]))[0]
+        chance = math.prod(p if right else 1 - p for right in group)
+        total += chance * sum(a * (r - p) for a, r in zip(weights, group, strict=True)) / size
+    return total / (p * (1 - p))
+
+
+@pytest.mark.parametrize("name", ["psr", "nsr", "w_reinforce", "grpo", "maxrl", "f_grpo", "pkpo", "a_grae"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_speed_is_that_over_every_group(name, size):
+    inside = np.array([0.02, 0.4, 0.9])
+    expected = [speed_over_every_group(name, size, p) for p in inside]
+    np.testing.assert_allclose(expected_speed(name, size, inside), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["reinforce", "psr", "nsr"])
+def test_constant_weights_teach_every_prompt_equally_fast_at_every_group_size(name):
+    for size in (1, 8, 500):
+        np.testing.assert_allclose(expected_speed(name, size, RATES), 1, rtol=1e-10)
+
+
+def test_maxrl_teaches_as_one_over_q_once_the_group_holds_a_success():
+    """(1 - (1 - Q)^(G - 1)) / Q, G - 1 at Q = 0."""
+    inside = RATES[1:]
+    expected = -np.expm1(15 * np.log1p(-np.minimum(inside, 1 - 1e-16))) / inside
+    np.testing.assert_allclose(expected_speed("maxrl", 16, inside), expected, rtol=1e-6)
+    assert expected_speed("maxrl", 16, np.array([0.0]))[0] == pytest.approx(15, rel=1e-12)
+
+
+def test_an_unsolved_prompt_teaches_as_fast_as_one_success_among_failures_would_say():
+    """At Q = 0 kappa is w_S(1) + w_F(0): with sqrt(G - 1) for GRPO without eps."""
+    for size in (2, 8, 64):
+        found = expected_speed("grpo", size, np.array([0.0, 1.0]), eps=0.0)
+        np.testing.assert_allclose(found, math.sqrt(size - 1), rtol=1e-12)
+
+
+def test_speeds_have_the_shape_of_the_solve_rates():
+    table = RATES[:6].reshape(2, 3)
+    np.testing.assert_array_equal(expected_speed("grpo", 4, table).ravel(), expected_speed("grpo", 4, table.ravel()))
+
+
+# What one prompt does to another
+
+
+def naive_transfer(policies, correct, kernel, speeds, *, learning_rate, temperature):
+    """Entry by entry, through the logits: dz_j = (eta / M) K_ij kappa_i grad_z Q_i, dQ_j = grad_z Q_j . dz_j."""
+    prompts, actions = policies.shape
+    found = np.zeros((prompts, prompts))
+    for i in range(prompts):
+        for j in range(prompts):
+            for a in range(actions):
+                q_i, q_j = (sum(policies[m][correct[m]]) for m in (i, j))
+                slope = policies[i, a] * (float(correct[i, a]) - q_i) / temperature
+                moved = learning_rate / prompts * kernel[i, j] * speeds[i] * slope
+                found[i, j] += policies[j, a] * (float(correct[j, a]) - q_j) / temperature * moved
+    return found
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5))
+def test_the_transfer_is_that_of_the_loop(seed, prompts, actions):
+    random = np.random.default_rng(seed)
+    policies = random.dirichlet(np.full(actions, 0.5), prompts)
+    correct = random.random((prompts, actions)) < 0.4
+    features, speeds = random.normal(size=(prompts, 3)), random.exponential(size=prompts)
+    kernel, temperature = features @ features.T, random.uniform(0.3, 3)
+    found = transfer(policies, correct, kernel, speeds, learning_rate=0.7, temperature=temperature)
+    expected = naive_transfer(policies, correct, kernel, speeds, learning_rate=0.7, temperature=temperature)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
+def softmax(logits):
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def solve_rates_of(policies):
+    return (policies * CORRECT).sum(axis=1)
+
+
+def test_the_transfer_is_the_derivative_of_a_step_of_the_head():
+    """Of the true softmax, by central differences: W gets (1/M) kappa_i grad_z Q_i h_i^T of prompt i alone."""
+    speeds, solved = np.array([1.0, 2.0, 0.5]), solve_rates_of(POLICIES)
+    found = transfer(POLICIES, CORRECT, KERNEL, speeds, learning_rate=1.0)
+    for i in range(3):
+        step = speeds[i] / 3 * np.outer(POLICIES[i] * (CORRECT[i] - solved[i]), FEATURES[i])
+        moved = [solve_rates_of(softmax(np.log(POLICIES) + size * FEATURES @ step.T)) for size in (1e-4, -1e-4)]
+        np.testing.assert_allclose((moved[0] - moved[1]) / 2e-4, found[i], atol=1e-9)
+
+
+def test_prompts_of_their_own_parameters_leave_one_another_alone():
+    found = transfer(POLICIES, CORRECT, np.eye(3), np.ones(3), learning_rate=1.0)
+    assert (np.diagonal(found) > 0).all()
+    np.testing.assert_array_equal(found - np.diag(np.diagonal(found)), 0)
+
+
+def test_prompts_that_are_unsolved_or_certain_neither_teach_nor_learn():
+    policies = np.array([[0.0, 0.4, 0.6], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    correct = np.tile([True, False, False], (3, 1))
+    found = transfer(policies, correct, np.ones((3, 3)), np.ones(3), learning_rate=1.0)
+    assert found[2, 2] > 0
+    found[2, 2] = 0
+    np.testing.assert_array_equal(found, 0)
+    drift = log_odds_drift(found, np.array([0.0, 1.0, 0.2]))
+    assert np.isnan(drift.own[:2]).all()
+    assert np.isnan(drift.threshold).all()
+
+
+def test_answers_that_agree_help_and_answers_that_are_the_others_errors_harm():
+    policies = np.array([[0.3, 0.3, 0.4], [0.6, 0.1, 0.3]])
+    agree, conflict = np.array([[1, 0, 0], [1, 0, 0]], bool), np.array([[1, 0, 0], [0, 1, 0]], bool)
+    for overlap in (0.5, -0.5):
+        kernel = np.array([[1, overlap], [overlap, 1]])
+        helped, harmed = (
+            transfer(policies, correct, kernel, np.ones(2), learning_rate=1.0)[0, 1] for correct in (agree, conflict)
+        )
+        assert helped * overlap > 0
+        assert harmed * overlap < 0
+
+
+def test_classes_of_equal_actions_have_the_transfer_of_the_actions_listed():
+    counts, listed = np.array([1, 2, 3]), np.array([0, 1, 1, 2, 2, 2])
+    policies = np.array([[0.3, 0.2, 0.1], [0.4, 0.15, 0.1]])
+    correct = np.array([[True, False, False], [False, True, False]])
+    kernel, speeds = np.array([[1.0, 0.3], [0.3, 1.0]]), np.array([1.0, 2.0])
+    found = transfer(policies, correct, kernel, speeds, learning_rate=1.0, counts=counts)
+    expected = transfer(policies[:, listed], correct[:, listed], kernel, speeds, learning_rate=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_equal_speeds_make_the_transfer_symmetric_and_others_do_not():
+    equal = transfer(POLICIES, CORRECT, KERNEL, np.ones(3), learning_rate=1.0)
+    np.testing.assert_allclose(equal, equal.T, rtol=1e-13)
+    unequal = transfer(POLICIES, CORRECT, KERNEL, np.array([1.0, 2.0, 1.0]), learning_rate=1.0)
+    np.testing.assert_allclose(unequal[1] / unequal[:, 1], [2, 1, 2], rtol=1e-13)
+
+
+# Where a prompt falls
+
+
+def test_log_odds_drift_is_own_and_incoming_change_over_q_and_its_rest():
+    effects = transfer(POLICIES, CORRECT, KERNEL, np.ones(3), learning_rate=1.0)
+    solved = solve_rates_of(POLICIES)
+    drift = log_odds_drift(effects, solved)
+    for j, q in enumerate(solved):
+        spread = q * (1 - q)
+        assert drift.own[j] == pytest.approx(effects[j, j] / spread, rel=1e-12)
+        others = sum(effects[i, j] for i in range(3) if i != j)
+        assert drift.incoming[j] == pytest.approx(others / spread, rel=1e-12)
+
+
+def test_at_the_threshold_of_overlap_a_prompt_stands_still_and_beyond_it_falls():
+    policies = np.array([[0.3, 0.01, 0.69], [0.6, 0.01, 0.39], [0.5, 0.02, 0.48]])
+    correct = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0]], bool)
+    solved, speeds = np.array([0.3, 0.01, 0.02]), np.array([1.0, 1.5, 0.5])
+
+    def drift_at(overlap):
+        kernel = np.full((3, 3), overlap) + (1 - overlap) * np.eye(3)
+        return log_odds_drift(transfer(policies, correct, kernel, speeds, learning_rate=0.1), solved)
+
+    threshold = drift_at(1.0).threshold
+    assert 0 < threshold[1] < 1
+    for overlap, sign in ((threshold[1] * 0.99, 1), (threshold[1] * 1.01, -1)):
+        assert np.sign(sum(drift_at(overlap))[1]) == sign
+
+
+def test_a_prompt_alone_has_no_threshold():
+    effects = transfer(POLICIES[:1], CORRECT[:1], np.ones((1, 1)), np.ones(1), learning_rate=1.0)
+    drift = log_odds_drift(effects, np.array([0.7]))
+    assert drift.incoming[0] == 0
+    assert math.isnan(drift.threshold[0])
+
+
+def test_own_drift_of_a_hard_prompt_vanishes_and_incoming_drift_does_not():
+    """Ten times rarer, the own part is a tenth; what the easy prompt does keeps its size."""
+    drifts = []
+    for rare in (1e-3, 1e-4):
+        policies = np.array([[0.3, 0.01, 0.69], [0.6, rare, 0.4 - rare]])
+        effects = transfer(policies, np.eye(2, 3, dtype=bool), np.ones((2, 2)), np.ones(2), learning_rate=1.0)
+        drifts.append(log_odds_drift(effects, np.array([0.3, rare])))
+    assert drifts[1].own[1] / drifts[0].own[1] == pytest.approx(0.1, rel=0.01)
+    assert drifts[1].incoming[1] / drifts[0].incoming[1] == pytest.approx(1, rel=0.01)
+    assert drifts[1].incoming[1] < 0
+
+
+@pytest.mark.parametrize("name", ["psr", "nsr", "reinforce", "grpo", "maxrl", "dr_grpo", "f_grpo", "a_grae"])
+@pytest.mark.parametrize("size", [2, 8, 64])
+def test_no_weight_exceeds_the_bound_of_its_masses(name, size):
+    found = masses(name, size)
+    bound = largest_mixed_mass(RATES, size, success=max(found.success), failure=max(found.failure))
+    mixed = expected_speed(name, size, RATES) * RATES * (1 - RATES)
+    assert (mixed <= bound * (1 + 1e-9)).all()
+
+
+def test_the_bound_is_that_of_groups_which_all_put_the_most_on_what_they_have():
+    for size, p in itertools.product((1, 3, 4), (0.05, 0.6)):
+        total = 0.0
+        for group in itertools.product((False, True), repeat=size):
+            chance = math.prod(p if right else 1 - p for right in group)
+            total += chance * ((1 - p) * 0.5 * any(group) + p * 2.0 * (not all(group)))
+        found = largest_mixed_mass(np.array([p]), size, success=0.5, failure=2.0)
+        assert found[0] == pytest.approx(total, rel=1e-12)
+
+
+def test_the_bound_is_zero_only_where_nothing_can_be_learnt():
+    np.testing.assert_array_equal(largest_mixed_mass(np.array([0.0, 1.0]), 8), 0)
+    assert largest_mixed_mass(np.array([1e-300]), 8)[0] == pytest.approx(9e-300, rel=1e-9)
+
+
+# Where pass@k turns
+
+
+def naive_change(solve_rates, changes, k):
+    return sum(k * (1 - q) ** (k - 1) * d for q, d in zip(solve_rates, changes, strict=True)) / len(solve_rates)
+
+
+def test_the_change_of_pass_at_k_is_its_derivative():
+    solved, changes = np.array([0.5, 0.01, 0.0, 1.0]), np.array([0.1, -0.004, 0.01, 0.0])
+    sizes = np.array([1.0, 2.0, 7.5, 64.0])
+    found = pass_at_k_change(solved, changes, sizes)
+    np.testing.assert_allclose(found, [naive_change(solved, changes, k) for k in sizes], rtol=1e-12)
+    ahead, behind = ((1 - (1 - solved - step * changes) ** 7.5).mean() for step in (1e-6, -1e-6))
+    assert (ahead - behind) / 2e-6 == pytest.approx(pass_at_k_change(solved, changes, 7.5), rel=1e-6)
+
+
+def test_of_two_kinds_the_crossing_is_the_closed_form():
+    solved = np.array([0.3] * 3 + [0.01] * 5)
+    changes = np.array([0.02] * 3 + [-0.001] * 5)
+    closed = 1 + math.log(3 * 0.02 / (5 * 0.001)) / math.log(0.99 / 0.7)
+    assert crossing_k(solved, changes) == pytest.approx(closed, rel=1e-12)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 0.99), st.floats(-1, 1)), min_size=1, max_size=6),
+)
+def test_beyond_the_crossing_pass_at_k_falls_and_just_before_it_rises(prompts):
+    solved, changes = np.array(prompts).T
+    changes = np.round(changes, 3)
+    solved = np.round(solved, 2)
+    k = crossing_k(solved, changes)
+    if math.isnan(k):
+        moving = changes[solved == solved[changes != 0].min()].sum() if changes.any() else 0
+        assert changes.sum() <= 1e-12 or moving >= -1e-12
+        return
+    assume(k < 1e4)
+    assert pass_at_k_change(solved, changes, 1.0) > 0
+    beyond = k * (1.001 + np.arange(50.0))
+    # times (1 - Q)^(1 - k) of the hardest, so that the sign outlives the smallest float
+    hardest = solved[changes != 0].min()
+    shrunk = ((1 - solved) / (1 - hardest)) ** (beyond[:, None] - 1) @ changes
+    assert (shrunk <= 1e-12).all()
+    before = 1 + (k - 1) * (1 - 1e-9)
+    size = np.abs(changes).sum()
+    assert ((1 - solved) / (1 - hardest)) ** (before - 1) @ changes >= -1e-6 * size
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(3, 6))
+def test_the_crossing_is_the_last_change_of_sign_on_a_fine_grid(seed, prompts):
+    random = np.random.default_rng(seed)
+    solved, changes = random.uniform(0.05, 0.9, prompts), random.normal(size=prompts)
+    hardest, easiest = 0, 1
+    solved[hardest], changes[hardest] = 0.02, -0.2 - abs(changes[hardest])
+    changes[easiest] += max(0.0, 0.1 - changes.sum())
+    grid = 1 + np.linspace(0, 400, 40_001)
+    signs = ((1 - solved) / (1 - solved[hardest])) ** (grid[:, None] - 1) @ changes > 0
+    last = grid[np.flatnonzero(signs[:-1] != signs[1:])[-1]]
+    assert last <= crossing_k(solved, changes) <= last + 0.0101
+
+
+def test_of_three_crossings_it_is_the_last():
+    """In y = .9^(k - 1) the sum is (y - .8)(y - .5)(y - .2) with all prompts' solve rates a power apart."""
+    solved = 1 - 0.9 ** np.array([0.0, 1.0, 2.0, 3.0])
+    changes = np.poly([0.8, 0.5, 0.2])[::-1].copy()
+    expected = [1 + math.log(y) / math.log(0.9) for y in (0.8, 0.5, 0.2)]
+    grid = np.linspace(1, 30, 10_000)
+    signs = np.sign([naive_change(solved, changes, k) for k in grid])
+    np.testing.assert_allclose(grid[np.flatnonzero(np.diff(signs))], expected, atol=0.01)
+    assert crossing_k(solved, changes) == pytest.approx(expected[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("solved", "changes"),
+    [
+        ([0.5, 0.1], [-0.1, -0.1]),  # pass@1 falls
+        ([0.5, 0.1], [0.1, -0.1]),  # pass@1 stays
+        ([0.5, 0.1], [-0.01, 0.1]),  # the hardest gain
+        ([0.5, 0.1], [0.1, 0.1]),
+        ([0.5, 0.1], [0.1, 0.0]),
+        ([0.5], [0.1]),
+        ([1.0, 1.0], [0.1, 0.1]),  # certain prompts count at k = 1 alone
+        ([0.5, 0.1], [0.0, 0.0]),
+        ([0.3, 0.3], [0.2, -0.1]),  # one kind
+    ],
+)
+def test_there_is_no_crossing(solved, changes):
+    assert math.isnan(crossing_k(np.array(solved), np.array(changes)))
+
+
+def test_where_only_certain_prompts_gain_pass_at_k_falls_at_once():
+    assert crossing_k(np.array([1.0, 0.2]), np.array([0.2, -0.1])) == 1.0
+
+
+def test_prompts_that_stay_do_not_move_the_crossing():
+    two = crossing_k(np.array([0.5, 0.01]), np.array([0.1, -0.01]))
+    assert crossing_k(np.array([0.5, 0.001, 0.01, 0.2]), np.array([0.1, 0.0, -0.01, 0.0])) == pytest.approx(two)
+
+
+def test_hardest_prompts_that_are_nearly_alike_are_told_apart():
+    solved, changes = np.array([0.01, 0.01 + 1e-12, 0.5]), np.array([-1e-4, -1e-4, 0.1])
+    merged = crossing_k(np.array([0.01, 0.5]), np.array([-2e-4, 0.1]))
+    assert crossing_k(solved, changes) == pytest.approx(merged, rel=1e-9)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: expected_speed("grpo", 4, np.array([0.5, 1.5])), r"solve_rates holds 1\.5; allowed: numbers in"),
+        (lambda: expected_speed("grpo", 4, np.array([math.nan])), "solve_rates holds nan; allowed"),
+        (lambda: expected_speed("grpo", 0, np.array([0.5])), r"group_size = 0 is outside its range \[1, inf"),
+        (lambda: expected_speed("ppo", 4, np.array([0.5])), "estimator = 'ppo' is unknown"),
+        (lambda: given_transfer(policies=POLICIES[0]), r"policies have shape \(4,\); allowed: \(prompts, actions\)"),
+        (
+            lambda: given_transfer(policies=POLICIES * 2),
+            "policy 0 has least entry 0.2 and sum 2.0; allowed: none below",
+        ),
+        (lambda: given_transfer(correct=CORRECT[:2]), r"correct is bool of shape \(2, 4\); allowed: bool of \(3, 4\)"),
+        (lambda: given_transfer(correct=CORRECT * 1.0), r"correct is float64 of shape \(3, 4\); allowed: bool of"),
+        (lambda: given_transfer(kernel=KERNEL[:2]), r"kernel has shape \(2, 3\); allowed: \(3, 3\)"),
+        (lambda: given_transfer(kernel=KERNEL * math.nan), "kernel holds NaN or infinity; allowed: finite numbers"),
+        (lambda: given_transfer(speeds=np.ones(2)), r"speeds has shape \(2,\); allowed: \(3,\)"),
+        (lambda: given_transfer(learning_rate=math.inf), "learning_rate = inf is outside its range"),
+        (lambda: given_transfer(temperature=0.0), r"temperature = 0\.0 is outside its range \(0, inf\)"),
+        (
+            lambda: given_transfer(counts=np.array([1, 1, 1, 0])),
+            r"counts = \[1 1 1 0\] are not allowed; allowed: 4",
+        ),
+        (lambda: given_transfer(counts=np.ones(4)), r"counts = \[1\. 1\. 1\. 1\.\] are not allowed"),
+        (lambda: log_odds_drift(KERNEL, np.ones(2)), r"solve_rates has shape \(2,\); allowed: \(3,\)"),
+        (lambda: log_odds_drift(KERNEL[:, :2], np.ones(3)), r"effects has shape \(3, 2\); allowed: \(3, 3\)"),
+        (lambda: log_odds_drift(KERNEL, np.full(3, -1.0)), r"solve_rates holds -1\.0; allowed: numbers in \[0, 1\]"),
+        (lambda: largest_mixed_mass(np.array([0.5]), 0), r"group_size = 0 is outside its range"),
+        (
+            lambda: largest_mixed_mass(np.array([0.5]), 2, success=-1.0),
+            r"success = -1\.0 is outside its range \[0, inf",
+        ),
+        (
+            lambda: largest_mixed_mass(np.array([0.5]), 2, failure=-1.0),
+            r"failure = -1\.0 is outside its range \[0, inf",
+        ),
+        (lambda: pass_at_k_change(np.ones(2), np.ones(2), 0.5), r"k = 0\.5 is not allowed; allowed: finite numbers"),
+        (lambda: pass_at_k_change(np.ones(2), np.ones(3), 2.0), r"solve_rates \(2,\) and changes \(3,\); allowed"),
+        (lambda: crossing_k(np.zeros(0), np.zeros(0)), "allowed: one axis of one or more prompts each"),
+        (lambda: crossing_k(np.array([1.5]), np.array([0.1])), r"solve_rates holds 1\.5; allowed: numbers in \[0, 1\]"),
+        (lambda: crossing_k(np.array([0.5]), np.array([math.nan])), "changes holds NaN or infinity; allowed: finite"),
+    ],
+)
+def test_bad_input_is_named_in_one_line(call, message, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(InputError, match=message) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
+def given_transfer(**replaced):
+    arguments = {"policies": POLICIES, "correct": CORRECT, "kernel": KERNEL, "speeds": np.ones(3)}
+    return transfer(**arguments | {"learning_rate": 1.0} | replaced)
+
+
+def test_a_drift_without_harm_has_no_threshold():
+    np.testing.assert_array_equal(Drift(np.ones(2), np.array([0.0, 1.0])).threshold, np.full(2, np.nan))
