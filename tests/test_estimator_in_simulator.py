@@ -83,9 +83,9 @@ def test_registered_surrogates_run(name):
 def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
     """Clip-Cov dropping a quarter of the tokens, others each step: it is reproducible, and not PPO's clip."""
     cov = "grpo+clip_cov(share=0.25, low=-9, high=9)"
-    runs = [simulated(PLACE, runs.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
-    np.testing.assert_array_equal(runs[0]["q_pos"], runs[1]["q_pos"])
-    assert runs[0]["q_pos"][0, -1] != runs[2]["q_pos"][0, -1]
+    found = [simulated(PLACE, runs.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
+    np.testing.assert_array_equal(found[0]["q_pos"], found[1]["q_pos"])
+    assert found[0]["q_pos"][0, -1] != found[2]["q_pos"][0, -1]
 
 
 @pytest.mark.parametrize(
