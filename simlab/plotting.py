@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from simlab.errors import InputError
 from simlab.files import write_whole
@@ -126,8 +127,17 @@ def save_final_state(dataset: xr.Dataset, path: Path) -> None:
 def save_everywhere(figure: Figure, stem: Path) -> None:
     """Write ``stem``.svg, .pdf and .png; two runs give identical bytes, since no date is written."""
     with matplotlib.style.context(STYLE):
+        settle(figure)
         for suffix in UNDATED:
             write_figure(figure, stem.with_suffix(suffix))
+
+
+def settle(figure: Figure) -> None:
+    """Place the axes once and in round numbers: a constrained layout may differ in the last digit in another run."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position(Bbox(axes.get_position(original=True).get_points().round(4)))
 
 
 def write_figure(figure: Figure, path: Path) -> None:
