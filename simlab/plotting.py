@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.style
 import numpy as np
 import xarray as xr
@@ -134,6 +135,7 @@ def save_everywhere(figure: Figure, stem: Path) -> None:
 
 def settle(figure: Figure) -> None:
     """Place the axes once and in round numbers: a constrained layout may differ in the last digit in another run."""
+    figure.set_dpi(mpl.rcParams["savefig.dpi"])  # at another resolution letters have other widths
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:

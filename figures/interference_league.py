@@ -1,0 +1,182 @@
+"""Every weight on prompts that share features: pass@256 where pass@1 is the same, beside rivals that cost nothing.
+
+    simlab sweep --preset interference-league --out interference-league.nc   (half an hour on two cores)
+    python -m figures.interference_league interference-league.nc             (condenses)
+    python -m figures.interference_league --table                            (prints the table of README.md)
+    simlab figures interference_league                                       (draws from what is kept here)
+
+Of each rival the rate or norm is chosen on half of the seeds and judged on the other half.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "interference_league.json"
+DIFFERS = "Not in the papers: every weight at equal pass@1 where prompts share features and disagree about the answer."
+PRESET = "interference-league"
+LEVELS = np.array([0.3, 0.4, 0.45])  # of pass@1, from .155 of the base model; half of the prompts are easy
+SHOWN = 2  # of the levels
+SETTINGS = ("learning_rate", "update_norm", "kl", "entropy_bonus", "supervised", "threshold")  # chosen for each rival
+USUAL_GROUP_SIZE = 8
+# The sweeps by what their rivals have in common, each with its marker.
+LABELS = {
+    "rate": ("weights, best learning rate", "o"),
+    "norm": ("weights, best update norm", "."),
+    "surrogates": ("surrogates, four gradient steps a batch", "s"),
+    "groups": ("other group sizes", "D"),
+    "kl": ("with a KL penalty", "v"),
+    "entropy": ("with an entropy bonus", "^"),
+    "adam": ("Adam", "P"),
+    "rotated": ("random features", "<"),
+    "adam-rotated": ("random features and Adam", ">"),
+}
+
+
+class Rival(NamedTuple):
+    """A method with its sweep, and its runs by setting: pass@1, pass@256 and steps, (settings, seeds, records)."""
+
+    sweep: str
+    name: str
+    settings: list[dict[str, float]]
+    pass_at_1: np.ndarray
+    pass_at_256: np.ndarray
+    steps: np.ndarray
+
+
+def rivals(sweep: str, dataset: xr.Dataset) -> Iterator[Rival]:
+    """The methods of one sweep."""
+    of_settings = [name for name in SETTINGS if name in dataset.pass_at_k.dims]
+    others = [name for name in dataset.pass_at_k.dims if name not in (*of_settings, "seed", "step", "k")]
+    curves = dataset.pass_at_k.stack(setting=of_settings, rival=others)
+    settings = [dict(zip(of_settings, map(float, values), strict=True)) for values in curves.setting.values]
+    for names in curves.rival.values:
+        own = curves.sel(rival=names).transpose("k", "setting", "seed", "step")
+        named = dict(zip(others, names, strict=True))
+        yield Rival(sweep, _written(named), settings, own.sel(k=1).values, own.sel(k=256).values, dataset.step.values)
+
+
+def _written(named: dict[str, Any]) -> str:
+    """``grpo+casp, G = 32``: what tells a rival from the others of its sweep."""
+    method = "+".join(str(named[part]) for part in ("estimator", "surrogate") if part in named)
+    return method if named["group_size"] == USUAL_GROUP_SIZE else f"{method}, G = {named['group_size']}"
+
+
+def judged(rival: Rival) -> dict[str, Any]:
+    """What a rival comes to at each level, and the largest pass@1 that it has at any record."""
+    at_levels = [_at_best(rival, level) for level in LEVELS]
+    most = rounded(rival.pass_at_1.mean(axis=1).max(), 4)
+    return {"sweep": rival.sweep, "name": rival.name, "levels": at_levels, "most": most}
+
+
+def _at_best(rival: Rival, level: float) -> dict[str, Any] | None:
+    """Pass@256 and the step at a level, in the second half of seeds, at the setting that is best in the first half.
+
+    None if there is no setting at which all seeds reach the level.
+    """
+    half = rival.pass_at_1.shape[1] // 2
+    found = np.array([_at_level(rival, setting, level) for setting in range(len(rival.settings))])
+    chosen = found[:, 0, :half].mean(axis=1) + 0 * found[:, 0].sum(axis=1)  # no number where a seed does not reach it
+    if np.isnan(chosen).all():
+        return None
+    best = int(np.nanargmax(chosen))
+    mass, step = found[best, :, half:]
+    error = mass.std(ddof=1) / np.sqrt(len(mass))
+    numbers = {"mean": rounded(mass.mean()), "error": rounded(error, 3), "step": rounded(step.mean(), 4)}
+    return rival.settings[best] | numbers
+
+
+def _at_level(rival: Rival, setting: int, level: float) -> list[np.ndarray]:
+    """Pass@256 and the step of each seed where its pass@1 first reaches a level."""
+    pass_at_1 = rival.pass_at_1[setting]
+    steps = np.broadcast_to(rival.steps.astype(float), pass_at_1.shape)
+    return [at_equal_mass(pass_at_1, values, np.array([level]))[0] for values in (rival.pass_at_256[setting], steps)]
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """What is drawn and listed, with the provenance of all sweeps."""
+    sweeps = results(PRESET, path)
+    first = sweeps["rate"].pass_at_k.isel(step=0, seed=0, estimator=0, learning_rate=0, group_size=0)
+    return {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "levels": LEVELS.tolist(),
+        "base": {str(k): rounded(first.sel(k=k).item()) for k in first.k.values.tolist()},
+        "rivals": [judged(rival) for name, dataset in sweeps.items() for rival in rivals(name, dataset)],
+    }
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """A row for each rival, from the one that keeps most of pass@256 down, and the base model's as a line."""
+    shown = [rival for rival in data["rivals"] if rival["levels"][SHOWN]]
+    best: dict[str, float] = {}
+    for rival in shown:
+        row = _row(rival)
+        best[row] = max(best.get(row, 0.0), rival["levels"][SHOWN]["mean"])
+    rows = sorted({_row(rival) for rival in shown}, key=lambda row: (best[row], row))
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 0.15 * len(rows) + 1.6), layout="constrained")
+        axes = figure.subplots()
+        _draw_rivals(axes, shown, rows)
+        axes.axvline(data["base"]["256"], color="0.3", linewidth=0.8, linestyle="--", label="base model")
+        axes.set(xlabel=f"pass@256 where pass@1 is {data['levels'][SHOWN]:g} (base model: {data['base']['1']:.3f})")
+        axes.legend(loc="center", bbox_to_anchor=(0.6, 0.4), fontsize=7)
+    return figure
+
+
+def _row(rival: dict[str, Any]) -> str:
+    """What the row of a rival is called: weights at their best rate and norm share one."""
+    aside = "" if rival["sweep"] in {"rate", "norm", "surrogates", "groups"} else f" ({rival['sweep']})"
+    return rival["name"] + aside
+
+
+def _draw_rivals(axes: Axes, shown: list[dict[str, Any]], rows: list[str]) -> None:
+    """Means and 95 % intervals of the seeds that nothing was chosen by."""
+    for number, (sweep, (label, marker)) in enumerate(LABELS.items()):
+        own = [rival for rival in shown if rival["sweep"] == sweep]
+        mean, error = (np.array([rival["levels"][SHOWN][key] for rival in own]) for key in ("mean", "error"))
+        places = [rows.index(_row(rival)) for rival in own]
+        style = {"color": f"C{number % 8}", "markersize": 4, "linestyle": "none", "elinewidth": 0.8}
+        axes.errorbar(mean, places, xerr=1.96 * error, marker=marker, label=label, **style)
+    axes.set_yticks(range(len(rows)), rows, fontsize=6)
+    axes.set_ylim(-1, len(rows))
+    axes.grid(axis="y", color="0.92", linewidth=0.6)
+
+
+def table(data: dict[str, Any]) -> str:
+    """The table of README.md: every rival with its best setting and pass@256 at each level."""
+    heads = [f"pass@256 at pass@1 = {level:g}" for level in data["levels"]]
+    level = f"{data['levels'][SHOWN]:g}"
+    lines = [f"| sweep | rival | {' | '.join(heads)} | steps to {level} | setting there | largest pass@1 |"]
+    lines.append(f"|---|---|{'---:|' * (len(heads) + 1)}---|---:|")
+    for rival in sorted(data["rivals"], key=lambda own: -((own["levels"][SHOWN] or {}).get("mean", 0))):
+        cells = [f"{own['mean']:.3f}({round(own['error'] * 1000)})" if own else "" for own in rival["levels"]]
+        last = rival["levels"][SHOWN]
+        step = f"{last['step']:.0f}" if last else ""
+        setting = ", ".join(f"{name} {last[name]:g}" for name in SETTINGS if name in last) if last else ""
+        row = (rival["sweep"], f"`{rival['name']}`", *cells, step, setting, f"{rival['most']:.3f}")
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results, or print the table of README.md."""
+    if arguments == ["--table"]:
+        print(table(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(*map(Path, arguments)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
