@@ -130,7 +130,7 @@ def test_every_setting_on_every_number_of_devices(name, dtype):
 # Banks and heads
 
 SEVERAL = {
-    "bank": prompt_bank(prompts=5, actions=300),
+    "bank": prompt_bank(prompts=5, actions=300, beta_b=0.6),  # none at .5, where rounding would choose a bin
     # Rates that are at no edge of a bin, where rounding would decide.
     "head": linear_softmax(prompts=6, actions=300, failure_modes=3, easy_rate=0.83, hard_rate=0.23),
 }
