@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 from importlib.metadata import version
 
@@ -68,3 +69,17 @@ def quickly():
 
     with quick_compilation():
         yield
+
+
+@pytest.fixture(scope="module")
+def library_alone():
+    """What a module of tests registers or loads from a user's file is gone after it."""
+    from simlab import own_files  # noqa: PLC0415  # the hook above precedes it
+    from simlab.estimators import registry  # noqa: PLC0415
+
+    known, loaded = dict(registry._REGISTRY), dict(own_files._loaded)
+    yield
+    for name in registry._REGISTRY.keys() - known.keys():
+        sys.modules.pop(registry._REGISTRY.pop(name).build.__module__)
+    for path in own_files._loaded.keys() - loaded.keys():
+        del own_files._loaded[path]

@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -13,7 +12,7 @@ from contract import CHECKS
 
 import simlab
 from simlab.arms import parse
-from simlab.estimators import Estimator, registry
+from simlab.estimators import Estimator
 from simlab.methods import Method, focal
 from simlab.problems import anchored
 from simlab.simulator.api import simulate
@@ -25,12 +24,9 @@ NAME = "signed_power"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    """Importing the file is all it takes; taken back afterwards, so that other tests see the library alone."""
+def registered(library_alone: None) -> None:
+    """Importing the file is all it takes."""
     importlib.import_module(FILE.stem)
-    yield
-    registry._REGISTRY.pop(NAME)
-    sys.modules.pop(FILE.stem)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from simlab import cli
 from simlab.llm.training.options import build_settings
 from simlab.sweeps.options import build_sweeps
 
+pytestmark = pytest.mark.usefixtures("library_alone")  # a command names a file that registers an estimator
 README = (Path(__file__).parent.parent / "README.md").read_text()
 COMMANDS = [
     line.split("#")[0].strip()
