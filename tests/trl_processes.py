@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch.distributed
 from trl_cases import trainer
 
 if __name__ == "__main__":
@@ -16,3 +17,6 @@ if __name__ == "__main__":
         weights = one.accelerator.unwrap_model(one.model).named_parameters()
         arrays = {name: value.detach().numpy() for name, value in weights}
         np.savez(folder / "moved.npz", processes=one.accelerator.num_processes, **arrays)
+    # A process that ends while its group is still there can abort.
+    one.accelerator.wait_for_everyone()
+    torch.distributed.destroy_process_group()
