@@ -470,7 +470,9 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(run=_train)
     what = parser.add_argument_group("what")
-    what.add_argument("--preset", metavar="NAME", help="addition (default), countdown, fewshot or maze")
+    what.add_argument(
+        "--preset", metavar="NAME", help="addition (default), countdown, countdown-conflict, fewshot, maze"
+    )
     what.add_argument("--config", type=_path, metavar="FILE", help="settings of another run (its run.json)")
     what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
     what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from sweep_cases import command
@@ -262,3 +263,21 @@ def test_a_method_is_checked_step_by_step():
     rollouts = simlab.Rollouts(np.ones((1, 2)))
     with np.errstate(all="ignore"):
         assert np.isnan(method.coefficients(np.ones((1, 2, 1)), rollouts, SPAN.init())[0]).all()
+
+
+def test_cw_grpo_weighs_tokens_of_almost_equal_covariance():
+    """Half successes of one action, half failures of another: compiled, rounding came to a weight of exp(65,000)."""
+    rng = np.random.default_rng(0)
+    rewards = np.repeat([[1.0] * 8 + [0.0] * 8], 10_000, axis=0).astype(np.float32)
+    of_success, of_failure = -np.exp(rng.uniform(-8, 2, (2, len(rewards), 1)))
+    rounding = 1 + 1e-6 * rng.integers(-2, 3, rewards.shape)
+    logp = (np.where(rewards > 0, of_success, of_failure) * rounding).astype(np.float32)
+    estimator = simlab.estimator("cw_grpo")
+
+    @jax.jit
+    def advantages(rewards, logp):
+        return estimator.update(simlab.Rollouts(rewards, old_logp=logp[..., None]), estimator.init())[0]
+
+    found = np.asarray(advantages(rewards, logp))[..., 0]
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(np.abs(found).sum(axis=1), 16, rtol=1e-5)  # w N / sum(w) has mean 1, and abs(A) is 1

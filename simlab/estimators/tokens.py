@@ -84,18 +84,25 @@ def tame_covariance(scope: str = "group") -> Link:
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
         size = xp.max(found.advantage**2, axis=axes, keepdims=True) * found.mean_logp**2
         variance = _unless_rounding(variance, variance + mean**2 + size)
-        kernel = present * xp.exp((_least_square(c, present, axes) - c**2) / (2 * variance))
+        sizes = xp.abs(c)
+        least = _least(sizes, present, axes)
+        kernel = present * xp.exp((least - sizes) * (least + sizes) / (2 * variance))
         total = xp.sum(kernel, axis=axes, keepdims=True)
         return of_tokens(advantages) * kernel * (count / xp.where(total > 0, total, xp.ones_like(total)))
 
     return stateless(reweigh, needs=frozenset({"old_logp"}), exchangeable=True)
 
 
-def _least_square(c: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
-    """The smallest c^2; taken off every c^2, which normalised weights do not see, it keeps them from all vanishing."""
-    xp = array_namespace(c)
-    least = xp.min(xp.where(present > 0, xp.abs(c), xp.full_like(c, float("inf"))), axis=axes, keepdims=True)
-    return xp.where(xp.isfinite(least), least, xp.zeros_like(least)) ** 2  # 0 where there is no token at all
+def _least(sizes: Array, present: Array, axes: tuple[int, ...] | None) -> Array:
+    """The smallest |c| of a group, or 0 where there is no token at all.
+
+    Its square is taken off every c^2, which normalised weights do not see: it keeps them from all vanishing. The
+    difference is taken as a product, (least - |c|)(least + |c|), which is never above 0: where c hardly varies, c^2 and
+    its least value rounded apart could come to a weight of exp(65,000).
+    """
+    xp = array_namespace(sizes)
+    least = xp.min(xp.where(present > 0, sizes, xp.full_like(sizes, float("inf"))), axis=axes, keepdims=True)
+    return xp.where(xp.isfinite(least), least, xp.zeros_like(least))
 
 
 def _unless_rounding(variance: Array, square: Array) -> Array:

@@ -27,6 +27,29 @@ PRESETS: dict[str, dict[str, Any]] = {
         "arms": ["grpo", "f_grpo", "a_grae", "fade", "cw_grpo", "casp", "maxrl"],
         "seeds": 5,
     },
+    # With problems of one solution too, what solves one misleads another: pass@1 rises and pass@64 falls by a quarter.
+    "countdown-conflict": {
+        "task": {"name": "countdown", "numbers": 3, "largest": 20, "least_solutions": 1, "evaluation_size": 128},
+        "model": {"hidden_size": 64, "intermediate_size": 256, "num_layers": 2},
+        "warm_start": {"steps": 1200, "batch": 64, "learning_rate": 3e-3, "warmup": 20},
+        "rl": {"steps": 100, "prompts": 32, "group_size": 16, "learning_rate": 2e-4, "warmup": 10},
+        "evaluation": {"every": 10, "samples": 64},
+        "record": {"instruments_every": 50},
+        "arms": [
+            "grpo",
+            "f_grpo",
+            "maxrl",
+            "a_grae",
+            "fade",
+            "cw_grpo",
+            "casp",
+            "nsr",
+            "pass_at_k_chen(k=4)",
+            "grpo+kl_penalty(coefficient=0.1)",
+            "grpo+entropy_bonus(coefficient=0.03)",
+        ],
+        "seeds": 5,
+    },
     # A pretrained model of text, and no demonstrations.
     "fewshot": {
         "task": {"name": "fewshot", "shots": 2, "digits": 2, "evaluation_size": 48},

@@ -6,6 +6,7 @@ from simlab.sweeps.presets.cw_grpo import CW_GRPO
 from simlab.sweeps.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
 from simlab.sweeps.presets.fade import FADE, FADE_RANK
 from simlab.sweeps.presets.interference import INTERFERENCE
+from simlab.sweeps.presets.interference_countdown import INTERFERENCE_COUNTDOWN
 from simlab.sweeps.presets.interference_league import INTERFERENCE_LEAGUE
 from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.settings import Settings
@@ -20,6 +21,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "fade": FADE,
     "fade-rank": FADE_RANK,
     "interference": INTERFERENCE,
+    "interference-countdown": INTERFERENCE_COUNTDOWN,
     "interference-league": INTERFERENCE_LEAGUE,
     "league": LEAGUE,
     "three-regimes": {"": THREE_REGIMES},

@@ -1,0 +1,51 @@
+"""Compare methods where their pass@1 is the same: which share of the fall of pass@64 under GRPO does a method avoid?
+
+The share is r = (pass@64 of the method - pass@64 of GRPO) / (pass@64 of the base model - pass@64 of GRPO), each read
+where pass@1 is by the same gain above the base model's: 0 for GRPO itself, 1 for a method that keeps the base model's
+pass@64, and negative for one that loses more than GRPO.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t
+
+from figures.shared.condensed import at_equal_mass
+
+CLEAR = 0.95  # of intervals
+
+
+class Share(NamedTuple):
+    """A share with its interval over seeds; no numbers where a seed does not gain so much pass@1."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def at_gain(pass_at_1: np.ndarray, values: np.ndarray, gain: float) -> np.ndarray:
+    """(seeds,) what ``values`` are where pass@1, (seeds, records) as they are, is first by ``gain`` above its start."""
+    found: np.ndarray = at_equal_mass(pass_at_1 - pass_at_1[:, :1], values, np.array([gain]))[0]
+    return found
+
+
+def share(own: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
+    """The share that ``own`` (seeds,) avoids of the fall of ``baseline`` (seeds,) from ``base`` (seeds,).
+
+    The ratio of the means over seeds, r = mean(d) / mean(f). Its interval is Student's, with the standard error of the
+    mean of d - r f over the mean of f (the delta method), paired by seed.
+    """
+    gained, fall = own - baseline, base - baseline
+    ratio = gained.mean() / fall.mean()
+    error = (gained - ratio * fall).std(ddof=1) / np.sqrt(len(fall)) / abs(fall.mean())
+    width = t.ppf((1 + CLEAR) / 2, len(fall) - 1) * error
+    return Share(float(ratio), float(ratio - width), float(ratio + width))
+
+
+def verdict(low: float | None, high: float | None) -> str:
+    """What an interval says of a share, in words."""
+    if low is None or high is None:
+        return "does not gain so much"
+    if low > 0:
+        return "keeps more"
+    return "keeps less" if high < 0 else "cannot be told from GRPO"

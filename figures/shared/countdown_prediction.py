@@ -1,0 +1,101 @@
+"""Predict from the problem of interference which weights keep countdown's pass@64, before any of them is trained.
+
+    simlab sweep --preset interference-countdown --out predicted.nc   (10 minutes on two cores)
+    python -m figures.shared.countdown_prediction predicted.nc        (condenses, prints the prediction)
+
+Neither the overlap of a network's prompts nor the plain step that a step of AdamW amounts to is known, so that each is
+swept, and a prediction is the interval that holds those of all settings. Settings at which GRPO's pass@64 hardly falls
+say nothing of who avoids the fall and are left out.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from figures.shared.avoided import at_gain, share, verdict
+from figures.shared.condensed import keep, provenance, results, rounded
+
+DATA = Path(__file__).parent.parent / "data" / "countdown_prediction.json"
+PRESET = "interference-countdown"
+GAINS = (0.02, 0.03)  # of pass@1, from .13 of the base model
+LEAST_FALL = 0.03  # of GRPO's pass@64; countdown's is known to fall by more
+SETTINGS = ("overlap", "learning_rate")
+Runs = dict[str, tuple[np.ndarray, np.ndarray]]  # pass@1 and pass@64 of each arm, (seeds, records)
+
+
+def predicted(sweeps: dict[str, xr.Dataset], gain: float) -> dict[str, Any]:
+    """For each arm the smallest interval that holds its own at all settings, and how many settings those are."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for runs in settings(sweeps):
+        at = {arm: at_gain(*curves, gain) for arm, curves in runs.items()}
+        base = runs["grpo"][1][:, 0]
+        if not (base - at["grpo"]).mean() >= LEAST_FALL:
+            continue
+        for arm, own in at.items():
+            if arm != "grpo" and not np.isnan(own).any():
+                found.setdefault(arm, []).append(share(own, at["grpo"], base))
+    return {arm: _hull(np.array(shares)) for arm, shares in found.items()}
+
+
+def _hull(shares: np.ndarray) -> dict[str, Any]:
+    low, high = shares[:, 1].min(), shares[:, 2].max()
+    numbers = {"low": rounded(low, 3), "high": rounded(high, 3), "median": rounded(np.median(shares[:, 0]), 3)}
+    return numbers | {"settings": len(shares), "verdict": verdict(low, high)}
+
+
+def settings(sweeps: dict[str, xr.Dataset]) -> Iterator[Runs]:
+    """The runs of all arms at each overlap, optimiser and learning rate."""
+    for optimizer in dict.fromkeys(name.rpartition("-")[2] for name in sweeps):
+        own = {name.rpartition("-")[0]: data for name, data in sweeps.items() if name.endswith(f"-{optimizer}")}
+        first = own["weights"]
+        for values in itertools.product(*(first[name].values.tolist() for name in SETTINGS)):
+            at = dict(zip(SETTINGS, values, strict=True))
+            yield {arm: curves for name, data in own.items() for arm, curves in _arms(name, data.sel(at))}
+
+
+def _arms(name: str, dataset: xr.Dataset) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    """The arms of one sweep, named as those of the training."""
+    for arm in dataset.arm.values.tolist() if "arm" in dataset.dims else [None]:
+        curves = dataset.pass_at_k if arm is None else dataset.pass_at_k.sel(arm=arm)
+        curves = curves.squeeze([own for own in curves.dims if own not in ("seed", "step", "k")])
+        curves = curves.transpose("k", "seed", "step")
+        yield named(name, arm), (curves.sel(k=1).values, curves.sel(k=64).values)
+
+
+def named(sweep: str, arm: str | None) -> str:
+    """``"G = 2"`` for a group size, ``"kl"`` and ``"entropy"`` for these, and the arm itself for weights."""
+    kind, _, size = sweep.partition("-")
+    return f"G = {size}" if size else arm if kind == "weights" and arm else kind
+
+
+def table(data: dict[str, Any]) -> str:
+    """The prediction, as a table."""
+    lines = ["| arm | " + " | ".join(f"share avoided at +{gain} | predicted" for gain in data["gains"]) + " |"]
+    lines.append("|---|" + "---:|---|" * len(data["gains"]))
+    for arm in dict.fromkeys(arm for own in data["predicted"] for arm in own):
+        cells = [_cell(own.get(arm)) for own in data["predicted"]]
+        lines.append(f"| `{arm}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(own: dict[str, Any] | None) -> str:
+    return f"{own['low']:.2f} to {own['high']:.2f} | {own['verdict']}" if own else " | does not gain so much"
+
+
+def main(arguments: list[str]) -> None:
+    """Condense the results of the preset if they are given; print the prediction."""
+    if arguments:
+        sweeps = results(PRESET, Path(arguments[0]))
+        kept = {"provenance": [provenance(dataset) for dataset in sweeps.values()], "gains": GAINS}
+        keep(DATA, kept | {"predicted": [predicted(sweeps, gain) for gain in GAINS]})
+    print(table(json.loads(DATA.read_text())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
