@@ -1,8 +1,8 @@
 """The preset ``interference-countdown``: what interference says of countdown, before anything is trained.
 
-A problem as like the model of the training preset ``countdown-conflict`` as is known before its training: its batch, and
-solve rates of a Beta that was fitted to pass@k of one warm start (k = 1 to 64). How much prompts overlap, and what a
-step of AdamW is in plain steps, is not known: both are swept.
+A problem as like the model of the training preset ``countdown-conflict`` as is known before its training: its batch,
+and solve rates of a Beta that was fitted to pass@k of one warm start (k = 1 to 64). How much prompts overlap, and what
+a step of AdamW is in plain steps, is not known: both are swept.
 """
 
 from typing import Any
