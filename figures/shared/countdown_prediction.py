@@ -1,11 +1,11 @@
 """Predict from the problem of interference which weights keep countdown's pass@64, before any of them is trained.
 
-    simlab sweep --preset interference-countdown --out predicted.nc   (10 minutes on two cores)
+    simlab sweep --preset interference-countdown --out predicted.nc   (a quarter of an hour)
     python -m figures.shared.countdown_prediction predicted.nc        (condenses, prints the prediction)
 
 Neither the overlap of a network's prompts nor the plain step that a step of AdamW amounts to is known, so that each is
-swept, and a prediction is the interval that holds those of all settings. Settings at which GRPO's pass@64 hardly falls
-say nothing of who avoids the fall and are left out.
+swept; a prediction is the smallest interval that holds those of all settings. Settings at which GRPO's pass@64 hardly
+falls say nothing of who avoids the fall and are left out.
 """
 
 import itertools
@@ -50,13 +50,10 @@ def _hull(shares: np.ndarray) -> dict[str, Any]:
 
 
 def settings(sweeps: dict[str, xr.Dataset]) -> Iterator[Runs]:
-    """The runs of all arms at each overlap, optimiser and learning rate."""
-    for optimizer in dict.fromkeys(name.rpartition("-")[2] for name in sweeps):
-        own = {name.rpartition("-")[0]: data for name, data in sweeps.items() if name.endswith(f"-{optimizer}")}
-        first = own["weights"]
-        for values in itertools.product(*(first[name].values.tolist() for name in SETTINGS)):
-            at = dict(zip(SETTINGS, values, strict=True))
-            yield {arm: curves for name, data in own.items() for arm, curves in _arms(name, data.sel(at))}
+    """The runs of all arms at each overlap and learning rate."""
+    for values in itertools.product(*(sweeps["weights"][name].values.tolist() for name in SETTINGS)):
+        at = dict(zip(SETTINGS, values, strict=True))
+        yield {arm: curves for name, data in sweeps.items() for arm, curves in _arms(name, data.sel(at))}
 
 
 def _arms(name: str, dataset: xr.Dataset) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
