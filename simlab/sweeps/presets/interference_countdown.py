@@ -36,9 +36,9 @@ def _batch(arms: tuple[str, ...], group_size: int = 16, **run: float) -> Setting
     return {
         "arms": arms,
         "group_sizes": (group_size,),
-        "seeds": 8,
-        "steps": 120,
-        "record_every": 2,
+        "seeds": 5,
+        "steps": 60,
+        "record_every": 3,
         "problem": "interference",
         "optimizer": "sgd",
         "parameters": {
