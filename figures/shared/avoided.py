@@ -29,6 +29,12 @@ def at_gain(pass_at_1: np.ndarray, values: np.ndarray, gain: float) -> np.ndarra
     return found
 
 
+def gain_at_fall(pass_at_1: np.ndarray, pass_at_64: np.ndarray, fall: float) -> float:
+    """The mean over seeds of the gain in pass@1 where pass@64 is first by ``fall`` below its start; else no number."""
+    fallen, gained = (pass_at_64[:, :1] - pass_at_64, pass_at_1 - pass_at_1[:, :1])
+    return float(at_equal_mass(fallen, gained, np.array([fall]))[0].mean())
+
+
 def share(own: np.ndarray, baseline: np.ndarray, base: np.ndarray) -> Share:
     """The share that ``own`` (seeds,) avoids of the fall of ``baseline`` (seeds,) from ``base`` (seeds,).
 
