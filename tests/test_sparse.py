@@ -209,24 +209,36 @@ def agree(settings, problem, steps, seeds):
 
 @pytest.fixture
 def references(monkeypatch):
-    """What the weights of each run are relative to, at first and after each call."""
+    """What the weights of each run are relative to, at the start and after each call."""
     seen = []
 
-    def watched(call, storage, progress, proceed=Call._proceed):
-        result = proceed(call, storage, progress)
-        if isinstance(storage, Lumped):
-            assert isinstance(storage, Sparse)
-            reference = np.asarray(result.state.places.kept.reference)
-            if progress is None:
-                seen.append(np.full_like(reference, call.problem.parameters.max()))
-            seen.append(reference.copy())
-        return result
+    def watch(name):
+        took = getattr(Call, name)
 
-    monkeypatch.setattr(Call, "_proceed", watched)
+        def watched(call, storage, *progress):
+            result = took(call, storage, *progress)
+            if isinstance(storage, Lumped):
+                assert isinstance(storage, Sparse)
+                seen.append(np.asarray(result.state.places.kept.reference).copy())
+            return result
+
+        monkeypatch.setattr(Call, name, watched)
+
+    # One call takes many windows, and may compute the weights anew in its first one.
+    watch("_begun")
+    watch("_proceed")
     return seen
 
 
 SMALL = anchored(200, 20, reward_incorrect=-1.0)
+
+
+def test_weights_are_computed_anew_for_the_runs_whose_own_are_stale(references):
+    """Not for the run beside them, although another of its logits is the highest by then."""
+    settings = [moving(rate, group_size=20, storage="lumped") for rate in (50.0, 5000.0, 1000.0)]
+    rows = records(Call(anchored(100_000, 200), settings, [0, 1, 2], np.array([50]), None))
+    assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
+    assert rows["q_pos"][0, -1] > 0.9
 
 
 @pytest.mark.slow
@@ -255,9 +267,12 @@ def test_a_run_is_the_same_alone_and_among_others_however_often_it_is_recorded(r
     problem = anchored(100_000, 200)
     seeds, settings = ([chosen[part] for chosen in runs] for part in (0, 1))
     together = records(Call(problem, settings, seeds, np.array([2, 50, 120]), None))
+    assert len(references) == 3  # the start, and a call before the places grew and after it
     assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
+    last = references[-1]
     for place, (seed, own) in enumerate(runs):
         alone = records(Call(problem, [own], [seed], np.array([2, 120]), None))
+        assert references[-1] == last[place]  # computed anew at the same step
         for metric, values in together.items():
             if metric not in ("active_rate", "tail_miss_rate"):
                 # An entropy of 11.4 has steps of 1e-6, and its sums may round another way: four of these.

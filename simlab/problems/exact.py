@@ -23,13 +23,14 @@ def retained_mass(
     members: Shaped[Array, " N"] | float = 1.0,
     total: Total | None = None,
 ) -> Shaped[Array, ""]:
-    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``.
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``, as the share of p_0 that is left.
 
     Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
     """
     xp = array_namespace(p)
-    lost = xp.where(correct, members * xp.maximum(initial - p, xp.zeros_like(p)), xp.zeros_like(p))
-    return 1 - (total or xp.sum)(lost) / correct_mass(members * initial, correct, total)
+    # Not by p_0 - p, which are quotients: some programs round a product and a difference at once, and others do not.
+    left = xp.minimum(initial, p)
+    return correct_mass(members * left, correct, total) / correct_mass(members * initial, correct, total)
 
 
 def share_kept(
