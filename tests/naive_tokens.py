@@ -6,6 +6,7 @@ its actions.
 
 import itertools
 import math
+import statistics
 from typing import NamedTuple
 
 import naive_simulator
@@ -87,8 +88,9 @@ def casp_moves(
 
 
 def covariances(advantages: Table, logp: Table) -> np.ndarray:
-    x, a = np.array(logp), np.array(advantages)
-    return (x - x.mean()) * (a - a.mean())
+    """With exact means, so that equal values deviate by nothing."""
+    x, a = np.array(logp, float), np.array(advantages, float)
+    return (x - statistics.mean(x.ravel().tolist())) * (a - statistics.mean(a.ravel().tolist()))
 
 
 def clip_cov(setting: Setting, ratio: Table, advantages: Table, logp: Table, noise: Table) -> Table:

@@ -143,7 +143,7 @@ ROWS = {
 }
 # Problems at the edge of what can be, for two kinds of step.
 EDGES = {
-    "all but one action correct": ROWS["anchored"]._replace(problem=anchored(4, 3)),
+    "all but one action correct": ROWS["anchored"]._replace(problem=anchored(4, 3, anchor_logit=1.0, correct_logit=0.4)),
     "all actions alike": ROWS["custom"]._replace(problem=custom([0.0] * 6, [0, 1], [1])),
     "a bank of one prompt": ROWS["prompt_bank"]._replace(
         problem=PromptBank(np.array([[0.4, -0.3, 0.1]]), CORRECT[:1], TARGET[:1], counts=np.array([2, 1, 3]))
@@ -154,7 +154,7 @@ EDGES = {
             counts=np.array([2, 1, 3]),
         )
     ),
-    "easy prompts alone": row_of_interference(interference(2, 4, easy_share=1.0, rare_modes=1)),
+    "easy prompts alone": row_of_interference(interference(2, 4, easy_share=1.0, easy_rate=0.35, rare_modes=1)),
     "a tree of one level": ROWS["tree"]._replace(
         problem=Tree(np.array([[0.3, -0.7, 1.1, 0.2]]), np.array([1, 0, 0, 1], bool), np.array([0, 0, 0, 1], bool))
     ),
