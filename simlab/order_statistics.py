@@ -27,6 +27,12 @@ def count_present(values: Values, present: Present) -> Float[Array, "*batch 1"]:
     return xp.sum(everywhere, axis=-1, keepdims=True)
 
 
+def slack_of(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
+    """By how much of a rollout a share of ``count`` may miss a whole number that it is meant to be."""
+    xp = array_namespace(count)
+    return xp.where(SLACK * count < MOST_SLACK, SLACK * count, MOST_SLACK * xp.ones_like(count))
+
+
 def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[Array, "*batch 1"]:
     """The smallest value v such that a share of at least ``q`` of the values is at most v.
 
@@ -36,8 +42,7 @@ def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[
     xp = array_namespace(values)
     count = count_present(values, present)
     ordered = xp.sort(infinite_where_absent(values, present), axis=-1)
-    slack = xp.where(SLACK * count < MOST_SLACK, SLACK * count, MOST_SLACK * xp.ones_like(count))
-    wanted = xp.ceil(q * count - slack)
+    wanted = xp.ceil(q * count - slack_of(count))
     position = xp.cumulative_sum(xp.ones_like(values), axis=-1)
     found = xp.sum(xp.where(position == wanted, ordered, xp.zeros_like(ordered)), axis=-1, keepdims=True)
     return xp.where((wanted < 1) & (count > 0), xp.full_like(found, -math.inf), found)

@@ -32,6 +32,7 @@ class Setting:
     temperature: float = 1.0
     kl: float = 0.0
     entropy_bonus: float = 0.0
+    supervised: float = 0.0
     update_norm: float = 0.0
     pass_at_k: tuple[int, ...] = (1, 3)
     top_n: int = 2
@@ -97,7 +98,16 @@ def objective_gradient(
     if setting.kl:
         initial = probabilities(np.array(setting.logits), setting.temperature)
         gradient -= setting.kl * (np.log(p / initial) + 1) @ jacobian
+    for action, share in demonstrations(setting).items():
+        gradient += setting.supervised * share / p[action] * jacobian[action]
     return gradient
+
+
+def demonstrations(setting: Setting) -> dict[int, float]:
+    """The correct actions, and how often the initial policy takes each when it is right."""
+    initial = probabilities(np.array(setting.logits), setting.temperature)
+    right = sum(initial[action] for action in setting.correct)
+    return {action: initial[action] / right for action in setting.correct}
 
 
 def surrogate_coefficient(setting: Setting, ratio: float, advantage: float) -> float:

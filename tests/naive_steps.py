@@ -161,6 +161,12 @@ def gradients(  # noqa: PLR0917
                 found[m][node] += coefficient * share / size / p[action] * jacobian[action]
             found[m][node] += setting.entropy_bonus / size * -(np.log(p) + 1) @ jacobian
             found[m][node] -= setting.kl / size * (np.log(p / initial[m][node]) + 1) @ jacobian
+    if setting.supervised:
+        for m, own in found.items():
+            p = now[m][()]
+            jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature
+            for action, share in naive_simulator.demonstrations(naive.of_prompt(m)).items():
+                own[()] += setting.supervised * share / p[action] * jacobian[action]
     return {m: np.array([own[node] for node in naive.nodes]) for m, own in found.items()}
 
 

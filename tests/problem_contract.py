@@ -235,6 +235,9 @@ KINDS = {
     "literal": Kind(
         {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
     ),
+    "supervised": Kind(
+        ADAM | {"estimator": "psr", "supervised": 0.4, "kl": 0.1, "temperature": 1.3, "gradient_steps": 2}
+    ),
     "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "gradient_steps": 2}),
 }  # fmt: skip
 BASE = Setting(
@@ -244,7 +247,8 @@ BASE = Setting(
 
 def can(row: Row, kind: Kind) -> bool:
     """Whether a problem has a meaning for a kind of step."""
-    return row.problem.tokens == 1 or kind.changes.get("update_rule", "simulator") == "simulator"
+    of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
+    return row.problem.tokens == 1 or not of_one_token
 
 
 def setting_of(row: Row, kind: Kind) -> Setting:
@@ -273,7 +277,7 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
             name: getattr(setting, name)
             for name in ("group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus")
         },
-        **{name: getattr(setting, name) for name in ("update_norm", "gradient_steps", "update_rule")},
+        **{name: getattr(setting, name) for name in ("supervised", "update_norm", "gradient_steps", "update_rule")},
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,
     )

@@ -42,6 +42,17 @@ def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Ba
     ]
 
 
+def reject_easy(steps: list[Step], threshold: float = 0.5, base: str = "grpo") -> list[Batch]:
+    """The base's advantages, where no more than a share of the group is correct."""
+    return [
+        [
+            [times(1.0 if share_correct(rewards) <= threshold + 1e-9 else 0.0, a) for a in advantages]
+            for rewards, advantages in zip(step.rewards, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
 def a_grae(groups: Groups, alpha: float = 1.0, easy_term: str = "paper", ddof: int = 0, eps: float = 1e-6) -> Groups:
     """A-GRAE Eq. 11 (omega), Eq. 12 (or its published code's easy term) and Eq. 13."""
     omega = mean([r for group in groups for r in group])
@@ -235,6 +246,7 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
     **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t)},
     "a_grae": each_batch(a_grae),
-    **{formula.__name__: formula for formula in (f_grpo, fade, running_mean, ha_dw, cw_grpo, entropy_advantage)},
+    **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, running_mean, ha_dw)},
+    **{formula.__name__: formula for formula in (cw_grpo, entropy_advantage)},
     "linked": linked,
 }

@@ -56,6 +56,7 @@ SETTINGS = [
     ({"kl": jnp.float32(-0.5)}, "kl = -0.5 is outside its range [0, inf)"),
     ({"kl": -0.1}, "kl = -0.1 is outside its range [0, inf)"),
     ({"entropy_bonus": math.inf}, "entropy_bonus = inf is outside its range"),
+    ({"supervised": -0.1}, "supervised = -0.1 is outside its range [0, inf)"),
     ({"update_norm": -1.0}, "update_norm = -1.0 is outside its range [0, inf)"),
     ({"optimizer_parameters": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
     ({"optimizer_parameters": {"learning_rate": jnp.float32(-1.0)}}, "learning_rate = -1.0 is outside its range"),
@@ -89,7 +90,7 @@ def test_settings_that_no_run_has(given, message):
 
 
 def test_numbers_of_an_array_library_are_numbers():
-    numbers = {"temperature": 0.5, "kl": 0.25, "entropy_bonus": 0.125, "update_norm": 0.25}
+    numbers = {"temperature": 0.5, "kl": 0.25, "entropy_bonus": 0.125, "supervised": 0.5, "update_norm": 0.25}
     rows = []
     for kind in (float, np.float64, jnp.float32):
         given = {name: kind(value) for name, value in numbers.items()}

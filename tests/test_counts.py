@@ -234,7 +234,7 @@ def drawn(learner, state, group):
     [
         ("f_grpo", "simulator", ADAM, {}),
         ("w_reinforce", "simulator_literal", ADAM, {}),
-        ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1}),
+        ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1, "supervised": 0.3}),
         ("ha_dw", "simulator", ADAM, {}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)

@@ -63,6 +63,7 @@ CASES = {
     "log-probabilities": (2, TIED, kind("unlikeliness")),
     "several gradient steps": (2, TIED, kind("nsr", "adam", **CLIPPED)),
     "regularised": (2, TIED, kind("dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, gradient_steps=2)),
+    "supervised": (2, TIED, kind("dr_grpo", temperature=1.6, supervised=0.5, gradient_steps=2)),
     "updates of one norm": (2, TIED, kind("nsr", "adam", update_norm=0.3)),
     "three steps": (3, FEW, kind("reinforce", "adam")),
     "bank": (2, BANK, kind("grpo", "adam", ONE)),
@@ -261,6 +262,7 @@ RUNS = {
     "unlikeliness": Settings("unlikeliness", 32, **RECORDS),
     "casp": Settings("grpo+casp", 32, gradient_steps=2, **RECORDS),
     "kl and entropy": Settings("grpo", 32, kl=0.1, entropy_bonus=0.01, **RECORDS),
+    "supervised": Settings("grpo", 32, supervised=0.1, **RECORDS),
     "updates of one norm": Settings("nsr", 32, update_norm=0.1, **RECORDS),
 }
 

@@ -32,6 +32,11 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"base": "pkpo"},
         {"base": "log_mean_exp"},
     ],
+    "reject_easy": [
+        *({"threshold": threshold} for threshold in (0.0, 0.25, 1 / 13, 1.0)),
+        {"base": "asym_rl"},
+        {"base": "psr", "threshold": 0.75},
+    ],
     "hard_focused": [{"gamma": 2.0}, {"eps": 0.25, "ddof": 1}],
     "easy_focused": [{"gamma": 2.0}, {"eps": 0.25, "ddof": 1}],
     "t2t": [{"alpha": 0.0}, {"alpha": 1.0}, {"alpha": 0.7, "ddof": 1, "eps": 0.1}, {"alpha": 1.0, "eps": 0.0}],
@@ -119,6 +124,8 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int, tuple[float, float]]] = [
     ("easy_power", {}, 4, 3, (9 / 64, 9 / 64)),
     ("asym_power", {}, 4, 1, (9 / 64, 3 / 64)),
     ("f_grpo", {"base": "dr_grpo"}, 4, 1, (9 / 64, 9 / 64)),
+    ("reject_easy", {"base": "dr_grpo"}, 4, 2, (1 / 4, 1 / 4)),
+    ("reject_easy", {"base": "dr_grpo"}, 4, 3, (0, 0)),
     ("hard_focused", {"eps": 0.0}, 4, 1, (ROOT3 / 4, ROOT3 / 4)),
     ("easy_focused", {"eps": 0.0}, 4, 3, (ROOT3 / 4, ROOT3 / 4)),
     ("t2t", {"eps": 0.4}, 2, 1, (1 / 4, 1 / 4)),  # rewards .9 and .1, std .4

@@ -46,6 +46,8 @@ QUICK = {
     ("linear_softmax", "rewards", "lumped"),
     ("interference", "focal, clipped", "dense"),
     ("interference", "of one norm", "lumped"),
+    ("interference", "supervised", "dense"),
+    ("prompt_bank", "supervised", "lumped"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
 }

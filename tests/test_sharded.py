@@ -27,6 +27,7 @@ REGULARISED = {
     "temperature": 0.8,
     "kl": 0.3,
     "entropy_bonus": 0.05,
+    "supervised": 0.2,
     "optimizer": "adamw",
     "optimizer_parameters": ADAM | {"weight_decay": 0.2},
     "update_rule": "theorem",
@@ -137,7 +138,14 @@ SEVERAL = {
 KINDS = {
     "some prompts": Settings("f_grpo(gamma=0.5)", prompts_per_step=3, optimizer_parameters={"learning_rate": 0.05}),
     "all prompts, moved everywhere": Settings(
-        "psr+ppo_clip", optimizer="adamw", kl=0.2, entropy_bonus=0.05, temperature=0.8, gradient_steps=2, top_n=5
+        "psr+ppo_clip",
+        optimizer="adamw",
+        kl=0.2,
+        entropy_bonus=0.05,
+        supervised=0.1,
+        temperature=0.8,
+        gradient_steps=2,
+        top_n=5,
     ),
     "candidates, updates of one norm": Settings(
         "dr_grpo+casp(quantile=0.0)", gradient_steps=2, update_norm=0.5, pass_at_k=(1, 4), prompts_per_step=3

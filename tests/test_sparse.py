@@ -152,6 +152,7 @@ def test_what_sgd_or_the_number_of_correct_rollouts_does_not_settle_takes_ordina
         {"gradient_steps": 2},
         {"kl": 0.1},
         {"entropy_bonus": 0.1},
+        {"supervised": 0.1},
         {"update_norm": 0.1},
         {"method": "grpo+casp"},
         {"group_size": 5000},

@@ -217,6 +217,7 @@ def test_parameters_of_every_section_are_there():
         "run.temperature",
         "run.kl",
         "run.entropy_bonus",
+        "run.supervised",
         "run.gradient_steps",
         "run.update_rule",
     } <= known

@@ -17,6 +17,7 @@ from simlab.estimators.balanced import (
     maxrl,
     power_alpha,
     power_norm,
+    reject_easy,
     rloo,
     skew_r,
 )
@@ -39,7 +40,15 @@ from simlab.estimators.biased import (
     running_mean,
     w_reinforce,
 )
-from simlab.estimators.difficulty import asymmetric_power, easy_power_weight, focal, focus, power, shift_difficulty
+from simlab.estimators.difficulty import (
+    asymmetric_power,
+    easy_power_weight,
+    focal,
+    focus,
+    power,
+    reject,
+    shift_difficulty,
+)
 from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
 from simlab.estimators.history import ha_dw, weigh_by_history
 from simlab.estimators.length import t2t, thicken_then_thin
@@ -141,6 +150,8 @@ __all__ = [
     "quantile",
     "register",
     "reinforce",
+    "reject",
+    "reject_easy",
     "relu",
     "rloo",
     "rs_grpo",

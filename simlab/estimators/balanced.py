@@ -2,7 +2,7 @@
 
 from simlab.estimators.base import Estimator, chain
 from simlab.estimators.baseline import center
-from simlab.estimators.difficulty import easy_power_weight, focal, focus, power
+from simlab.estimators.difficulty import easy_power_weight, focal, focus, power, reject
 from simlab.estimators.registry import base_estimator, register
 from simlab.estimators.scale import divide_by_mean, divide_by_std, divide_by_variance_power, multiply_by_std
 from simlab.rollouts import Scalar
@@ -116,6 +116,25 @@ def f_grpo(gamma: Scalar = 1.0, base: str | Estimator = "grpo") -> Estimator:
     array([ 0.5625, -0.1875, -0.1875, -0.1875])
     """
     return chain(base_estimator(base), focal(gamma))
+
+
+@register("simlab:interference-speed", "A_base where p <= threshold, else 0")
+def reject_easy(threshold: Scalar = 0.5, base: str | Estimator = "grpo") -> Estimator:
+    """Rejection of easy prompts: the base's advantages, and 0 for groups whose solve rate is above the threshold.
+
+    Such a prompt has no speed at which it could move others. Trainers reject when they sample: DAPO's dynamic sampling
+    leaves out groups that are all right or all wrong, and draws other prompts in their place. Here nothing is drawn
+    anew, and groups that are all wrong get what the base gives. ``threshold=1`` is the base itself.
+
+    Raises:
+        InputError: for a ``threshold`` outside [0, 1] or an unknown ``base``.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("reject_easy", np.array([[1.0, 0.0], [1.0, 1.0]]), threshold=0.75, base="reinforce")
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    return chain(base_estimator(base), reject(threshold))
 
 
 @register("a-grae:control-2", "gamma / sqrt(p) A_GRPO")

@@ -4,7 +4,18 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Link, stateless, weigh
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, is_correct, remainder, solve_rate
+from simlab.order_statistics import slack_of
+from simlab.rollouts import (
+    Array,
+    Rollouts,
+    Scalar,
+    batch_mean,
+    group_count,
+    group_mean,
+    is_correct,
+    remainder,
+    solve_rate,
+)
 
 
 def focal(gamma: Scalar = 1.0) -> Link:
@@ -67,6 +78,23 @@ def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -
         return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
 
     return stateless(split, domain="unit", exchangeable=True)
+
+
+def reject(threshold: Scalar = 0.5) -> Link:
+    """Multiply by 0 where the solve rate is above ``threshold``, and by 1 elsewhere; at 1 nothing is rejected.
+
+    Raises:
+        InputError: for a ``threshold`` outside [0, 1].
+    """
+    check_range("threshold", threshold, 0, 1)
+
+    def rejected(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        rate, count = solve_rate(rollouts), group_count(rollouts)
+        easy = (rate - threshold) * count > slack_of(count)
+        return weigh(advantages, xp.where(easy, xp.zeros_like(rate), xp.ones_like(rate)))
+
+    return stateless(rejected, exchangeable=True)
 
 
 FOCUSES = ("hard", "easy")

@@ -49,6 +49,7 @@ _BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "asym_rl.delta": (-1, 1, "linear"),
     "delta_min": (0.01, 1, "linear"),
     "tau": (0, 1, "linear"),
+    "threshold": (0, 1, "linear"),
     "factor": (0.1, 100, "log"),
     "success": (0, 2, "linear"),
     "failure": (0, 2, "linear"),

@@ -25,6 +25,7 @@ def check(problem: Problem, settings: Settings) -> None:
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
+    check_supervised(problem, settings)
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
     for value in (problem.parameters.min(), problem.parameters.max()):
@@ -40,6 +41,13 @@ def check_storage(problem: Problem, storage: str) -> None:
         allowed = ", ".join(name for name in STORAGES if name not in cannot)
         why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
         raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
+
+
+def check_supervised(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` for demonstrations to a problem whose rollouts are not each one draw from one softmax."""
+    if settings.supervised and (problem.tokens > 1 or type(problem).policy is not Problem.policy):
+        why = f"of a {type(problem).__name__}, whose policy is not one softmax over all answers"
+        raise InputError(f"supervised = {settings.supervised} {why}; allowed: 0")
 
 
 def check_shards(problem: Problem, settings: Settings, shards: int) -> None:

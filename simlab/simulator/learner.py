@@ -67,6 +67,15 @@ class Learner:
         """The policies of all prompts at the start."""
         return self.policies_of(self.first, self.first_places)
 
+    @functools.cached_property
+    def demonstrators(self) -> Any:
+        """The policies of all prompts at the start, given that the answer is correct."""
+
+        def demonstrator(places: Places, own: Any, correct: Array) -> Any:
+            return own.given(self.storage.everywhere(correct, places))
+
+        return self.each(demonstrator)(self.first_places, self.initial, self.correct)
+
     def start_places(self) -> Places:
         """What is known of the places when steps begin."""
         return self.first_places
@@ -335,7 +344,7 @@ class Learner:
         """The gradient of each prompt's objective with respect to its logits."""
         settings, numbers, weights = self.settings, self.numbers, self.averaging(coefficients.dtype)
 
-        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any) -> Array:
+        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any, demonstrator: Any) -> Array:
             policy, group, temperature = drawn.policies, drawn.groups, numbers.temperature
             gradient: Array = policy.score_gradient(coefficients, group, drawn.candidates, settings.update_rule)
             gradient /= temperature
@@ -344,12 +353,16 @@ class Learner:
             if settings.uses_kl:
                 initial = first.logp_everywhere(places)
                 gradient -= numbers.kl * (policy.kl_gradient(initial, group, weights) / temperature)
+            if settings.uses_supervised:
+                answers = self.storage.filled(demonstrator.everywhere(places).p, 0, places)
+                gradient += numbers.supervised * (policy.likelihood_gradient(answers) / temperature)
             return gradient
 
         first = self.of_batch(self.initial, batch.prompts) if settings.uses_kl else None
+        demonstrators = self.of_batch(self.demonstrators, batch.prompts) if settings.uses_supervised else None
         places = self.rows(state.places, batch.prompts)
         drawn = batch.drawn._replace(policies=policies)
-        gradients: Array = self.each(one)(places, coefficients, drawn, first)
+        gradients: Array = self.each(one)(places, coefficients, drawn, first, demonstrators)
         return gradients
 
     def move(self, gradient: Any, state: State) -> State:

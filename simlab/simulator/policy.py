@@ -114,6 +114,13 @@ class Policy(NamedTuple):
         """The policy over what is correct or not."""
         return self
 
+    def given(self, correct: Bool[Array, " S"]) -> "Policy":
+        """The policy given that the action is correct, however small the probability of that."""
+        scores = jnp.where(correct, self.scores, EMPTY)
+        scores -= self.storage.largest(scores)
+        weights = self.storage.once(jnp.exp(scores))
+        return Policy(scores, weights, self.sum(self._of_places(weights)), self.counts, storage=self.storage)
+
     def everywhere(self, places: Places) -> "Policy":
         """The policy of the start, place by place of a later step."""
         scores, weights = (self.storage.everywhere(values, places) for values in (self.scores, self.weights))
@@ -150,3 +157,7 @@ class Policy(NamedTuple):
     ) -> Float[Array, " S"]:
         """The gradient of KL(pi || pi_0), times the temperature."""
         return kl_gradient(self, initial_logp)
+
+    def likelihood_gradient(self, answers: Float[Array, " S"]) -> Float[Array, " S"]:
+        """The gradient of the mean log-probability of answers with these probabilities, times the temperature."""
+        return answers - self.p

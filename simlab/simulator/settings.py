@@ -24,7 +24,7 @@ SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the s
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
 DTYPES = ("float32", "float64")
-FLOATS = ("temperature", "kl", "entropy_bonus", "update_norm")
+FLOATS = ("temperature", "kl", "entropy_bonus", "supervised", "update_norm")
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
 
@@ -39,6 +39,7 @@ class TracedSettings(NamedTuple):
     temperature: Any = 1.0
     kl: Any = 0.0
     entropy_bonus: Any = 0.0
+    supervised: Any = 0.0
     update_norm: Any = 0.0
 
 
@@ -48,7 +49,7 @@ class StaticSettings:
 
     Attributes:
         shape: the arm without its floats, or a method that is built.
-        uses_kl, uses_entropy_bonus: whether those terms are computed at all.
+        uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
         fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
         own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
             read another value of its module. None where there is none, or where it cannot be seen.
@@ -63,6 +64,7 @@ class StaticSettings:
     prompts_per_step: int
     uses_kl: bool
     uses_entropy_bonus: bool
+    uses_supervised: bool
     fixes_update_norm: bool
     pass_at_k: tuple[int, ...]
     top_n: int
@@ -93,6 +95,8 @@ class Settings:
         temperature: of the sampled policy, softmax(logits / temperature).
         kl: coefficient of the penalty KL(pi || pi_0).
         entropy_bonus: coefficient of the entropy.
+        supervised: coefficient of the mean log-likelihood of demonstrations, the correct answers of pi_0: its exact
+            gradient, with pi_0 given that the answer is correct.
         update_norm: the Euclidean norm that every update of the parameters is scaled to; 0 leaves them as they come.
         gradient_steps: gradient steps per batch; later ones are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
@@ -115,6 +119,7 @@ class Settings:
     temperature: float = 1.0
     kl: float = 0.0
     entropy_bonus: float = 0.0
+    supervised: float = 0.0
     update_norm: float = 0.0
     gradient_steps: int = 1
     prompts_per_step: int = 0
@@ -163,6 +168,7 @@ class Settings:
         optimizer(self.optimizer, **self.optimizer_parameters)
         check_range("temperature", self.temperature, 0, open_low=True)
         check_range("kl", self.kl, 0)
+        check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
 
     @functools.cached_property
@@ -184,7 +190,7 @@ class Settings:
         """The floats."""
         floats = {} if isinstance(self.arm, Method) else self.arm.floats
         moments = optimizer_defaults(self.optimizer) | dict(self.optimizer_parameters)
-        return TracedSettings(floats, moments, self.temperature, self.kl, self.entropy_bonus, self.update_norm)
+        return TracedSettings(floats, moments, **{name: getattr(self, name) for name in FLOATS})
 
     @property
     def static(self) -> StaticSettings:
@@ -202,6 +208,7 @@ class Settings:
             prompts_per_step=self.prompts_per_step,
             uses_kl=bool(self.kl != 0),
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
+            uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,

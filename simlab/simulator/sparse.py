@@ -174,7 +174,8 @@ def may_be_sparse(problem: "Problem", settings: "StaticSettings") -> bool:
     method = settings.method()
     return (
         (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)
-        and not (settings.uses_kl or settings.uses_entropy_bonus or settings.fixes_update_norm)
+        and not (settings.uses_kl or settings.uses_entropy_bonus or settings.uses_supervised)
+        and not settings.fixes_update_norm
         and method.surrogate.candidates == 0
         and settings.exchangeable
         and method.needs == {"rewards"}

@@ -44,7 +44,8 @@ OPTIONS = {
 PARAMETERS = {
     "sweep": (
         "gamma", "learning_rate", "temperature", "kl", "logits", "correct", "target", "actions", "positive", "eps",
-        "prompts", "update_norm", "gradient_steps", "update_rule", "depth", "aggregation", "problem.logits",
+        "prompts", "supervised", "update_norm", "gradient_steps", "update_rule", "depth", "aggregation",
+        "problem.logits",
     ),
     "train": (
         "task.digits", "task.size", "task.seed", "task.evaluation_size", "task.dataset", "task.options",

@@ -52,8 +52,11 @@ function tilted(g, beta) {
   return ratio(rise * g.p * g.q, Math.exp(-beta) + rise * g.p);
 }
 
+// By how much a share may miss a bound that it is meant to meet.
+const slack = (g) => Math.min(SLACK, MOST_SLACK / g.size);
+
 function quantile(g, tau) {
-  const solved = g.q < Math.max(tau, 1 / g.size) - Math.min(SLACK, MOST_SLACK / g.size);
+  const solved = g.q < Math.max(tau, 1 / g.size) - slack(g);
   return [solved ? 0 : g.p * g.mixed, solved ? g.q * g.mixed : 0];
 }
 
@@ -68,6 +71,7 @@ const FORMS = {
   power_alpha: (g, { alpha }) => balanced(g.p * g.q ** alpha),
   easy_power: (g, { alpha }) => balanced(g.p ** alpha * g.q),
   f_grpo: (g, { gamma }, base) => base.map((mass) => mass * g.q ** gamma),
+  reject_easy: (g, { threshold }, base) => (g.p <= threshold + slack(g) ? base : [0, 0]),
   hard_focused: (g, own) => balanced(own.gamma * ratio(grpoMass(g, own), Math.sqrt(g.p))),
   easy_focused: (g, own) => balanced(own.gamma * ratio(grpoMass(g, own), Math.sqrt(g.q))),
   t2t: (g, { alpha, ddof, eps }) =>

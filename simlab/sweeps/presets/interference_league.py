@@ -38,6 +38,7 @@ def _by_reward(estimators: tuple[str, ...], **parameters: tuple[Any, ...]) -> Se
 
 
 _AT_NORM = {"optimizer.learning_rate": (1.0,), "run.update_norm": (0.05, 0.1, 0.2)}
+_REJECTING = ("grpo", "maxrl")
 # Features of no preferred basis, for Adam divides every coordinate by the size of its own gradients.
 _ROTATED = {"problem.features": ("random",), "problem.dimension": (256,)}
 
@@ -54,6 +55,9 @@ INTERFERENCE_LEAGUE: dict[str, Settings] = {
     "groups": _by_reward(("grpo", "f_grpo", "maxrl")) | {"group_sizes": (2, 32, 128)},
     "kl": _by_reward(("grpo",), kl=(0.01, 0.03, 0.1, 0.3)),
     "entropy": _by_reward(("grpo",), entropy_bonus=(0.01, 0.03, 0.1, 0.3)),
+    "supervised": _by_reward(("grpo",), supervised=(0.03, 0.1, 0.3, 1.0)),
+    "easy": _by_reward(("reject_easy",))
+    | {"parameters": _PLAIN["parameters"] | {"estimator.threshold": (0.25, 0.5, 0.75), "estimator.base": _REJECTING}},
     "rotated": _by_reward(("grpo", "maxrl")) | {"parameters": _PLAIN["parameters"] | _ROTATED, "seeds": 12},
     "adam": _by_reward(("grpo", "maxrl"))
     | {"optimizer": "adam", "parameters": {"optimizer.learning_rate": _ADAM_RATES}},

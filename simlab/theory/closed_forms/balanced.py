@@ -67,6 +67,14 @@ def f_grpo(group: Group, gamma: float, base: str | Estimator) -> Pair:
     return success * group.q**gamma, failure * group.q**gamma
 
 
+@form("m_base 1[p <= threshold]")
+def reject_easy(group: Group, threshold: float, base: str | Estimator) -> Pair:
+    """``[simlab:interference-speed]``."""
+    success, failure = base_masses(group, base)
+    kept = group.p <= threshold + group.slack
+    return np.where(kept, success, 0.0), np.where(kept, failure, 0.0)
+
+
 @form("gamma m_GRPO/sqrt(p)")
 def hard_focused(group: Group, gamma: float, ddof: int, eps: float) -> Pair:
     """``[a-grae:control-2]``; gamma sqrt(q) for a mixed group at ``ddof`` 0 and ``eps`` 0."""

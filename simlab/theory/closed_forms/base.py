@@ -11,6 +11,7 @@ from jaxtyping import Float
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.estimators.registry import REGISTRY
+from simlab.order_statistics import MOST_SLACK, SLACK
 
 Values = Float[np.ndarray, " n"]
 Pair = tuple[Values, Values]
@@ -37,6 +38,11 @@ class Group:
     def mixed(self) -> Float[np.ndarray, " n"]:
         """(n,) 1 where a group holds both outcomes, and 0 where its rewards are all equal."""
         return np.where((self.p > 0) & (self.p < 1), 1.0, 0.0)
+
+    @property
+    def slack(self) -> float:
+        """By how much a solve rate may miss a bound that it is meant to meet."""
+        return min(SLACK, MOST_SLACK / self.size)
 
     @property
     def zero(self) -> Values:

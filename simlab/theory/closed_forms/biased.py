@@ -6,7 +6,6 @@ import numpy as np
 
 from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator
-from simlab.order_statistics import MOST_SLACK, SLACK
 from simlab.theory.closed_forms.balanced import at_most_all, grpo_mass
 from simlab.theory.closed_forms.base import Group, Pair, base_masses, form, ratio
 
@@ -35,7 +34,7 @@ def quantile(group: Group, tau: float) -> Pair:
 
     FADE prints 1[p <= tau] and 1[p > tau]: those are the masses of the (1 - tau)-quantile.
     """
-    solved = group.q < max(tau, 1 / group.size) - min(SLACK, MOST_SLACK / group.size)  # the quantile is a success
+    solved = group.q < max(tau, 1 / group.size) - group.slack  # the quantile is a success
     return np.where(solved, 0.0, group.p) * group.mixed, np.where(solved, group.q, 0.0) * group.mixed
 
 
