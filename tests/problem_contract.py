@@ -143,7 +143,9 @@ ROWS = {
 }
 # Problems at the edge of what can be, for two kinds of step.
 EDGES = {
-    "all but one action correct": ROWS["anchored"]._replace(problem=anchored(4, 3, anchor_logit=1.0, correct_logit=0.4)),
+    "all but one action correct": ROWS["anchored"]._replace(
+        problem=anchored(4, 3, anchor_logit=1.0, correct_logit=0.4)
+    ),
     "all actions alike": ROWS["custom"]._replace(problem=custom([0.0] * 6, [0, 1], [1])),
     "a bank of one prompt": ROWS["prompt_bank"]._replace(
         problem=PromptBank(np.array([[0.4, -0.3, 0.1]]), CORRECT[:1], TARGET[:1], counts=np.array([2, 1, 3]))
