@@ -14,6 +14,7 @@ from simlab.estimators import advantages
 from simlab.theory import (
     Drift,
     crossing_k,
+    crossing_step,
     expected_speed,
     largest_mixed_mass,
     log_odds_drift,
@@ -347,6 +348,23 @@ def test_hardest_prompts_that_are_nearly_alike_are_told_apart():
     assert crossing_k(solved, changes) == pytest.approx(merged, rel=1e-9)
 
 
+# The step at which the curves cross
+
+
+@given(st.lists(st.lists(st.sampled_from([-0.25, 0.0, 0.125, 0.5]), min_size=2, max_size=2), min_size=1, max_size=6))
+def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(gains):
+    steps = np.cumsum(np.arange(1.0, len(gains) + 1))
+    for k, found in enumerate(crossing_step(steps, np.array(gains))):
+        expected = math.inf
+        for record, gain in enumerate(own[k] for own in gains):
+            if gain < 0:
+                before = gains[record - 1][k] if record else 0.0
+                start = steps[record - 1] if record else steps[0]
+                expected = start + (steps[record] - start) * before / (before - gain)
+                break
+        assert found == pytest.approx(expected)
+
+
 # Bad input
 
 
@@ -391,6 +409,15 @@ def test_hardest_prompts_that_are_nearly_alike_are_told_apart():
         (lambda: crossing_k(np.zeros(0), np.zeros(0)), "allowed: one axis of one or more prompts each"),
         (lambda: crossing_k(np.array([1.5]), np.array([0.1])), r"solve_rates holds 1\.5; allowed: numbers in \[0, 1\]"),
         (lambda: crossing_k(np.array([0.5]), np.array([math.nan])), "changes holds NaN or infinity; allowed: finite"),
+        (
+            lambda: crossing_step(np.array([1.0, 1.0]), np.zeros(2)),
+            r"steps = \[1\. 1\.\]; allowed: an increasing number",
+        ),
+        (
+            lambda: crossing_step(np.array([1.0]), np.zeros(2)),
+            r"allowed: an increasing number for each of the 2 records",
+        ),
+        (lambda: crossing_step(np.array([1.0]), np.array([math.nan])), "gains holds NaN; allowed: numbers"),
     ],
 )
 def test_bad_input_is_named_in_one_line(call, message, monkeypatch):

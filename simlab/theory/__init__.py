@@ -4,7 +4,7 @@ from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import Drift, expected_speed, largest_mixed_mass, log_odds_drift, transfer
 from simlab.theory.likeness import alike
 from simlab.theory.masses import Masses, masses
-from simlab.theory.pass_at_k_crossing import crossing_k, pass_at_k_change
+from simlab.theory.pass_at_k_crossing import crossing_k, crossing_step, pass_at_k_change
 from simlab.theory.redistribution import (
     correct_mass_change,
     first_order_change,
@@ -25,6 +25,7 @@ __all__ = [
     "conditional_tail_miss",
     "correct_mass_change",
     "crossing_k",
+    "crossing_step",
     "expected_speed",
     "first_order_change",
     "largest_mixed_mass",
