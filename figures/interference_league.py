@@ -2,7 +2,8 @@
 
     simlab sweep --preset interference-league --out interference-league.nc   (half an hour on two cores)
     python -m figures.interference_league interference-league.nc             (condenses)
-    python -m figures.interference_league --table                            (prints the table of README.md)
+    python -m figures.interference_league --table                            (prints the tables of README.md)
+    python -m figures.interference_league --decompose                        (prints what is a slower clock in it)
     simlab figures interference_league                                       (draws from what is kept here)
 
 Of each rival the rate or norm is chosen on half of the seeds and judged on the other half.
@@ -21,6 +22,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from figures.shared import decomposition
 from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
 from simlab.plotting import STYLE
 
@@ -31,6 +33,8 @@ LEVELS = np.array([0.3, 0.4, 0.45])  # of pass@1, from .155 of the base model; h
 SHOWN = 2  # of the levels
 SETTINGS = ("learning_rate", "update_norm", "kl", "entropy_bonus", "supervised", "threshold")  # chosen for each rival
 USUAL_GROUP_SIZE = 8
+VALUES = ("kl", "entropy", "supervised", "easy")  # the sweeps over a coefficient or a threshold
+DECOMPOSED = ("norm", "rate")  # of the sweeps, those of all weights
 # The sweeps by what their rivals have in common, each with its marker.
 LABELS = {
     "rate": ("weights, best learning rate", "o"),
@@ -39,6 +43,8 @@ LABELS = {
     "groups": ("other group sizes", "D"),
     "kl": ("with a KL penalty", "v"),
     "entropy": ("with an entropy bonus", "^"),
+    "supervised": ("with supervised steps", "p"),
+    "easy": ("without easy prompts", "*"),
     "adam": ("Adam", "P"),
     "rotated": ("random features", "<"),
     "adam-rotated": ("random features and Adam", ">"),
@@ -71,6 +77,7 @@ def rivals(sweep: str, dataset: xr.Dataset) -> Iterator[Rival]:
 def _written(named: dict[str, Any]) -> str:
     """``grpo+casp, G = 32``: what tells a rival from the others of its sweep."""
     method = "+".join(str(named[part]) for part in ("estimator", "surrogate") if part in named)
+    method += f"(base={named['base']})" if "base" in named else ""
     return method if named["group_size"] == USUAL_GROUP_SIZE else f"{method}, G = {named['group_size']}"
 
 
@@ -79,6 +86,15 @@ def judged(rival: Rival) -> dict[str, Any]:
     at_levels = [_at_best(rival, level) for level in LEVELS]
     most = rounded(rival.pass_at_1.mean(axis=1).max(), 4)
     return {"sweep": rival.sweep, "name": rival.name, "levels": at_levels, "most": most}
+
+
+def of_each_value(rival: Rival) -> Iterator[Rival]:
+    """A rival at each value of what it has beside the learning rate: a coefficient, or a threshold."""
+    (name,) = rival.settings[0].keys() - {"learning_rate"}
+    for value in sorted({setting[name] for setting in rival.settings}):
+        own = [index for index, setting in enumerate(rival.settings) if setting[name] == value]
+        runs = {"pass_at_1": rival.pass_at_1[own], "pass_at_256": rival.pass_at_256[own]}
+        yield rival._replace(settings=[rival.settings[index] for index in own], **runs)
 
 
 def _at_best(rival: Rival, level: float) -> dict[str, Any] | None:
@@ -108,13 +124,26 @@ def _at_level(rival: Rival, setting: int, level: float) -> list[np.ndarray]:
 def condense(path: Path) -> dict[str, Any]:
     """What is drawn and listed, with the provenance of all sweeps."""
     sweeps = results(PRESET, path)
+    found = {name: list(rivals(name, dataset)) for name, dataset in sweeps.items()}
     first = sweeps["rate"].pass_at_k.isel(step=0, seed=0, estimator=0, learning_rate=0, group_size=0)
     return {
         "provenance": [provenance(dataset) for dataset in sweeps.values()],
         "levels": LEVELS.tolist(),
         "base": {str(k): rounded(first.sel(k=k).item()) for k in first.k.values.tolist()},
-        "rivals": [judged(rival) for name, dataset in sweeps.items() for rival in rivals(name, dataset)],
+        "rivals": [judged(rival) for own in found.values() for rival in own],
+        "values": [judged(one) for name in VALUES for rival in found[name] for one in of_each_value(rival)],
+        "decomposition": {name: decomposition.taken_apart(_finest(found[name])) for name in DECOMPOSED},
     }
+
+
+def _finest(own: list[Rival]) -> dict[str, decomposition.Curves]:
+    """The runs of each weight of a sweep at its smallest rate or norm, whose records lie closest together."""
+    curves = {}
+    for rival in own:
+        setting = min(range(len(rival.settings)), key=lambda index: tuple(rival.settings[index].values()))
+        runs = (rival.pass_at_1[setting], rival.pass_at_256[setting], rival.steps)
+        curves[rival.name] = decomposition.Curves(*runs)
+    return curves
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -137,7 +166,7 @@ def draw(data: dict[str, Any]) -> Figure:
 
 def _row(rival: dict[str, Any]) -> str:
     """What the row of a rival is called: weights at their best rate and norm share one."""
-    aside = "" if rival["sweep"] in {"rate", "norm", "surrogates", "groups"} else f" ({rival['sweep']})"
+    aside = "" if rival["sweep"] in {"rate", "norm", "surrogates", "groups", "easy"} else f" ({rival['sweep']})"
     return rival["name"] + aside
 
 
@@ -154,13 +183,13 @@ def _draw_rivals(axes: Axes, shown: list[dict[str, Any]], rows: list[str]) -> No
     axes.grid(axis="y", color="0.92", linewidth=0.6)
 
 
-def table(data: dict[str, Any]) -> str:
-    """The table of README.md: every rival with its best setting and pass@256 at each level."""
+def table(data: dict[str, Any], of: str = "rivals") -> str:
+    """Every rival with its best setting and pass@256 at each level, or those of each value of a coefficient."""
     heads = [f"pass@256 at pass@1 = {level:g}" for level in data["levels"]]
     level = f"{data['levels'][SHOWN]:g}"
     lines = [f"| sweep | rival | {' | '.join(heads)} | steps to {level} | setting there | largest pass@1 |"]
     lines.append(f"|---|---|{'---:|' * (len(heads) + 1)}---|---:|")
-    for rival in sorted(data["rivals"], key=lambda own: -((own["levels"][SHOWN] or {}).get("mean", 0))):
+    for rival in sorted(data[of], key=lambda own: -((own["levels"][SHOWN] or {}).get("mean", 0))):
         cells = [f"{own['mean']:.3f}({round(own['error'] * 1000)})" if own else "" for own in rival["levels"]]
         last = rival["levels"][SHOWN]
         step = f"{last['step']:.0f}" if last else ""
@@ -171,9 +200,12 @@ def table(data: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results, or print the table of README.md."""
+    """Condense results, or print a table of what is kept."""
     if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
+        data = json.loads(DATA.read_text())
+        print(table(data), table(data, "values"), sep="\n\n")
+    elif arguments == ["--decompose"]:
+        print(decomposition.tables(json.loads(DATA.read_text())["decomposition"]))
     else:
         keep(DATA, condense(*map(Path, arguments)))
 

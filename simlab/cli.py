@@ -160,8 +160,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=LIST",
         help="any parameter of the problem, the optimizer or the methods (of those that have it and do not fix it), or "
-        "temperature, kl, entropy_bonus, supervised (coefficient of the log-likelihood of correct answers of the "
-        "first policy), update_norm (of every update; 0: as it comes), gradient_steps, update_rule "
+        "temperature, kl, entropy_bonus, supervised (coefficient of the log-likelihood of the correct "
+        "answers of the base model), update_norm (of every update; 0: as it comes), gradient_steps, update_rule "
         "(simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's "
         "tokens, without --arms: token_mean, sequence_mean, constant)",
     )
