@@ -6,6 +6,7 @@ Every arm at the same few learning rates, on three banks, each of which differs 
 from typing import Any
 
 from simlab.sweeps.presets.settings import Settings
+from simlab.theory.update_scale import focal_scale
 
 GROUPS = (2, 4, 8, 16, 32)
 ROLLOUTS = 64  # of a step, where groups are compared at equal cost: from 32 prompts of 2 to 2 prompts of 32
@@ -16,10 +17,11 @@ BANKS: dict[str, dict[str, tuple[Any, ...]]] = {
     "rare": {"problem.overlap": (0.3,), "problem.rare_modes": (1,)},
     "apart": {"problem.overlap": (0.0,), "problem.rare_modes": (1,)},
 }
-_RATES = {"optimizer.learning_rate": (0.25, 1.0, 4.0)}
+RATE = "optimizer.learning_rate"
+RATES = (0.5, 2.0)
 _PLAIN: Settings = {
     "seeds": 24,
-    "steps": 300,
+    "steps": 200,
     "record_every": 10,
     "problem": "interference",
     "optimizer": "sgd",
@@ -31,7 +33,7 @@ _PLAIN: Settings = {
 def _arms(*methods: str, group_sizes: tuple[int, ...] = (8,), **run: Any) -> Settings:
     """Methods with settings of a run."""
     own = {f"run.{name}": (value,) if isinstance(value, int) else value for name, value in run.items()}
-    return _PLAIN | {"arms": methods, "group_sizes": group_sizes, "parameters": _RATES | own}
+    return _PLAIN | {"arms": methods, "group_sizes": group_sizes, "parameters": {RATE: RATES} | own}
 
 
 def _plain(*estimators: str, **changes: Any) -> Settings:
@@ -48,6 +50,8 @@ _EXPERIMENTS: dict[str, Settings] = {
         for size in GROUPS
     },
     "controls": _plain("f_grpo(gamma=1)", "ds_grpo"),
+    # F-GRPO's control of its step size, App. N.
+    "low-rate": _plain("grpo") | {"parameters": {RATE: tuple(focal_scale(0.5) * rate for rate in RATES)}},
     "kl": _plain("grpo", kl=(0.01, 0.1)),
     "entropy": _plain("grpo", entropy_bonus=(0.01, 0.1)),
     "halves": _plain(
@@ -59,7 +63,7 @@ _EXPERIMENTS: dict[str, Settings] = {
         "hard_focused",
         "easy_focused",
     ),
-    "schedules": _plain("fade", "fade(delta_min=1)", "fade(alpha_max=1)", "fade_logarithmic(last=300)", "fade_entropy"),
+    "schedules": _plain("fade", "fade(delta_min=1)", "fade(alpha_max=1)", "fade_logarithmic(last=200)", "fade_entropy"),
     "signs": _plain("psr", "nsr", "w_reinforce", "pass_at_k_chen(k=4)", "entropy_advantage"),
     "clips": _arms(*_CLIPS, gradient_steps=4),
 }
