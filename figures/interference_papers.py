@@ -32,7 +32,7 @@ DATA = Path(__file__).parent / "data" / "interference_papers.json"
 DIFFERS = "Prompts of one token in place of a language model; the table of figures/README.md has all numbers."
 PRESET = "interference-papers"
 ONE_RATE, EQUAL = "one rate", "equal pass@1"
-LEVEL = 0.45  # of pass@1, from .155 of the base model; half of the prompts are easy
+LEVELS = {"shared": 0.45, "rare": 0.45, "apart": 0.3}  # of pass@1, from .155; apart, most runs are slower
 KS = (1, 8, 128, 256)
 COEFFICIENTS = ("kl", "entropy_bonus")
 BANK_NAMES = {
@@ -70,10 +70,10 @@ def measures(own: xr.Dataset) -> dict[str, np.ndarray]:
     return curves | {"rare NLL": own.target_nll_by_kind.sel(kind="hard").values, "entropy": own.entropy.values}
 
 
-def read_twice(own: xr.Dataset) -> dict[str, Any]:
+def read_twice(own: xr.Dataset, level: float) -> dict[str, Any]:
     """The measures of an arm, seed by seed of the half that is judged, by either reading."""
     found = measures(own)
-    return {ONE_RATE: at_one_rate(found), EQUAL: at_equal_pass_at_1(found)}
+    return {ONE_RATE: at_one_rate(found), EQUAL: at_equal_pass_at_1(found, level)}
 
 
 def at_one_rate(found: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def at_one_rate(found: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: rounded(values[0, half:, best], 5) for name, values in found.items()}
 
 
-def at_equal_pass_at_1(found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Where pass@1 first reaches the level, at the rate with the highest pass@256 there over the choosing seeds.
+def at_equal_pass_at_1(found: dict[str, np.ndarray], level: float) -> dict[str, Any]:
+    """Where pass@1 first reaches a level, at the rate with the highest pass@256 there over the choosing seeds.
 
     No numbers if there is no rate at which all seeds reach it.
     """
-    pass_at_1, levels = found["pass@1"], np.array([LEVEL])
+    pass_at_1, levels = found["pass@1"], np.array([level])
     half = pass_at_1.shape[1] // 2
     there = {
         name: np.array([at_equal_mass(own, of_rate, levels)[0] for own, of_rate in zip(pass_at_1, values, strict=True)])
@@ -106,14 +106,15 @@ def condense(path: Path) -> dict[str, Any]:
     sweeps = results(PRESET, path)
     banks: dict[str, dict[str, Any]] = {bank: {} for bank in BANKS}
     for name, dataset in sweeps.items():
-        arms = banks[name.rpartition("-")[2]]
+        bank = name.rpartition("-")[2]
+        arms = banks[bank]
         for arm, own in runs(name, dataset):
-            arms[arm] = read_twice(own)
+            arms[arm] = read_twice(own, LEVELS[bank])
             start = {
                 measure: rounded(values[0, values.shape[1] // 2 :, 0], 5) for measure, values in measures(own).items()
             }
             arms.setdefault(BASE, {ONE_RATE: start, EQUAL: start})
-    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "level": LEVEL, "banks": banks}
+    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "levels": LEVELS, "banks": banks}
 
 
 def of_reading(data: dict[str, Any], bank: str, reading: str) -> Arms:
@@ -180,7 +181,7 @@ def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
             axes.errorbar(gap.mean(), row + 0.2 * (1 - number), xerr=error, fmt="o", **style)
     axes.axvline(0, color="0.3", linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(rows)), rows, fontsize=6)
-    axes.set(title=f"pass@256 less GRPO's, where pass@1 is {data['level']:g}")
+    axes.set(title=f"pass@256 less GRPO's, at {EQUAL}")
     axes.grid(axis="y", color="0.92", linewidth=0.6)
     axes.legend(fontsize=6)
 

@@ -19,6 +19,7 @@ BANKS: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 RATE = "optimizer.learning_rate"
 RATES = (0.5, 2.0)
+_SLOW = {RATE: (*RATES, 16.0)}  # for weights that are small where few rollouts are right
 _PLAIN: Settings = {
     "seeds": 24,
     "steps": 200,
@@ -34,6 +35,11 @@ def _arms(*methods: str, group_sizes: tuple[int, ...] = (8,), **run: Any) -> Set
     """Methods with settings of a run."""
     own = {f"run.{name}": (value,) if isinstance(value, int) else value for name, value in run.items()}
     return _PLAIN | {"arms": methods, "group_sizes": group_sizes, "parameters": {RATE: RATES} | own}
+
+
+def _slow(*estimators: str) -> Settings:
+    """The same at one learning rate more."""
+    return _plain(*estimators) | {"parameters": _SLOW}
 
 
 def _plain(*estimators: str, **changes: Any) -> Settings:
@@ -63,8 +69,8 @@ _EXPERIMENTS: dict[str, Settings] = {
         "hard_focused",
         "easy_focused",
     ),
-    "schedules": _plain("fade", "fade(delta_min=1)", "fade(alpha_max=1)", "fade_logarithmic(last=200)", "fade_entropy"),
-    "signs": _plain("psr", "nsr", "w_reinforce", "pass_at_k_chen(k=4)", "entropy_advantage"),
+    "schedules": _slow("fade", "fade(delta_min=1)", "fade(alpha_max=1)", "fade_logarithmic(last=200)", "fade_entropy"),
+    "signs": _slow("psr", "nsr", "w_reinforce", "pass_at_k_chen(k=4)", "entropy_advantage"),
     "clips": _arms(*_CLIPS, gradient_steps=4),
 }
 INTERFERENCE_PAPERS: dict[str, Settings] = {
