@@ -23,7 +23,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Found, in_words, judge
+from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Claim, Found, in_words, judge
 from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
 from simlab.plotting import STYLE
 from simlab.sweeps.presets.interference_papers import BANKS, GROUPS, RATE
@@ -37,8 +37,8 @@ KS = (1, 8, 128, 256)
 COEFFICIENTS = ("kl", "entropy_bonus")
 BANK_NAMES = {
     "shared": "shared features",
-    "rare": "shared features, rare answers too",
-    "apart": "no shared features, rare answers",
+    "rare": "shared features and rare answers",
+    "apart": "rare answers alone",
 }
 
 
@@ -124,19 +124,25 @@ def of_reading(data: dict[str, Any], bank: str, reading: str) -> Arms:
 
 def table(data: dict[str, Any]) -> str:
     """The table of README.md: each claim, what its paper reports, what the banks give, and the verdict."""
-    heads = ["claim", "paper", *(f"{name}: {ONE_RATE}; {EQUAL}" for name in BANK_NAMES.values()), "verdict"]
+    shown = [(bank, reading) for bank in ("shared", "apart") for reading in (ONE_RATE, EQUAL)]
+    heads = ["claim", "paper", *(f"{BANK_NAMES[bank]}, {reading}" for bank, reading in shown), "verdict"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for claim in CLAIMS:
-        found: dict[str, dict[str, Found | None]] = {
-            reading: {
-                bank: judge(claim, of_reading(data, bank, reading), equal_pass_at_1=reading == EQUAL) for bank in BANKS
-            }
-            for reading in (ONE_RATE, EQUAL)
-        }
-        cells = ["; ".join(str(own[bank] or "-") for own in found.values()) for bank in BANKS]
-        verdict = in_words(found[ONE_RATE], found[EQUAL])
-        lines.append(f"| {claim.says} `[{claim.tag}]` | {claim.reported} | {' | '.join(cells)} | {verdict} |")
+        found = judged(claim, data)
+        cells = [str(found[reading][bank] or "") for bank, reading in shown]
+        row = (f"{claim.says} `[{claim.tag}]`", claim.reported, *cells, in_words(found[ONE_RATE], found[EQUAL]))
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
+
+
+def judged(claim: Claim, data: dict[str, Any]) -> dict[str, dict[str, Found | None]]:
+    """What is found of a claim, by reading and bank."""
+    return {
+        reading: {
+            bank: judge(claim, of_reading(data, bank, reading), equal_pass_at_1=reading == EQUAL) for bank in BANKS
+        }
+        for reading in (ONE_RATE, EQUAL)
+    }
 
 
 def draw(data: dict[str, Any]) -> Figure:

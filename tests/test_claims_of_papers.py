@@ -1,8 +1,13 @@
 """A claim about arms is judged by numbers alone: it holds, it does not, or it cannot be told."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import figures
+from figures.interference_papers import DATA, table
 from figures.shared.claims_of_papers import FAILS, HOLDS, UNTOLD, Claim, Found, Order, in_words, judge
 
 SPREAD = np.tile([-1.0, 1.0], 6)
@@ -55,11 +60,17 @@ def test_pass_at_1_is_not_compared_where_it_is_equal():
     assert verdict(Order("pass@1", "own", "other"), own={}, other={}, equal=True) is None
 
 
-def test_words_name_both_readings_where_they_differ():
+def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_do():
     yes, no = Found(HOLDS), Found(FAILS)
-    banks = {"shared": yes, "apart": yes}
-    assert in_words(banks, banks) == "holds; the same without shared features"
-    assert in_words(banks, {"shared": no, "apart": yes}) == (
-        "holds at one rate, does not hold at equal pass@1; holds without shared features"
+    same, other = dict.fromkeys(("shared", "rare", "apart"), yes), {"shared": no, "rare": no, "apart": yes}
+    assert in_words(same, same) == "holds"
+    assert in_words(same, other) == ("holds at one rate, does not hold at equal pass@1; without shared features: holds")
+    first_alone = {**same, "rare": no, "apart": no}
+    assert in_words(first_alone, first_alone) == (
+        "holds; with rare answers: does not hold; without shared features: does not hold"
     )
-    assert in_words(banks, {"shared": None, "apart": None}) == "holds; the same without shared features"
+    assert in_words(same, dict.fromkeys(same)) == "holds"
+
+
+def test_the_readme_has_the_table_of_the_numbers_that_are_kept():
+    assert table(json.loads(DATA.read_text())) in (Path(figures.__file__).parent / "README.md").read_text()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 HOLDS, FAILS, UNTOLD = "holds", "does not hold", "cannot be told"
+SHORT = {HOLDS: "yes", FAILS: "no", UNTOLD: "open"}
 TRIFLE = 0.005  # a difference so small is none
 STUDENT = 2.2  # the 97.5 % point of Student's t for the 12 seeds that are judged
 BASE = "base model"
@@ -44,10 +45,11 @@ class Found(NamedTuple):
     error: float | None = None
 
     def __str__(self) -> str:
-        """``holds (pass@256 +0.032(2))``."""
+        """``yes +0.032(2)``, with the measure unless it is pass@256."""
         if self.difference is None or self.error is None:
-            return self.verdict
-        return f"{self.verdict} ({self.measure} {self.difference:+.3f}({self.error * 1000:.0f}))"
+            return SHORT[self.verdict]
+        measure = "" if self.measure == "pass@256" else f"{self.measure} "
+        return f"{SHORT[self.verdict]} {measure}{self.difference:+.3f}({self.error * 1000:.0f})"
 
 
 def judge(claim: Claim, arms: Arms, *, equal_pass_at_1: bool) -> Found | None:
@@ -73,9 +75,11 @@ def _judge_order(order: Order, arms: Arms) -> Found:
 
 
 def in_words(one_rate: Mapping[str, Found | None], equal: Mapping[str, Found | None]) -> str:
-    """The verdict on the bank of shared features, and what differs on the one without, from those of all banks."""
-    shared, apart = (_of_bank(one_rate[bank], equal[bank]) for bank in ("shared", "apart"))
-    return f"{shared}; {'the same' if shared == apart else apart} without shared features"
+    """The verdict where features are shared, and on the other banks if it differs there, from those by each reading."""
+    shared, rare, apart = (_of_bank(one_rate[bank], equal[bank]) for bank in ("shared", "rare", "apart"))
+    more = [f"with rare answers: {rare}"] if rare != shared else []
+    more += [f"without shared features: {apart}"] if apart != shared else []
+    return "; ".join([shared, *more])
 
 
 def _of_bank(one_rate: Found | None, equal: Found | None) -> str:
