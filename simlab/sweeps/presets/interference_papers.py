@@ -52,8 +52,8 @@ _CLIPS = ("grpo+ppo_clip", "grpo+clip_cov", "grpo+kl_cov", "cw_grpo+ppo_clip", "
 _EXPERIMENTS: dict[str, Settings] = {
     "groups": _plain("grpo", "f_grpo(gamma=0.5)", group_sizes=GROUPS),
     **{
-        f"rollouts-{size}": _plain("grpo", "f_grpo(gamma=0.5)", group_sizes=(size,), prompts_per_step=ROLLOUTS // size)
-        for size in GROUPS
+        f"rollouts-{size}": _plain("grpo", group_sizes=(size,), prompts_per_step=ROLLOUTS // size)
+        for size in (2, 8, 32)
     },
     "controls": _plain("f_grpo(gamma=1)", "ds_grpo"),
     # F-GRPO's control of its step size, App. N.
