@@ -124,9 +124,9 @@ CLAIMS = (
     ),
     Claim(
         "f-grpo:sec-5.4-lowest-pass-at-1",
-        "Pass@1 rises with G",
-        "36.2, 36.4, 37.3, 38.4, 39.2",
-        _descending("pass@1", *_groups(32, 16, 8, 4, 2)),
+        "Pass@1 rises with G from 2 over 8 to 32",
+        "36.2, 37.3, 39.2",
+        _descending("pass@1", _G32, _G8, _G2),
     ),
     Claim(
         "f-grpo:sec-5.4-nll",
@@ -166,9 +166,15 @@ CLAIMS = (
     ),
     Claim(
         "a-grae:sec-4.2-pass-256",
-        "GRPO ends below the base model, group-level A-GRAE does not",
-        "MATH: 95.0 < 96.3, 97.0",
-        (Order("pass@256", BASE, GRPO), Order("pass@256", GROUP_LEVEL, BASE, matches=True)),
+        "GRPO's pass@256 ends below the base model's",
+        "MATH: 95.0 < 96.3",
+        (Order("pass@256", BASE, GRPO),),
+    ),
+    Claim(
+        "a-grae:sec-5.4-group-level",
+        "that of A-GRAE's group level does not",
+        "MATH: 97.0, 96.3",
+        (Order("pass@256", GROUP_LEVEL, BASE, matches=True),),
     ),
     Claim(
         "a-grae:sec-5.4-group-level",
