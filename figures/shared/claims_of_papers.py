@@ -45,11 +45,11 @@ class Found(NamedTuple):
     error: float | None = None
 
     def __str__(self) -> str:
-        """``yes +0.032(2)``, with the measure unless it is pass@256."""
+        """``yes +0.0321(20)``, with the measure unless it is pass@256."""
         if self.difference is None or self.error is None:
             return SHORT[self.verdict]
         measure = "" if self.measure == "pass@256" else f"{self.measure} "
-        return f"{SHORT[self.verdict]} {measure}{self.difference:+.3f}({self.error * 1000:.0f})"
+        return f"{SHORT[self.verdict]} {measure}{self.difference:+.4f}({self.error * 10_000:.0f})"
 
 
 def judge(claim: Claim, arms: Arms, *, equal_pass_at_1: bool) -> Found | None:
