@@ -150,7 +150,7 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 6.4), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3))
-        for axes, reading in zip(left.subplots(2, 1, sharex=True), (ONE_RATE, EQUAL), strict=True):
+        for axes, reading in zip(left.subplots(2, 1, sharex=True, sharey=True), (ONE_RATE, EQUAL), strict=True):
             _draw_groups(axes, data, reading)
         _draw_arms(right.subplots(), data)
     return figure
@@ -187,9 +187,9 @@ def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
             axes.errorbar(gap.mean(), row + 0.2 * (1 - number), xerr=error, fmt="o", **style)
     axes.axvline(0, color="0.3", linewidth=0.8, linestyle="--")
     axes.set_yticks(range(len(rows)), rows, fontsize=6)
-    axes.set(title=f"pass@256 less GRPO's, at {EQUAL}")
+    axes.set(title="pass@256 less GRPO's", xlabel=f"at {EQUAL}")
     axes.grid(axis="y", color="0.92", linewidth=0.6)
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=6, loc="lower right")
 
 
 def main(arguments: list[str]) -> None:
