@@ -20,6 +20,13 @@ def solve_rates(naive: Naive, weights: np.ndarray) -> list[float]:
     return [sum(p[a] for a in correct) for p, correct in zip(policies, naive.correct, strict=True)]
 
 
+def target_surprises(naive: Naive, weights: np.ndarray) -> list[float]:
+    """The mean of -log p over the target set of each prompt."""
+    logits = naive_linear.logits_of(naive, weights)
+    policies = [probabilities(own, naive.setting.temperature) for own in logits]
+    return [mean([-math.log(p[a]) for a in target]) for p, target in zip(policies, naive.target, strict=True)]
+
+
 def mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
@@ -80,6 +87,8 @@ def records(naive: Naive, steps: list[Taken], hard: np.ndarray) -> list[dict[str
         of_kinds = [[now[m] for m in kind] for kind in kinds]
         row["q_pos_by_kind"] = [mean(rates) for rates in of_kinds]
         row["pass_at_k_by_kind"] = [[mean_pass_at(k, rates) for k in ks] for rates in of_kinds]
+        surprises = target_surprises(naive, taken.after.logits)
+        row["target_nll_by_kind"] = [mean([surprises[m] for m in kind]) for kind in kinds]
         row["pass_at_k_gain"] = [mean_pass_at(k, now) - mean_pass_at(k, base) for k in ks]
         row["crossing_k"] = crossing_k(base, now)
         row["effect"], row["effect_measured"] = effects(naive, taken, kinds)

@@ -102,6 +102,35 @@ def fade(
     return history
 
 
+def fade_logarithmic(steps: list[Step], last: float = 20000.0) -> list[Groups]:
+    """FADE's Equations 17 and 18 at the printed tau, on the printed constants' axis of 20,000 steps."""
+    history = []
+    for number, step in enumerate(steps):
+        t = min(number / last, 1) * 20000
+        alpha = 2.0 - (2.0 - 1.917) * math.log(1 + t / 8500) / math.log(1 + 20000 / 8500)
+        delta = 1.0 - (1.0 - 0.802) * math.log(1 + t / 12264) / math.log(1 + 20000 / 12264)
+        history.append([power_asymmetric(group, alpha, delta) for group in step.rewards])
+    return history
+
+
+def fade_entropy(steps: list[Step], alpha_max: float = 3.0, delta_min: float = 0.3, beta: float = 0.02) -> list[Groups]:
+    """FADE with alpha from alpha_max at the initial entropy down to 1 at half of it."""
+    entropies = [mean([mean([-x for x in tokens]) for group in step.logp for tokens in group]) for step in steps]
+    initial, h_hat, history = entropies[0], entropies[0], []
+    for step, entropy in zip(steps, entropies, strict=True):
+        h_hat = beta * h_hat + (1 - beta) * entropy
+        alpha = 1 + (alpha_max - 1) * min(max((2 * h_hat - initial) / initial, 0), 1)
+        delta = min(max(1 + h_hat - initial / 2, delta_min), 1)
+        history.append([power_asymmetric(group, alpha, delta) for group in step.rewards])
+    return history
+
+
+def power_asymmetric(group: Group, alpha: float, delta: float) -> Group:
+    """(1 - mean)^(alpha - 1) (r - mean), failures divided by delta."""
+    m = mean(group)
+    return [(1 - m) ** (alpha - 1) * (r - m) / (1 if r >= m else delta) for r in group]
+
+
 def running_mean(steps: list[Step], decay: float = 0.9, initial: float = 0.0) -> list[Groups]:
     """FADE's running mean of the rewards of earlier batches as the baseline."""
     baseline, history = initial, []
@@ -246,7 +275,7 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
     **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t)},
     "a_grae": each_batch(a_grae),
-    **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, running_mean, ha_dw)},
-    **{formula.__name__: formula for formula in (cw_grpo, entropy_advantage)},
+    **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
+    **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "linked": linked,
 }

@@ -4,7 +4,7 @@ They are written against the Python array API: NumPy, JAX (under ``jit`` and ``v
 this one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
 ``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
 of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``tokens`` and
-``schedule``. ``linked`` joins any of the links, one a role.
+``schedule``, ``schedule_ablations``. ``linked`` joins any of the links, one a role.
 """
 
 from simlab.estimators.balanced import (
@@ -72,6 +72,7 @@ from simlab.estimators.scale import (
     multiply_by_std,
 )
 from simlab.estimators.schedule import fade, fade_schedule
+from simlab.estimators.schedule_ablations import fade_entropy, fade_logarithmic
 from simlab.estimators.sign import (
     attenuate_successes,
     contrast,
@@ -120,6 +121,8 @@ __all__ = [
     "estimator",
     "f_grpo",
     "fade",
+    "fade_entropy",
+    "fade_logarithmic",
     "fade_schedule",
     "focal",
     "focus",

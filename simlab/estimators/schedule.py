@@ -21,10 +21,31 @@ class FadeState(NamedTuple):
     started: Scalar = 0.0
 
 
-def _clamp(value: Array, low: Scalar, high: Scalar) -> Array:
+def clamp(value: Array, low: Scalar, high: Scalar) -> Array:
+    """A value, or the end of the range that it lies beyond."""
     xp = array_namespace(value)
     value = xp.where(value > low, value, xp.ones_like(value) * low)
     return xp.where(value < high, value, xp.ones_like(value) * high)
+
+
+def followed(rollouts: Rollouts, state: FadeState, beta: Scalar) -> FadeState:
+    """The running averages with a batch more, x <- beta x + (1 - beta) x_batch; the entropy starts at the first's."""
+    xp = array_namespace(rollouts.rewards)
+    reward = batch_mean(rollouts.rewards, rollouts)[0, 0]
+    entropy = batch_mean(-sequence_mean_logp(rollouts), rollouts)[0, 0]
+    zero, one = xp.zeros_like(entropy), xp.ones_like(entropy)
+    fresh = zero + state.started < 1
+    return FadeState(
+        solve_rate=beta * state.solve_rate + (1 - beta) * reward,
+        entropy=beta * xp.where(fresh, entropy, zero + state.entropy) + (1 - beta) * entropy,
+        initial_entropy=xp.where(fresh, entropy, zero + state.initial_entropy),
+        started=one,
+    )
+
+
+def power_divided(centered: Array, mean: Array, alpha: Scalar, delta: Scalar) -> Array:
+    """(1 - mean)^(alpha - 1) times centred rewards, divided by delta where negative ``[fade:eq-11]``."""
+    return divide_negative(weigh(centered, remainder(mean) ** (alpha - 1)), delta)
 
 
 def fade_schedule(
@@ -52,30 +73,16 @@ def fade_schedule(
     if target_entropy is not None:
         check_range("target_entropy", target_entropy, 0)
 
-    def follow(rollouts: Rollouts, state: FadeState) -> FadeState:
-        xp = array_namespace(rollouts.rewards)
-        reward = batch_mean(rollouts.rewards, rollouts)[0, 0]
-        entropy = batch_mean(-sequence_mean_logp(rollouts), rollouts)[0, 0]
-        zero, one = xp.zeros_like(entropy), xp.ones_like(entropy)
-        fresh = zero + state.started < 1
-        return FadeState(
-            solve_rate=beta * state.solve_rate + (1 - beta) * reward,
-            entropy=beta * xp.where(fresh, entropy, zero + state.entropy) + (1 - beta) * entropy,
-            initial_entropy=xp.where(fresh, entropy, zero + state.initial_entropy),
-            started=one,
-        )
-
     def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
         xp = array_namespace(centered)
-        state = follow(rollouts, FadeState(*state))
+        state = followed(rollouts, FadeState(*state), beta)
         p = state.solve_rate
         unsolved = p <= 0
         alpha = 3 * (1 - p) / (2 * xp.where(unsolved, xp.ones_like(p), p))
-        alpha = _clamp(xp.where(unsolved, xp.ones_like(p) * alpha_max, alpha), 1.0, alpha_max)
+        alpha = clamp(xp.where(unsolved, xp.ones_like(p) * alpha_max, alpha), 1.0, alpha_max)
         target = state.initial_entropy / 2 if target_entropy is None else target_entropy
-        delta = _clamp(1 + state.entropy - target, delta_min, 1.0)
-        weight = remainder(baseline_mean(rollouts.rewards, rollouts, baseline)) ** (alpha - 1)
-        return divide_negative(weigh(centered, weight), delta), state
+        delta = clamp(1 + state.entropy - target, delta_min, 1.0)
+        return power_divided(centered, baseline_mean(rollouts.rewards, rollouts, baseline), alpha, delta), state
 
     return Link(update, FadeState, frozenset({"rewards", "old_logp"}), domain="unit", exchangeable=True)
 

@@ -56,6 +56,8 @@ _BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "k": (1, 64, "log"),
     "beta": (0.01, 50, "log"),
     "fade.beta": (0, 1, "linear"),
+    "fade_entropy.beta": (0, 1, "linear"),
+    "last": (1, 20_000, "log"),
     "unlikeliness.beta": (0, 1, "linear"),
     "kappa": (0.1, 20, "log"),
     "scale": (0, 4, "linear"),

@@ -85,6 +85,19 @@ def pass_at_k_gain(whole: Whole) -> Float[Array, " k"]:
     return jax.vmap(lambda k: mean_gain(k, base, whole.each["q_pos"]))(ks)
 
 
+def target_surprise(whole: Whole) -> Float[Array, " 2"]:
+    """The mean of -log p over the target set of a prompt, averaged over the prompts of each kind."""
+    learner, state = whole.learner, whole.state
+
+    def one(places: Any, policy: Any, target: Array) -> Array:
+        members = jnp.where(learner.storage.everywhere(target, places), policy.members, 0)
+        surprise: Array = policy.sum(members * -policy.logp) / policy.sum(members)
+        return surprise
+
+    policies = learner.policies_by(learner.problem.logits_of(state.parameters), state.places)
+    return by_kind(learner.each(one)(state.places, policies, learner.target), learner.problem.members_of_kinds())
+
+
 def of_kinds(name: str) -> Callable[[Whole], Array]:
     """A metric of each prompt as the mean of each kind."""
     return lambda whole: by_kind(whole.each[name], whole.learner.problem.members_of_kinds())
@@ -144,6 +157,15 @@ OF_INTERFERENCE = (
         POLICY,
         of_kinds("pass_at_k"),
         ("kind", "k"),
+        whole=True,
+    ),
+    Metric(
+        "target_nll_by_kind",
+        "mean of -log p over the target set of a prompt; mean over the prompts of a kind",
+        POLICY,
+        target_surprise,
+        ("kind",),
+        "nat",
         whole=True,
     ),
     Metric(

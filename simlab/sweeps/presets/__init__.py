@@ -8,6 +8,7 @@ from simlab.sweeps.presets.fade import FADE, FADE_RANK
 from simlab.sweeps.presets.interference import INTERFERENCE
 from simlab.sweeps.presets.interference_countdown import INTERFERENCE_COUNTDOWN
 from simlab.sweeps.presets.interference_league import INTERFERENCE_LEAGUE
+from simlab.sweeps.presets.interference_papers import INTERFERENCE_PAPERS
 from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.settings import Settings
 
@@ -23,6 +24,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "interference": INTERFERENCE,
     "interference-countdown": INTERFERENCE_COUNTDOWN,
     "interference-league": INTERFERENCE_LEAGUE,
+    "interference-papers": INTERFERENCE_PAPERS,
     "league": LEAGUE,
     "three-regimes": {"": THREE_REGIMES},
 }

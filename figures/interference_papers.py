@@ -1,0 +1,204 @@
+"""What five papers claim of pass@k, on prompts that share features and on prompts that do not.
+
+    simlab sweep --preset interference-papers --out interference-papers.nc   (six minutes on one core)
+    python -m figures.interference_papers interference-papers.nc             (condenses)
+    python -m figures.interference_papers --table                            (judges, and prints the table of README.md)
+    simlab figures interference_papers                                       (draws from what is kept here)
+
+Every arm is read twice: at one learning rate for all, where its own pass@1 is highest, as papers do; and where pass@1
+is the same for all, at the learning rate that keeps most of pass@256. Half of the seeds choose, the others are judged.
+"""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Claim, Found, in_words, judge
+from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from simlab.plotting import STYLE
+from simlab.sweeps.presets.interference_papers import BANKS, GROUPS, RATE
+
+DATA = Path(__file__).parent / "data" / "interference_papers.json"
+DIFFERS = "Prompts of one token in place of a language model; the table of figures/README.md has all numbers."
+PRESET = "interference-papers"
+ONE_RATE, EQUAL = "one rate", "equal pass@1"
+LEVELS = {"shared": 0.45, "rare": 0.45, "apart": 0.3}  # of pass@1, from .155; apart, most runs are slower
+KS = (1, 8, 128, 256)
+COEFFICIENTS = ("kl", "entropy_bonus")
+BANK_NAMES = {
+    "shared": "shared features",
+    "rare": "shared features and rare answers",
+    "apart": "rare answers alone",
+}
+
+
+def runs(name: str, dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+    """The arms of one sweep by name, each with dimensions of its learning rate, seeds and steps."""
+    rate = RATE.rpartition(".")[2]
+    listed = [dim for dim in ("arm", "group_size", *COEFFICIENTS) if dim in dataset.pass_at_k.dims]
+    for places in itertools.product(*(range(dataset.sizes[dim]) for dim in listed)):
+        own = dataset.isel(dict(zip(listed, places, strict=True))).squeeze(drop=True)
+        yield _written(name, own), own.transpose(rate, "seed", "step", ...)
+
+
+def _written(sweep: str, own: xr.Dataset) -> str:
+    """``grpo, G = 2, 64 rollouts``: what tells an arm from all others."""
+    parts = [str(own.arm.item()).removesuffix("+reinforce")]
+    if sweep.startswith(("groups", "rollouts")):
+        parts.append(f"G = {own.group_size.item()}")
+    if sweep.startswith("rollouts"):
+        parts.append("64 rollouts")
+    if sweep.startswith("low-rate"):
+        parts.append("low rate")
+    parts += [f"{name} = {own[name].item():g}" for name in COEFFICIENTS if name in own.coords]
+    return ", ".join(parts)
+
+
+def measures(own: xr.Dataset) -> dict[str, np.ndarray]:
+    """The measures of an arm, (learning rates, seeds, steps)."""
+    curves = {f"pass@{k}": own.pass_at_k.sel(k=k).values for k in KS}
+    return curves | {"rare NLL": own.target_nll_by_kind.sel(kind="hard").values, "entropy": own.entropy.values}
+
+
+def read_twice(own: xr.Dataset, level: float) -> dict[str, Any]:
+    """The measures of an arm, seed by seed of the half that is judged, by either reading."""
+    found = measures(own)
+    return {ONE_RATE: at_one_rate(found), EQUAL: at_equal_pass_at_1(found, level)}
+
+
+def at_one_rate(found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """At the smaller rate, at the record whose mean pass@1 over the choosing seeds is highest."""
+    half = found["pass@1"].shape[1] // 2
+    best = int(found["pass@1"][0, :half].mean(axis=0).argmax())
+    return {name: rounded(values[0, half:, best], 5) for name, values in found.items()}
+
+
+def at_equal_pass_at_1(found: dict[str, np.ndarray], level: float) -> dict[str, Any]:
+    """Where pass@1 first reaches a level, at the rate with the highest pass@256 there over the choosing seeds.
+
+    No numbers if there is no rate at which all seeds reach it.
+    """
+    pass_at_1, levels = found["pass@1"], np.array([level])
+    half = pass_at_1.shape[1] // 2
+    there = {
+        name: np.array([at_equal_mass(own, of_rate, levels)[0] for own, of_rate in zip(pass_at_1, values, strict=True)])
+        for name, values in found.items()
+    }
+    chosen = there["pass@256"][:, :half].mean(axis=1) + 0 * there["pass@256"].sum(axis=1)
+    if np.isnan(chosen).all():
+        return dict.fromkeys(there)
+    best = int(np.nanargmax(chosen))
+    return {name: rounded(values[best, half:], 5) for name, values in there.items()}
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """What is judged and drawn, with the provenance of all sweeps."""
+    sweeps = results(PRESET, path)
+    banks: dict[str, dict[str, Any]] = {bank: {} for bank in BANKS}
+    for name, dataset in sweeps.items():
+        bank = name.rpartition("-")[2]
+        arms = banks[bank]
+        for arm, own in runs(name, dataset):
+            arms[arm] = read_twice(own, LEVELS[bank])
+            start = {
+                measure: rounded(values[0, values.shape[1] // 2 :, 0], 5) for measure, values in measures(own).items()
+            }
+            arms.setdefault(BASE, {ONE_RATE: start, EQUAL: start})
+    return {"provenance": [provenance(dataset) for dataset in sweeps.values()], "levels": LEVELS, "banks": banks}
+
+
+def of_reading(data: dict[str, Any], bank: str, reading: str) -> Arms:
+    """The measures of all arms on one bank by one reading."""
+    return {arm: readings[reading] for arm, readings in data["banks"][bank].items()}
+
+
+def table(data: dict[str, Any]) -> str:
+    """The table of README.md: each claim, what its paper reports, what the banks give, and the verdict."""
+    shown = [(bank, reading) for bank in ("shared", "apart") for reading in (ONE_RATE, EQUAL)]
+    heads = ["claim", "paper", *(f"{BANK_NAMES[bank]}, {reading}" for bank, reading in shown), "verdict"]
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for claim in CLAIMS:
+        found = judged(claim, data)
+        cells = [str(found[reading][bank] or "") for bank, reading in shown]
+        row = (f"{claim.says} `[{claim.tag}]`", claim.reported, *cells, in_words(found[ONE_RATE], found[EQUAL]))
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def judged(claim: Claim, data: dict[str, Any]) -> dict[str, dict[str, Found | None]]:
+    """What is found of a claim, by reading and bank."""
+    return {
+        reading: {
+            bank: judge(claim, of_reading(data, bank, reading), equal_pass_at_1=reading == EQUAL) for bank in BANKS
+        }
+        for reading in (ONE_RATE, EQUAL)
+    }
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Pass@256 over G by either reading, and all other arms beside GRPO at equal pass@1."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 6.4), layout="constrained")
+        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3))
+        for axes, reading in zip(left.subplots(2, 1, sharex=True, sharey=True), (ONE_RATE, EQUAL), strict=True):
+            _draw_groups(axes, data, reading)
+        _draw_arms(right.subplots(), data)
+    return figure
+
+
+def _draw_groups(axes: Axes, data: dict[str, Any], reading: str) -> None:
+    for number, bank in enumerate(BANKS):
+        arms = of_reading(data, bank, reading)
+        for arm, style in ((GRPO, "-"), (FOCAL, ":")):
+            drawn = [arms[arm.replace("8", str(size))]["pass@256"] for size in GROUPS]
+            means = [np.nan if values is None else np.mean(values) for values in drawn]
+            axes.plot(
+                GROUPS, means, f"o{style}", color=f"C{number}", markersize=3, label=f"{arm.partition(',')[0]}, {bank}"
+            )
+    axes.set_xscale("log", base=2)
+    axes.set(title=f"pass@256 at {reading}", xlabel="group size G", xticks=GROUPS, xticklabels=GROUPS)
+    if reading == ONE_RATE:
+        axes.legend(fontsize=6)
+
+
+def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
+    """Means and 95 % intervals of the difference in pass@256 to GRPO with as many gradient steps a batch."""
+    rows = [arm for arm in data["banks"]["shared"] if arm not in {BASE, OF_CLIPS} and "G = " not in arm][::-1]
+    for number, (bank, label) in enumerate(BANK_NAMES.items()):
+        arms = of_reading(data, bank, EQUAL)
+        for row, arm in enumerate(rows):
+            reference = OF_CLIPS if "+" in arm else GRPO
+            own, plain = arms[arm]["pass@256"], arms[reference]["pass@256"]
+            if own is None or plain is None:
+                continue
+            gap = np.array(own) - np.array(plain)
+            style = {"color": f"C{number}", "markersize": 3, "elinewidth": 0.8, "label": label if row == 0 else None}
+            error = 1.96 * gap.std(ddof=1) / np.sqrt(len(gap))
+            axes.errorbar(gap.mean(), row + 0.2 * (1 - number), xerr=error, fmt="o", **style)
+    axes.axvline(0, color="0.3", linewidth=0.8, linestyle="--")
+    axes.set_yticks(range(len(rows)), rows, fontsize=6)
+    axes.set(title="pass@256 less GRPO's", xlabel=f"at {EQUAL}")
+    axes.grid(axis="y", color="0.92", linewidth=0.6)
+    axes.legend(fontsize=6, loc="lower right")
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results, or print the table of README.md."""
+    if arguments == ["--table"]:
+        print(table(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(*map(Path, arguments)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
