@@ -169,8 +169,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument(
         "--problem",
         metavar="NAME",
-        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree, or "
-        "FILE.py:NAME",
+        help="anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree, "
+        "or FILE.py:NAME",
     )
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
