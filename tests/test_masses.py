@@ -14,6 +14,8 @@ from simlab.theory import CLOSED_FORMS, closed_form, masses
 # Estimators whose masses the number of successes does not fix, and why. `masses` computes them all the same.
 WITHOUT_FORM = {
     "ds_grpo": "adds a multiple of each rollout's log-probability",
+    "fade_entropy": "chooses its exponent by the entropy of the batch alone",
+    "fade_logarithmic": "chooses its exponent by the number of steps taken alone",
     "linked": "is any chain of links: each has the form of the named one that it equals, if any",
     "unlikeliness": "ranks rollouts by their log-probability",
 }
