@@ -32,6 +32,7 @@ DRAGGED = {
 }
 SIMULATED = {
     "simulation": ("panel=run", "#run-group_size"),
+    "interference": ("panel=interference", "#interference-overlap"),
     "tree": ("panel=tree", "#tree-learning_rate"),
 }
 TARGETS = {"redraw": 50.0, "first picture": 1000.0}  # milliseconds, at the median

@@ -3,10 +3,12 @@
     simlab sweep --preset interference --out interference.nc     (minutes)
     python -m figures.interference_map interference.nc           (condenses interference-conflict.nc, ...)
     simlab figures interference_map                              (draws from the condensed numbers kept here)
+    python -m figures.interference_map --explorer                (gives the explorer the same numbers)
 
 Every run is read where its pass@1 first reaches one level, linearly between records: pass@k at equal pass@1.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.special import softmax
 
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from simlab.explore.interference_map import MAP
 from simlab.plotting import STYLE
-from simlab.problems.interference import interference
-from simlab.theory.interference import expected_speed, log_odds_drift, transfer
+from simlab.problems.interference_edge import overlap_edge
 
 DATA = Path(__file__).parent / "data" / "interference_map.json"
 DIFFERS = "Not in the papers: easy and hard prompts that share features, under GRPO with plain steps or Adam."
@@ -101,24 +102,10 @@ def crossing(k: np.ndarray, gains: np.ndarray) -> float:
 
 def thresholds(dimension: str, value: float) -> list[Any]:
     """The overlaps, of either sign, beyond which the first expected step harms a hard prompt; null for none."""
-    return rounded([sign * threshold(sign, **{dimension: value}) for sign in (-1, 1)])
-
-
-def threshold(
-    sign: int, *, group_size: int = 8, temperature: float = 1.0, learning_rate: float = 1.0, **parameters: float
-) -> float:
-    """The size of the overlap, which all inner products but a prompt's with itself are proportional to."""
-    size = 0.5
-    problem = interference(overlap=sign * size, **parameters)
-    bank = problem.tabular
-    counts, correct = np.asarray(bank.counts), np.asarray(bank.correct)
-    policies = softmax(np.asarray(bank.logits) / temperature + np.log(counts), axis=1) / counts
-    rates = np.where(correct, policies, 0) @ counts
-    speeds = expected_speed("grpo", int(group_size), rates)
-    options = {"learning_rate": learning_rate, "temperature": temperature}
-    effects = transfer(policies, correct, problem.kernel, speeds, counts=counts, **options)
-    turned = log_odds_drift(effects, rates).threshold[problem.hard]
-    return float(size * np.min(turned[np.isfinite(turned)], initial=np.inf))
+    if dimension == "learning_rate":
+        return thresholds("group_size", 8)  # any rate has the edge of the usual setting
+    given = {dimension: int(value) if dimension == "group_size" else value}
+    return rounded([sign * overlap_edge(sign, **given) for sign in (-1, 1)])
 
 
 def draw(data: dict[str, Any]) -> Figure:
@@ -176,9 +163,29 @@ def two_digits(number: float) -> str:
     return "" if np.isnan(number) else f"{float(f'{number:.2g}'):g}"
 
 
+def of_explorer(data: dict[str, Any]) -> dict[str, Any]:
+    """What the explorer shows of the condensed numbers, see ``simlab.explore.interference_map``."""
+    kept = ("values", "mean", "error", "crossing", "threshold")
+    return {
+        **{name: data[name] for name in ("level", "k", "overlap")},
+        "maps": {
+            name: {
+                "label": LABELS[name],
+                "setting": DIMENSIONS[name],
+                "settings": {"optimizer": "adam" if name == "adam" else "sgd"},
+                **{key: one[key] for key in kept},
+            }
+            for name, one in data["maps"].items()
+        },
+    }
+
+
 def main(arguments: list[str]) -> None:
-    """Condense results into the numbers kept here."""
-    keep(DATA, condense(Path(arguments[0])))
+    """Condense results into the numbers kept here, or give these to the explorer."""
+    if arguments == ["--explorer"]:
+        keep(MAP, of_explorer(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(Path(arguments[0])))
 
 
 if __name__ == "__main__":

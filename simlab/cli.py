@@ -419,7 +419,7 @@ def _figures(options: argparse.Namespace) -> int:
 
 def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Serve a page of six panels on the loopback interface and print its address; no request leaves the machine.\n"
+        "Serve a page of seven panels on the loopback interface and print its address; no request leaves the machine.\n"
         "Closed forms redraw as you drag; simulations run in a process of their own, compiled at start."
     )
     parser.set_defaults(run=_explore)
@@ -428,7 +428,7 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
     parser.add_argument(
-        "--export", type=_path, metavar="FILE", help="write the closed forms as one .html file that needs no server"
+        "--export", type=_path, metavar="FILE", help="write the closed forms and the map of interference as one .html file that needs no server"
     )
 
 

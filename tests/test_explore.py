@@ -127,8 +127,8 @@ def test_an_unknown_preset_lists_the_known_ones_the_closest_first():
 
 
 def test_what_is_compiled_at_start_is_what_the_presets_need():
-    simulated = [view for view in PRESETS.values() if view.panel in ("run", "tree")]
-    assert {panel for panel, _ in WARM} == {"run", "tree"}
+    simulated = [view for view in PRESETS.values() if view.panel in ("run", "interference", "tree")]
+    assert {panel for panel, _ in WARM} == {"run", "interference", "tree"}
     assert all((view.panel, view.settings) in WARM for view in simulated)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shlex
 import subprocess
 import sys
@@ -105,6 +106,7 @@ def test_settings_of_the_page_are_those_of_the_server(seen, server):
         ("masses", "masses-group_size"),
         ("step", "step-correct_mass"),
         ("bank", "bank-beta_a"),
+        ("interference", "interference-overlap"),
     ],
 )
 def test_a_slider_moves_by_keyboard_and_redraws(seen, server, panel, slider):
@@ -209,6 +211,79 @@ def test_the_tree_is_trained_by_three_methods(seen, server):
     assert [title.partition("</b>")[0] for title in titles] == ["<b>GRPO", "<b>GRPO + entropy", "<b>CaSP"]
 
 
+# The map of interference
+
+
+def sliders_of(found):
+    """The values of the panel's number boxes, by name, and what is chosen."""
+    boxes = found.page.locator("#controls .box").all()
+    return {box.get_attribute("id"): box.input_value() for box in boxes} | {
+        "optimizer": found.page.input_value("#interference-optimizer"),
+        "weight": found.page.input_value("#interference-weight"),
+    }
+
+
+def click_cell(found, row, column):
+    place = found.page.evaluate(
+        """([row, column]) => {
+            const chart = document.getElementById("chart");
+            const cells = chart.data.find((trace) => trace.type === "heatmap");
+            const axisOf = (name) => chart._fullLayout[name[0] + "axis" + name.slice(1)];
+            const [x, y] = [axisOf(cells.xaxis), axisOf(cells.yaxis)];
+            const corner = chart.getBoundingClientRect();
+            return [corner.left + x._offset + x.d2p(column), corner.top + y._offset + y.d2p(row)];
+        }""",
+        [row, column],
+    )
+    found.page.mouse.move(*place)
+    found.page.wait_for_timeout(300)
+    found.page.mouse.click(*place)
+    wait_for_drawing(found)
+
+
+def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_holds_it(seen, server):
+    seen.page.set_viewport_size({"width": 1280, "height": 1300})
+    changed = {"weight": "maxrl", "temperature": 0.5, "learning_rate": 3, "steps": 20, "seeds": 4, "map": "adam"}
+    view = "&".join(["#panel=interference", *(f"interference.{name}={value}" for name, value in changed.items())])
+    seen.open(server.address + view)
+    click_cell(seen, 1, 7)
+    clicked, link = sliders_of(seen), address_of(seen)
+    wanted = {"overlap": "0.3", "learning_rate": "0.03", "temperature": "1", "conflict": "1", "steps": "20"}
+    assert {name: clicked[f"interference-{name}-box"] for name in wanted} == wanted
+    assert (clicked["optimizer"], clicked["weight"]) == ("adam", "grpo")
+    seen.open(server.address + view)
+    seen.page.select_option("#cell-overlap", label="0.3")
+    seen.page.select_option("#cell-setting", label="0.03")
+    seen.page.focus("text=Set the sliders to this cell")
+    seen.page.keyboard.press("Enter")
+    wait_for_drawing(seen)
+    assert (sliders_of(seen), address_of(seen)) == (clicked, link)
+
+
+def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4")
+    wait_for_seeds(seen, 4)
+    said = seen.text("#readout")
+    assert re.search(r"pass@k is below the base model from k = 7\.\d on\. At step 3\d, where pass@1 reaches 0\.4", said)
+    assert "harms hard prompts beyond an overlap of 0.0143" in said
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.overlap=0")
+    wait_for_seeds(seen, 4)
+    assert "pass@k is nowhere below the base model" in seen.text("#readout")
+    seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.level=0.9")
+    wait_for_seeds(seen, 4)
+    assert "Mean pass@1 does not reach 0.9." in seen.text("#readout")
+
+
+def test_the_map_is_seen_after_the_lines_have_moved_and_on_a_narrow_screen(seen, server):
+    seen.open(f"{server.address}#panel=interference&interference.seeds=8&interference.steps=20")
+    wait_for_seeds(seen, 8)
+    for width in (1280, 390):
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        wait_for_drawing(seen)
+        assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == width
+
+
 # Errors
 
 
@@ -225,6 +300,12 @@ def test_the_tree_is_trained_by_three_methods(seen, server):
         ("panel=masses&masses.weight=grop", "#error", "estimator = 'grop' is unknown; allowed: a_grae"),
         ("panel=masses&masses.weight=asym_grpo(delta=99)", "#said", "delta = 99 is outside [0.05, 20]; held at 20"),
         ("panel=masses&masses.weight=ds_grpo", "#error", "'ds_grpo' has no masses in closed form"),
+        (
+            "panel=interference&interference.overlap=2",
+            "#said",
+            "overlap of features = 2 is outside [-0.5, 0.9]; held at 0.9",
+        ),
+        ("panel=interference&interference.map=seeds", "#error", "'seeds' is unknown; allowed: conflict, group-size"),
         ("panel=step&step.sampled_correct=11111&step.group_size=2", "#said", "cannot hold 6 actions; held at 6"),
     ],
 )
@@ -288,6 +369,7 @@ def run_command(line, folder):
         ),
         ("panel=step", "0.00"),
         ("panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)", "q_pos"),
+        pytest.param("panel=interference&interference.steps=20", "q_pos", marks=pytest.mark.slow),
         pytest.param("panel=bank&bank.k=7", "q_pos", marks=pytest.mark.slow),  # compiles for half a minute each
         pytest.param("panel=tree&tree.steps=50", "q_pos", marks=pytest.mark.slow),
     ],
@@ -324,6 +406,9 @@ def test_the_exported_file_works_alone_and_offline(browser, exported):
         assert found.lines() != lines
         assert "masses.group_size=17" in address_of(found)
         assert "needs the server" in (found.page.click("#tab-run") or found.text("#readout"))
+        found.page.click("#tab-interference")
+        assert "the map was computed in advance" in found.text("#readout")
+        assert found.page.evaluate("document.getElementById('chart').data[0].z.flat().length") == 45
         assert (found.elsewhere, found.complaints) == ([], [])
 
 

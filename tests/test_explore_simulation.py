@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from simlab.explore.moments import record_steps
 from simlab.explore.settings import hold_panel
 from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
-from simlab.explore.simulation import record_steps, simulate_policy, simulate_tree
+from simlab.explore.simulation import simulate_policy, simulate_tree
 from simlab.problems import anchored, tree
 from simlab.simulator.api import simulate
 from simlab.theory import tail_miss

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from simlab.estimators.registry import REGISTRY
+from simlab.explore.interference_map import interference_map
 from simlab.explore.presets import PRESETS
 from simlab.explore.settings import CONTROLS
 from simlab.explore.weights import MOST_PINNED, parameters_of
@@ -32,6 +33,7 @@ def _shared() -> dict[str, Any]:
         "palette": palette(),
         "dashes": DASHES,
         "labels": {name: as_html(text) for name, text in LABELS.items()},
+        "interference": interference_map(),
         "tree": {"depth": 3, "branching": 4, "rewarded": CASP_TOY},
     }
 

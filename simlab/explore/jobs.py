@@ -4,11 +4,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from simlab.errors import InputError
+from simlab.explore.block import Block
+from simlab.explore.interference import interference_block, simulate_interference
 from simlab.explore.presets import WARM
 from simlab.explore.settings import hold_panel
-from simlab.explore.simulation import compile_for, simulate_policy, simulate_tree
+from simlab.explore.simulation import policy_block, simulate_policy, simulate_tree, tree_blocks
 
-SIMULATED = {"run": simulate_policy, "tree": simulate_tree}
+SIMULATED = {"run": simulate_policy, "tree": simulate_tree, "interference": simulate_interference}
+BLOCKS: dict[str, Callable[[dict[str, Any]], list[Block]]] = {
+    "run": lambda given: [policy_block(given)],
+    "tree": lambda given: [*tree_blocks(given).values()],
+    "interference": lambda given: [interference_block(given)],
+}
 
 
 def done(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
@@ -23,5 +30,6 @@ def done(job: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
 def compiled() -> Iterator[int]:
     """Compile what the presets need, one after another; yields how many are left."""
     for left, (panel, settings) in zip(reversed(range(len(WARM))), WARM, strict=True):
-        compile_for(panel, hold_panel(panel, settings)[0])
+        for block in BLOCKS[panel](hold_panel(panel, settings)[0]):
+            block.compile()
         yield left

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simlab.errors import InputError
+from simlab.explore.settings import SIMULATED
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,16 @@ PRESETS: Mapping[str, Preset] = {
         "FADE Figure 12: what pass@k becomes where some prompts are easy and most are hard",
         {"beta_a": 0.3, "beta_b": 4.0, "second_share": 0.4, "second_a": 6.0, "second_b": 2.0},
     ),
+    "interference": Preset(
+        "interference",
+        "The phenomenon: pass@1 rises while pass@256 falls below the base model's, for prompts share features",
+        {},
+    ),
+    "interference-large-groups": Preset(
+        "interference",
+        "MaxRL with groups that see the hard prompts' answers: nothing falls",
+        {"weight": "maxrl", "group_size": 32, "map": "group-size"},
+    ),
     "casp-fig5": Preset(
         "tree",
         "CaSP Figure 5: GRPO ends in few modes, an entropy bonus leaks, CaSP keeps modes (in some settings)",
@@ -97,9 +108,8 @@ PRESETS: Mapping[str, Preset] = {
 }
 # What is compiled at start, the likeliest first.
 WARM: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    ("run", {}),
-    ("tree", {}),
-    *((preset.panel, preset.settings) for preset in PRESETS.values() if preset.panel in ("run", "tree")),
+    *((panel, {}) for panel in SIMULATED),
+    *((preset.panel, preset.settings) for preset in PRESETS.values() if preset.panel in SIMULATED),
 )
 
 

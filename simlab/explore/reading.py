@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.explore.bounded import check_plain
 from simlab.explore.refused import Refused
-from simlab.explore.settings import hold_panel
+from simlab.explore.settings import SIMULATED, hold_panel
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.values import read_number
 
-PANELS = ("run", "tree")
 ENTRIES = ("panel", "settings", "first", "page")
 LARGEST_WORK = 2**27  # actions x seeds x steps of one block
 SEEDS_AHEAD = 2**16  # by which a block may lie behind the first seed
@@ -63,8 +62,8 @@ def asked_of(body: Any) -> Asked:
         if name in ("first", "page"):
             check_plain(name, value)
     panel, page = body["panel"], body.get("page", "")
-    check_plain("panel", panel, ", ".join(PANELS))
-    check_choice("panel", panel, PANELS)
+    check_plain("panel", panel, ", ".join(SIMULATED))
+    check_choice("panel", panel, SIMULATED)
     if not isinstance(page, str):
         raise InputError(f"page = {page!r} is no text")
     settings, held = hold_panel(panel, body.get("settings", {}))

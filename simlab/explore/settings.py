@@ -14,6 +14,7 @@ from simlab.explore.bounded import check_plain
 from simlab.explore.weights import hold_weight, hold_weights
 
 LARGEST_SEED = 2**31 - 1
+MAPS = ("conflict", "group-size", "hard-rate", "temperature", "learning-rate", "adam")
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,35 @@ CONTROLS: tuple[Control, ...] = (
     Control("bank.rare_modes", "whole", "of these rare", 3, 1, 15, help="fewer than the modes"),
     Control("bank.rare_ratio", "number", "a rare mode is ×", 0.01, 1e-4, 1, "log", help="as likely as a common one"),
     Control("bank.k", "whole", "samples k", 16, 1, 2**20, "log"),
+    # Where does pass@k fall below the base model?
+    Control("interference.weight", "weight", "estimator", "grpo", closed=False, help="under the plain policy gradient"),
+    Control(
+        "interference.overlap", "number", "overlap of features", 0.3, -0.5, 0.9,
+        help="the cosine of the features of an easy and a hard prompt",
+    ),
+    Control(
+        "interference.conflict", "number", "conflict", 1.0, 0, 1,
+        help="share of the hard prompts for which the answer of the easy ones is wrong",
+    ),
+    Control("interference.group_size", "whole", "group size G", 8, 2, 256, "log", help=_GROUP),
+    Control(
+        "interference.hard_rate", "number", "solve rate of hard prompts", 0.01, 1e-4, 0.2, "log",
+        help="of the base model; easy prompts have 0.3",
+    ),
+    Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
+    Control("interference.learning_rate", "number", "learning rate", 1.0, 0.001, 10, "log"),
+    Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam")),
+    Control("interference.steps", "whole", "steps", 400, 20, 400),
+    Control(
+        "interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
+        help="pass@k is shown where mean pass@1 first reaches this level, and at the end",
+    ),
+    Control("interference.seeds", "whole", "seeds", 8, 4, 16, help="the band narrows while they are simulated"),
+    Control("interference.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
+    Control(
+        "interference.map", "choice", "map: overlap and", "conflict", choices=MAPS,
+        help="what differs between the rows of the map",
+    ),
     # What does training do to a tree?
     Control("tree.group_size", "whole", "group size G", 16, 2, 32, "log", help=_GROUP),
     Control("tree.learning_rate", "number", "learning rate", 1.0, 0.01, 10, "log"),
@@ -136,7 +166,8 @@ CONTROLS: tuple[Control, ...] = (
     Control("tree.at", "number", "time", 1.0, 0, 1, help="from the start to the last step"),
 )  # fmt: skip
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
-PANELS = ("miss", "masses", "step", "run", "bank", "tree")
+PANELS = ("miss", "masses", "step", "run", "bank", "interference", "tree")
+SIMULATED = ("run", "interference", "tree")  # those that ask the server
 
 
 def hold(control: Control, value: Any) -> tuple[Any, str]:

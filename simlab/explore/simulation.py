@@ -1,15 +1,16 @@
-"""Simulate the two panels that need a server: one policy, and a tree under three methods."""
+"""Simulate two of the panels that need a server: one policy, and a tree under three methods."""
 
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from simlab.estimators import estimator
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.block import Block, Recorded, Say
 from simlab.explore.drift import expected_correct_mass, group_masses
+from simlab.explore.moments import moments, record_steps
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.explore.weights import read_weight
 from simlab.problems import Categorical, anchored, tree
@@ -24,11 +25,6 @@ RECORDS = 50
 SNAPSHOTS = 20  # of a tree
 
 Given = dict[str, Any]  # the settings of a panel, by their names there
-
-
-def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
-    """The steps after which is recorded, evenly spread; the last one is the last."""
-    return np.round(np.linspace(0, steps, records + 1)[1:]).astype(np.int64)
 
 
 # One policy
@@ -93,7 +89,7 @@ def simulate_policy(given: Given, first: int, say: Say) -> dict[str, Any]:
     mass = np.clip(mass, 0, 1)
     missed = np.asarray(tail_miss(given["group_size"], mass, np.clip(target, 0, mass)))
     rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
-    metrics = {name: _moments(values) for name, values in rows.items() if name != "target_mass"}
+    metrics = {name: moments(values) for name, values in rows.items() if name != "target_mass"}
     return {"step": [0, *block.steps.tolist()], "seeds": SEEDS, "metrics": metrics, "theory": drift(given)}
 
 
@@ -155,27 +151,7 @@ def simulate_tree(given: Given, first: int, say: Say) -> dict[str, Any]:
         rows = block.rows(first, say)
         policies = rows.pop("policies")[0]
         methods[name] = {
-            "metrics": {metric: _moments(values) for metric, values in rows.items()},
+            "metrics": {metric: moments(values) for metric, values in rows.items()},
             "policies": np.round(policies, 5).tolist(),
         }
     return {"step": [0, *record_steps(given["steps"], SNAPSHOTS).tolist()], "seeds": SEEDS, "methods": methods}
-
-
-# Both
-
-
-def compile_for(panel: str, given: Given) -> None:
-    """Compile what a panel needs for these settings, unless it is there."""
-    for block in [policy_block(given)] if panel == "run" else tree_blocks(given).values():
-        block.compile()
-
-
-def _moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[float | None]]:
-    """Mean over seeds and sum of squared differences from it, as JSON can hold them."""
-    values = values.astype(np.float64)
-    mean = values.mean(axis=0)
-    return {"mean": _listed(mean), "m2": _listed(((values - mean) ** 2).sum(axis=0))}
-
-
-def _listed(values: Float[np.ndarray, " R"]) -> list[float | None]:
-    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]

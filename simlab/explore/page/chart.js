@@ -1,4 +1,5 @@
-// The chart: built anew where its axes, legend or looks change, else only its lines are moved, which is quicker.
+// The chart: built anew where its axes, legend or looks change, else only its lines are moved, which is quicker. A chart
+// with a heat map is always built anew, for plotly takes the cells away where it moves lines.
 
 const SETTINGS = { displayModeBar: false, displaylogo: false, responsive: false };
 const AT_ONCE = { mode: "immediate", frame: { redraw: false, duration: 0 }, transition: { duration: 0 } };
@@ -29,7 +30,7 @@ function frameOf({ shapes, ...layout }) {
 export async function show(chart, traces, layout) {
   const [before, now] = [seen, { looks: looksOf(traces, layout), frame: frameOf(layout) }];
   seen = now;
-  if (now.looks !== before.looks || !isFixed(layout)) {
+  if (now.looks !== before.looks || !isFixed(layout) || traces.some(({ type }) => type === "heatmap")) {
     await window.Plotly.react(chart, traces, layout, SETTINGS);
     return;
   }

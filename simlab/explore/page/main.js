@@ -5,6 +5,7 @@ import { controlOf } from "./controls.js";
 import { saveCsv, saveSvg, tableOf } from "./download.js";
 import { inks, Look } from "./look.js";
 import bank from "./panel_bank.js";
+import interference from "./panel_interference.js";
 import masses from "./panel_masses.js";
 import miss from "./panel_miss.js";
 import run from "./panel_run.js";
@@ -14,7 +15,7 @@ import { Simulator } from "./simulate.js";
 import { State, THEMES } from "./state.js";
 import { element } from "./text.js";
 
-const PANELS = [miss, masses, step, run, bank, tree];
+const PANELS = [miss, masses, step, run, bank, interference, tree];
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 
