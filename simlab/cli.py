@@ -428,7 +428,10 @@ def _add_explore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_whole, default=0, metavar="N", help="port (default 0: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, also where there is a display")
     parser.add_argument(
-        "--export", type=_path, metavar="FILE", help="write the closed forms and the map of interference as one .html file that needs no server"
+        "--export",
+        type=_path,
+        metavar="FILE",
+        help="write the closed forms and the map of interference as one .html file that needs no server",
     )
 
 
