@@ -103,6 +103,7 @@ function simulate(panel, values) {
 
 function simulatorOf(panel) {
   const seen = () => panelSeen() === panel;
+  let failed = false; // what settings were refused stays to be read
   return new Simulator(
     panel.id,
     panel.simulated.join,
@@ -114,7 +115,8 @@ function simulatorOf(panel) {
     (text, isError) => {
       if (!seen()) return;
       say("status", isError ? [] : [text]);
-      say("error", isError ? [text] : []);
+      if (isError || failed) say("error", isError ? [text] : []);
+      failed = isError;
     },
     (held) => { if (seen()) say("said", held); },
   );
