@@ -1,25 +1,25 @@
 // Filters the cards; without it the page shows them all.
 const bar = document.querySelector("nav");
-const [words, paper, verdict] = bar.querySelectorAll("input, select");
+const [words, ...choices] = bar.querySelectorAll("input, select");
+const NAMES = ["paper", "verdict", "severity", "whose"]; // of the choices, as the cards have them
 const cards = [...document.querySelectorAll("article")];
 const texts = cards.map((card) => card.textContent.toLowerCase());
 
 function filter() {
   const wanted = words.value.toLowerCase().split(/\s+/);
   cards.forEach((card, place) => {
-    card.hidden =
-      (paper.value && card.dataset.paper !== paper.value) ||
-      (verdict.value && card.dataset.verdict !== verdict.value) ||
-      !wanted.every((word) => texts[place].includes(word));
+    const isOther = choices.some((choice, i) => choice.value && card.dataset[NAMES[i]] !== choice.value);
+    card.hidden = isOther || !wanted.every((word) => texts[place].includes(word));
   });
-  document.querySelectorAll("section").forEach((section) => {
+  document.querySelectorAll("#claims section").forEach((section) => {
     section.hidden = !section.querySelector("article:not([hidden])");
   });
   bar.querySelector("output").value = `${cards.filter((card) => !card.hidden).length} of ${cards.length} claims`;
 }
 
-function show(ofPaper, ofVerdict) {
-  [words.value, paper.value, verdict.value] = ["", ofPaper, ofVerdict];
+function show(chosen) {
+  words.value = "";
+  choices.forEach((choice, i) => { choice.value = chosen[NAMES[i]] || ""; });
   filter();
 }
 
@@ -29,6 +29,6 @@ bar.addEventListener("reset", () => setTimeout(filter));
 document.addEventListener("click", ({ target }) => {
   const link = target.closest("a[href^='#']");
   if (!link) return;
-  if (link.dataset.verdict !== undefined) show(link.dataset.paper, link.dataset.verdict);
-  else if (document.getElementById(link.hash.slice(1))?.closest("[hidden]")) show("", "");
+  if (link.dataset.verdict !== undefined) show(link.dataset);
+  else if (document.getElementById(link.hash.slice(1))?.closest("[hidden]")) show({});
 });

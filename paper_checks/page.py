@@ -12,10 +12,11 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from paper_checks.claim import PACKAGES, TITLES, Claim
+from paper_checks.claim import INFERRED, OWN, PACKAGES, PRINTED, SEVERITIES, TITLES, Claim
 from paper_checks.formula import typeset
 from paper_checks.report import remarks
 from paper_checks.source import source_of
+from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS_IF, SLIP, UNDECIDED, VERDICTS, Verdict
 from simlab.identity.versions import commit, versions
 
@@ -23,21 +24,28 @@ FOLDER = Path(__file__).parent
 SIGNS = {True: ("stands", "\N{CHECK MARK}"), False: ("refuted", "\N{BALLOT X}"), None: ("open", "?")}
 HEADINGS = {
     "if": "Holds if",
+    "met in the paper": "Met in the paper?",
     "needs": "What it would take",
     "ours": "Where our methods disagree",
     "counterexample": "Counterexample",
     "instead": "Instead",
+    "severity": "Severity",
+    "same error as": "Same error as",
+    "caveat": "Caveat",
+    "whose": "Whose sentence",
 }
+LISTED = ("if", "met in the paper", "instead", "same error as", "caveat")  # beside a claim that does not hold
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')  # names, brackets and blanks are of one colour
 LIBRARIES = ("simlab", "sympy", "mpmath", "numpy", "jax")
 
 
-def page(verdicts: Sequence[Verdict], claims: Mapping[str, Claim]) -> str:
-    """The page: how verdicts come about, how many there are, what does not hold, and a card for each claim.
+def page(verdicts: Sequence[Verdict], claims: Mapping[str, Claim], told: Mapping[str, Summary]) -> str:
+    """The page: the findings, how many verdicts there are, what does not hold, and a card for each claim.
 
     Args:
         verdicts: in the order of the report.
         claims: at least theirs, by tag.
+        told: the summaries of the papers that were judged whole.
     """
     of_papers = {paper: [verdict for verdict in verdicts if verdict.paper == paper] for paper in PACKAGES}
     of_papers = {paper: found for paper, found in of_papers.items() if found}
@@ -45,9 +53,12 @@ def page(verdicts: Sequence[Verdict], claims: Mapping[str, Claim]) -> str:
         style=_read("page.css") + _code_style(),
         script=_read("page.js"),
         counts=_counts(of_papers),
+        summaries="".join(_summary(paper, summary) for paper, summary in told.items()),
         findings=_findings(of_papers),
         papers="".join(f'<option value="{paper}">{_text(TITLES[paper])}</option>' for paper in of_papers),
         verdicts="".join(f"<option>{verdict}</option>" for verdict in _present(verdicts)),
+        severities="".join(f"<option>{severity}</option>" for severity in SEVERITIES),
+        whose="".join(f"<option>{whose}</option>" for whose in (PRINTED, INFERRED, OWN)),
         total=len(verdicts),
         cards="".join(_section(paper, found, claims) for paper, found in of_papers.items()),
         provenance=_provenance(),
@@ -81,45 +92,67 @@ def _present(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _counts(of_papers: Mapping[str, Sequence[Verdict]]) -> str:
-    """How many claims of each paper got which verdict; a number leads to its claims."""
-    everything = [verdict for found in of_papers.values() for verdict in found]
-    kinds = _present(everything)
+    """How many claims of each paper got which verdict, our inferences apart; a number leads to its claims."""
+    said = {paper: [one for one in found if one.whose != INFERRED] for paper, found in of_papers.items()}
+    inferred = [one for found in of_papers.values() for one in found if one.whose == INFERRED]
+    kinds = _present([one for found in of_papers.values() for one in found])
     rows = [
-        f'<tr><th><a href="#{paper}">{_text(TITLES[paper])}</a></th>{_numbers(paper, found, kinds)}</tr>'
-        for paper, found in of_papers.items()
+        f'<tr><th><a href="#{paper}">{_text(TITLES[paper])}</a></th>{_numbers(paper, "", found, kinds)}</tr>'
+        for paper, found in said.items()
     ]
+    if inferred:
+        rows.append(f"<tr><th>our inferences</th>{_numbers('', INFERRED, inferred, kinds)}</tr>")
     heads = "".join(f"<th>{_badge(kind)}</th>" for kind in kinds)
-    total = f'<tr class="total"><th>in all</th>{_numbers("", everything, kinds)}</tr>'
-    return f"<table class=counts><thead><tr><th></th>{heads}<th>claims</th></tr></thead>{''.join(rows)}{total}</table>"
+    return f"<table class=counts><thead><tr><th></th>{heads}<th>claims</th></tr></thead>{''.join(rows)}</table>"
 
 
-def _numbers(paper: str, verdicts: Sequence[Verdict], kinds: Sequence[str]) -> str:
+def _numbers(paper: str, whose: str, verdicts: Sequence[Verdict], kinds: Sequence[str]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     cells = [(kind, counts[kind]) for kind in kinds] + [("", len(verdicts))]
-    place = f"#{paper or 'claims'}"
+    shown = whose or ("" if paper == "simlab" else PRINTED)
+    chosen = f'href="#{paper or "claims"}" data-paper="{paper}" data-whose="{_text(shown)}"'
     return "".join(
-        f'<td><a href="{place}" data-paper="{paper}" data-verdict="{kind}">{count}</a></td>' if count else "<td></td>"
-        for kind, count in cells
+        f'<td><a {chosen} data-verdict="{kind}">{count}</a></td>' if count else "<td></td>" for kind, count in cells
     )
 
 
+def _summary(paper: str, summary: Summary) -> str:
+    """The findings of a paper in plain words, and what stands."""
+    findings = "".join(f"<li>{_said(sentence)}</li>" for sentence in summary.findings)
+    stands = " ".join(map(_said, summary.stands))
+    return (
+        f"<h3>{_text(TITLES[paper])}</h3><ol class=told>{findings}</ol><p class=stands><b>What stands.</b> {stands}</p>"
+    )
+
+
+def _said(sentence: Sentence) -> str:
+    told = " ".join(f"{_link(tag)} {_badge(worth)}" for tag, worth in sentence.verdicts.items())
+    return f"{_text(sentence.text)} <span class=tags>{told}</span>"
+
+
 def _findings(of_papers: Mapping[str, Sequence[Verdict]]) -> str:
-    """What there is to tell the authors: claims that do not hold, with their amendment or else a counterexample."""
+    """What there is to tell the authors: the papers' own sentences that do not hold as printed, the gravest first."""
     lists = []
     for paper, found in of_papers.items():
-        wrong = [verdict for kind in (FAILS, SLIP, HOLDS_IF) for verdict in found if verdict.verdict == kind]
+        wrong = [one for one in found if one.verdict in (FAILS, SLIP, HOLDS_IF) and one.whose != INFERRED]
         if wrong:
-            heading = f"<summary><h3>{_text(TITLES[paper])}</h3> {len(wrong)} of {len(found)}</summary>"
-            items = "".join(map(_finding, wrong))
-            lists.append(f"<details>{heading}<ul class=findings>{items}</ul></details>")
+            graded = [(severity, [one for one in wrong if one.severity == severity]) for severity in (*SEVERITIES, "")]
+            items = "".join(_graded(severity, group) for severity, group in graded if group)
+            lists.append(f"<h3>{_text(TITLES[paper])}: {len(wrong)} of {len(found)}</h3>{items}")
     return "".join(lists) or "<p>Nothing.</p>"
 
 
+def _graded(severity: str, verdicts: Sequence[Verdict]) -> str:
+    return f"<h4>{severity.capitalize()}</h4><ul class=findings>{''.join(map(_finding, verdicts))}</ul>"
+
+
 def _finding(verdict: Verdict) -> str:
-    name, text = min(remarks(verdict), key=lambda remark: remark[0] == "counterexample")
+    known = dict(remarks(verdict))
+    shown = [name for name in LISTED if name in known] or ["counterexample"]
+    notes = " ".join(f"<strong>{HEADINGS[name]}:</strong> {_text(known.get(name, ''))}" for name in shown)
     return (
-        f"<li>{_badge(verdict.verdict)} {_link(verdict.tag)} <span class=said>{_text(verdict.claim)}</span>"
-        f" <strong>{HEADINGS[name]}:</strong> {_text(text)}</li>"
+        f"<li>{_badge(verdict.verdict)} {_link(verdict.tag)} <span class=place>{_text(verdict.where)}</span>"
+        f" <span class=said>{_text(verdict.claim)}</span> {notes}</li>"
     )
 
 
@@ -136,7 +169,8 @@ def _card(verdict: Verdict, claim: Claim) -> str:
     kind = _kind(verdict.verdict)
     return (
         f'<article id="{_text(verdict.tag)}" class="{kind}"'
-        f' data-paper="{verdict.paper}" data-verdict="{verdict.verdict}">'
+        f' data-paper="{verdict.paper}" data-verdict="{verdict.verdict}"'
+        f' data-severity="{verdict.severity}" data-whose="{_text(verdict.whose)}">'
         f"<header>{_link(verdict.tag)} {_badge(verdict.verdict)}"
         f"<span class=where>{_text(verdict.where)}</span></header>"
         f"<p class=says>{_text(verdict.claim)}</p>"

@@ -1,9 +1,9 @@
-"""``python -m paper_checks.record``: judge every claim, and record the verdicts in verdicts.json and INDEX.md."""
+"""``python -m paper_checks.record``: judge every claim, and write verdicts.json, INDEX.md and README.md."""
 
 import json
 import sys
 
-from paper_checks import index
+from paper_checks import index, readme
 from paper_checks.claim import load
 from paper_checks.run import RECORD, judge_all
 from paper_checks.verdict import OURS
@@ -22,6 +22,7 @@ def main() -> int:
     found = {verdict.tag: verdict.verdict for verdict in verdicts}
     write_whole(RECORD, (json.dumps(found, indent=1) + "\n").encode())
     index.main()
+    readme.main()
     return 0
 
 

@@ -3,10 +3,12 @@
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
 
+from paper_checks.claim import INFERRED, TITLES
 from paper_checks.evidence import Evidence
+from paper_checks.summary import Summary
 from paper_checks.verdict import HOLDS_IF, OURS, UNDECIDED, VERDICTS, Verdict
 
 HEADINGS = ("tag", "claim", "verdict", "evidence")
@@ -20,7 +22,7 @@ GAP = "  "
 
 
 def table(verdicts: Sequence[Verdict], width: int) -> str:
-    """Tag, claim, verdict and evidence by paper; below a claim that does not hold, why not and what does.
+    """Tag, claim, verdict and evidence by paper, in the paper's own order; below a claim, what goes with its verdict.
 
     Args:
         verdicts: those of a paper beside one another.
@@ -44,13 +46,35 @@ def table(verdicts: Sequence[Verdict], width: int) -> str:
 
 
 def remarks(verdict: Verdict) -> list[tuple[str, str]]:
-    """What there is to say of a claim that does not hold, by name."""
+    """What goes with a verdict, by name: why a claim does not hold, what does, how much it matters, and the caveat."""
     texts = {
         "needs" if verdict.verdict == UNDECIDED else "if": verdict.condition,
+        "met in the paper": verdict.met,
         "ours" if verdict.verdict == OURS else "counterexample": verdict.counterexample,
         "instead": verdict.correction,
+        "severity": verdict.severity,
+        "same error as": verdict.same_error_as,
+        "caveat": verdict.caveat,
+        "whose": verdict.whose if verdict.whose == INFERRED else "",
     }
     return [(name, text) for name, text in texts.items() if text]
+
+
+def findings(of_papers: Mapping[str, Summary], width: int) -> str:
+    """The findings of each paper in plain words, with their tags.
+
+    Args:
+        of_papers: the summaries of those to show.
+        width: of the terminal, in characters.
+    """
+    lines = []
+    for paper, one in of_papers.items():
+        lines += ["", TITLES[paper]]
+        ranked = [(f"{rank}. ", sentence) for rank, sentence in enumerate(one.findings, 1)]
+        for mark, sentence in [*ranked, *(("stands: ", sentence) for sentence in one.stands)]:
+            told = ", ".join(f"{tag} {worth}" for tag, worth in sentence.verdicts.items())
+            lines += textwrap.wrap(f"{mark}{sentence.text} [{told}]", width, subsequent_indent=" " * len(mark))
+    return "\n".join(lines)
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:

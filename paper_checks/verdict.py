@@ -18,12 +18,15 @@ class Verdict:
     """What a claim is worth; the fields are those of the JSON report.
 
     Attributes:
-        tag, paper, where, claim, formula, reading: of the claim.
+        tag, paper, where, claim, formula, reading, whose, caveat: of the claim.
         verdict: one of ``VERDICTS``.
         condition: under which it holds, for "holds if".
         counterexample: the first point at which the printed statement fails, or how our methods disagree.
         correction: the intended form of a slip, or a statement that holds in place of one that fails.
         evidence: what each method found about the printed statement, then about its amendment.
+        severity: how much it matters that the claim does not hold as printed; empty where it does.
+        met: for "holds if", whether the paper's own experiments meet the condition.
+        same_error_as: the tag of the claim whose error is the cause, where it is another's.
     """
 
     tag: str
@@ -37,6 +40,11 @@ class Verdict:
     correction: str
     evidence: tuple[Evidence, ...]
     reading: str
+    whose: str
+    caveat: str
+    severity: str
+    met: str
+    same_error_as: str
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as an object of the JSON report."""
@@ -111,7 +119,10 @@ def _verdict(
     counterexample: str = "",
     correction: str = "",
 ) -> Verdict:
+    faulty = verdict in (HOLDS_IF, FAILS, SLIP)
     return Verdict(
         claim.tag, claim.paper, claim.where, claim.says, claim.formula,
-        verdict, condition, counterexample, correction, tuple(evidence), claim.reading,
+        verdict, condition, counterexample, correction, tuple(evidence), claim.reading, claim.whose, claim.caveat,
+        claim.severity if faulty else "", claim.met if verdict == HOLDS_IF else "",
+        claim.same_error_as if faulty else "",
     )  # fmt: skip

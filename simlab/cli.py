@@ -352,6 +352,7 @@ def _check(options: argparse.Namespace) -> int:
         from paper_checks.claim import load
         from paper_checks.page import page
         from paper_checks.run import differences, judge_all, recorded, select
+        from paper_checks.summary import summaries
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
         if missing not in {"sympy", "mpmath", "latex2mathml", "pygments"}:
@@ -371,13 +372,17 @@ def _check(options: argparse.Namespace) -> int:
         verdicts = judge_all(select(claims, options.paper, options.tag), options.jobs)
     except KeyboardInterrupt:
         return _complain("interrupted; nothing was written", 130)
-    print(report.table(verdicts, shutil.get_terminal_size((100, 24)).columns))
+    width = shutil.get_terminal_size((100, 24)).columns
+    judged = {} if options.tag else {verdict.paper for verdict in verdicts}
+    told = {paper: summary for paper, summary in summaries().items() if paper in judged}
+    print(report.table(verdicts, width))
+    print(report.findings(told, width))
     print(f"\n{report.summary(verdicts)}")
     kept = "the verdicts are those printed"
     if options.json:
         write_output(options.json, report.as_json(verdicts).encode(), kept)
     if options.html:
-        write_output(options.html, page(verdicts, claims).encode(), kept)
+        write_output(options.html, page(verdicts, claims, told).encode(), kept)
     found = {verdict.tag: verdict.verdict for verdict in verdicts}
     changed = differences(found, recorded(), everything=not (options.paper or options.tag))
     if changed:

@@ -22,6 +22,7 @@ from paper_checks.evidence import (
     vanishes,
 )
 from paper_checks.exact import POLICIES, expectation, groups, score_gradient, stepped
+from paper_checks.place import place_of
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, judge, stands, weigh
 
 POINTS = grid(p=[Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1)])
@@ -289,11 +290,45 @@ def test_what_cannot_be_decided_says_what_it_would_take(empty_list):
     assert (found.verdict, found.condition, found.evidence) == (UNDECIDED, "a 7B model", ())
 
 
-def test_claims_come_by_paper_and_module_whichever_was_imported_first():
+def test_claims_come_in_the_order_of_the_papers_and_of_each_papers_text():
     papers = list(claims.PACKAGES)
-    found = [(papers.index(entered.paper), entered.module) for entered in load().values()]
-    assert found == sorted(found)
+    loaded = list(load().values())
+    assert [papers.index(entered.paper) for entered in loaded] == sorted(papers.index(one.paper) for one in loaded)
+    for paper in papers[:-1]:
+        places = [place_of(entered.where) for entered in loaded if entered.paper == paper]
+        assert places == sorted(places)
     assert set(claims.TITLES) == set(papers)
+
+
+def test_a_claim_without_a_place_in_its_paper_is_refused():
+    with pytest.raises(ValueError, match="begins with Abstract, Section N or Appendix X"):
+        place_of("Table 3")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"severity": "grave"}, "the severity 'grave'; allowed: changes a conclusion"),
+        ({"met": "yes: always"}, "says whether a condition is met, and has none"),
+    ],
+)
+def test_what_cannot_be_told_of_a_claim_is_refused(empty_list, given, said):
+    with pytest.raises(ValueError, match=said):
+        enter("fade:eq-0", **given)
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("condition", claims.CONDITIONS), ("slip", claims.COSMETIC)])
+def test_a_condition_is_needed_and_a_slip_cosmetic_unless_it_is_said_otherwise(empty_list, kind, severity):
+    enter("fade:eq-0", **{kind: Amended("", variance)})
+    enter("fade:eq-1", **{kind: Amended("", variance)}, severity=claims.CHANGES)
+    assert [entered.severity for entered in empty_list.values()] == [severity, claims.CHANGES]
+
+
+def test_a_claim_that_holds_has_no_severity_and_needs_no_condition():
+    told = {"condition": Amended("p < 1/2", variance), "severity": claims.CONDITIONS, "met": "no: p = 3/4"}
+    right, wrong = judge(made(variance, **told)), judge(made(wrong_from_half, **told))
+    assert (right.verdict, right.severity, right.met) == (HOLDS, "", "")
+    assert (wrong.verdict, wrong.severity, wrong.met) == (HOLDS_IF, claims.CONDITIONS, "no: p = 3/4")
 
 
 # The exact laboratory

@@ -10,14 +10,17 @@ from judged_claims import CLAIMS, RECORDED
 from sweep_cases import refusal
 
 from paper_checks import run
-from paper_checks.claim import PACKAGES, TITLES
+from paper_checks.claim import CHANGES, CONDITIONS, COSMETIC, INFERRED, PACKAGES, PRINTED, TITLES
+from paper_checks.counts import errors, verdicts_of
 from paper_checks.evidence import Evidence
 from paper_checks.formula import typeset
 from paper_checks.index import INDEX, index
 from paper_checks.page import page
-from paper_checks.report import as_json, methods, summary, table
+from paper_checks.readme import README, readme
+from paper_checks.report import as_json, findings, methods, summary, table
 from paper_checks.run import differences, judge_tag, select
 from paper_checks.source import source_of
+from paper_checks.summary import Sentence, Summary, summaries
 from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, OURS, SLIP, UNDECIDED, VERDICTS, Verdict
 
 LEMMA = CLAIMS["f-grpo:lemma-3.1"]
@@ -29,18 +32,31 @@ def verdict_of(claim, verdict=HOLDS, **more):
     made_up = Verdict(
         claim.tag, claim.paper, claim.where, claim.says, claim.formula, verdict, "", "", "",
         (Evidence("symbolic", verdict == HOLDS, "1 case"), Evidence("Monte Carlo", None, "2 settings")), claim.reading,
+        PRINTED, "", "", "", "",
     )  # fmt: skip
     return replace(made_up, **more)
 
 
 EACH = [
     verdict_of(LEMMA),
-    verdict_of(LEMMA, HOLDS_IF, condition="tau > 0", counterexample="tau = 0: 1"),
-    verdict_of(LEMMA, FAILS, counterexample="G = 1: stated 0, found 1", correction="another"),
-    verdict_of(LEMMA, SLIP, counterexample="G = 2: stated 0, found 1", correction="the form that was meant"),
+    verdict_of(
+        LEMMA, HOLDS_IF, condition="tau > 0", counterexample="tau = 0: 1", severity=CONDITIONS, met="yes: tau is .1"
+    ),
+    verdict_of(
+        LEMMA, FAILS, counterexample="G = 1: stated 0, found 1", correction="another", severity=CHANGES,
+        same_error_as="f-grpo:eq-5", caveat="at one group size",
+    ),
+    verdict_of(
+        LEMMA, SLIP, counterexample="G = 2: stated 0, found 1", correction="the form that was meant", severity=COSMETIC
+    ),
     verdict_of(LEMMA, UNDECIDED, condition="a 7B model", evidence=()),
     verdict_of(LEMMA, OURS, counterexample="they differ", evidence=()),
-]
+]  # fmt: skip
+TOLD = {
+    "f-grpo": Summary([Sentence("Rare answers need large groups.", {LEMMA.tag: HOLDS})], [Sentence("The rest.", {})])
+}
+    "f-grpo": Summary([Sentence("Rare answers need large groups.", {LEMMA.tag: HOLDS})], [Sentence("The rest.", {})])
+}
 
 
 # Which claims, and what has changed
@@ -101,11 +117,30 @@ def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
             "instead: the form that was meant",
             "needs: a 7B model",
             "ours: they differ",
+            "met in the paper: yes: tau is .1",
+            "severity: changes a conclusion",
+            "same error as: f-grpo:eq-5",
+            "caveat: at one group size",
         ):
             assert remark in words
     assert printed.splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
     assert "+ symbolic" in printed
     assert "? Monte Carlo" in printed
+
+
+def test_an_inference_of_ours_is_named_in_the_table():
+    assert "whose:" not in table(EACH, 100)
+    assert "whose: our inference" in table([verdict_of(LEMMA, FAILS, whose=INFERRED)], 100)
+
+
+def test_the_findings_come_ranked_with_their_tags():
+    printed = findings(TOLD, 60)
+    assert max(map(len, printed.splitlines())) <= 60
+    assert printed.split("\n")[1:] == [
+        "F-GRPO",
+        "1. Rare answers need large groups. [f-grpo:lemma-3.1 holds]",
+        "stands: The rest. []",
+    ]
 
 
 def test_a_narrow_terminal_still_shows_the_claim():
@@ -143,7 +178,7 @@ def test_json_is_a_list_of_objects_with_every_field():
     assert [entry["verdict"] for entry in found] == [verdict.verdict for verdict in EACH]
     assert set(found[0]) == {
         "tag", "paper", "where", "claim", "formula", "verdict", "condition", "counterexample", "correction",
-        "evidence", "reading",
+        "evidence", "reading", "whose", "caveat", "severity", "met", "same_error_as",
     }  # fmt: skip
     assert found[1]["evidence"] == [
         {"method": "symbolic", "stands": False, "figures": "1 case", "counterexample": ""},
@@ -190,7 +225,7 @@ def all_of(found, name):
 
 
 def test_the_page_needs_nothing_but_itself():
-    found = Elements(page(EACH, CLAIMS))
+    found = Elements(page(EACH, CLAIMS, TOLD))
     for name, attributes in found.elements:
         assert name not in {"link", "img", "iframe", "object", "base", "embed"}
         assert "src" not in attributes
@@ -204,7 +239,7 @@ def test_the_page_needs_nothing_but_itself():
 
 def test_the_page_has_a_card_a_claim_with_formula_and_code():
     chosen = [next(claim for claim in CLAIMS.values() if claim.paper == paper) for paper in PACKAGES]
-    found = Elements(page([verdict_of(claim) for claim in chosen], CLAIMS))
+    found = Elements(page([verdict_of(claim) for claim in chosen], CLAIMS, {}))
     cards = all_of(found, "article")
     assert [card["id"] for card in cards] == [claim.tag for claim in chosen]
     assert len(all_of(found, "math")) == sum(bool(claim.formula) for claim in chosen)
@@ -225,17 +260,29 @@ def test_everything_on_the_page_is_escaped():
         replace(LEMMA, says=NASTY, where=NASTY, reading=NASTY, formula=r"\undefined{<b>}"), FAILS,
         counterexample=NASTY, correction=NASTY, evidence=(Evidence(NASTY, False, NASTY, NASTY + "!"),),
     )  # fmt: skip
-    found = Elements(page([nasty], {LEMMA.tag: replace(LEMMA, refuted_by=NASTY)}))
+    found = Elements(page([nasty], {LEMMA.tag: replace(LEMMA, refuted_by=NASTY)}, {}))
     assert len(all_of(found, "script")) == 1
     assert "".join(found.texts).count(NASTY) >= 8
     assert r"\undefined{<b>}" in "".join(found.texts)
 
 
-def test_only_what_the_paper_is_to_blame_for_is_listed_as_not_holding():
-    chosen = [replace(verdict, tag=f"f-grpo:eq-{number}") for number, verdict in enumerate(EACH)]
-    text = page(chosen, {verdict.tag: LEMMA for verdict in chosen})
-    summary_of_findings = text[text.index('<section class="summary">') : text.index("<form>")]
-    assert re.findall(r'href="#f-grpo:eq-(\d)"', summary_of_findings) == ["2", "3", "1"]
+def test_what_does_not_hold_is_open_to_the_eye_the_gravest_first_and_our_inferences_are_not_among_it():
+    inferred = verdict_of(LEMMA, FAILS, whose=INFERRED, severity=CHANGES)
+    chosen = [replace(verdict, tag=f"f-grpo:eq-{number}") for number, verdict in enumerate([*EACH, inferred])]
+    text = page(chosen, {verdict.tag: LEMMA for verdict in chosen}, TOLD)
+    listed = text[text.index("What does not hold as printed") : text.index("<form>")]
+    assert re.findall(r'href="#f-grpo:eq-(\d)"', listed) == ["2", "1", "3"]
+    assert "<details" not in listed
+    for said in ("yes: tau is .1", "at one group size", "Changes a conclusion"):
+        assert said in listed
+
+
+def test_the_page_begins_with_the_findings_and_counts_our_inferences_apart():
+    text = page([*EACH, verdict_of(LEMMA, FAILS, whose=INFERRED)], CLAIMS, TOLD)
+    assert text.index("Rare answers need large groups.") < text.index("What does not hold as printed")
+    rows = re.findall(r"<tr>.*?</tr>", text[text.index("<table class=counts>") : text.index("</table>")])
+    numbers = {re.sub("<[^>]*>", "", row.partition("</th>")[0]): re.findall(r">(\d+)<", row) for row in rows[1:]}
+    assert numbers == {"F-GRPO": ["1"] * 6 + ["6"], "our inferences": ["1", "1"]}
 
 
 @pytest.mark.parametrize("formula", ["p^{", r"\unknown", "a & b"])
@@ -275,6 +322,46 @@ def test_the_index_is_fresh():
     assert INDEX.read_text(encoding="utf-8") == index(list(CLAIMS.values()), RECORDED)
 
 
+def test_the_first_page_is_fresh():
+    assert README.read_text(encoding="utf-8") == readme(list(CLAIMS.values()), RECORDED, summaries())
+
+
+def test_every_sentence_of_the_first_page_tells_the_recorded_verdicts():
+    for paper, summary_of_paper in summaries().items():
+        assert len(summary_of_paper.findings) == 5
+        assert summary_of_paper.stands
+        for sentence in (*summary_of_paper.findings, *summary_of_paper.stands):
+            told = {tag: RECORDED.get(tag) for tag in sentence.verdicts}
+            assert told == sentence.verdicts, sentence.text
+            assert any(tag.startswith(f"{paper}:") for tag in told), sentence.text
+
+
+def test_our_inferences_are_counted_apart_and_errors_of_one_cause_once():
+    cause, effect, other = (replace(LEMMA, tag=f"f-grpo:{name}") for name in ("cause", "effect", "other"))
+    chosen = [cause, replace(effect, same_error_as="f-grpo:cause"), other, replace(LEMMA, inferred=True)]
+    verdicts = {claim.tag: FAILS for claim in chosen}
+    assert errors(chosen, verdicts) == 2
+    assert errors(chosen, verdicts | {"f-grpo:other": HOLDS}) == 1
+    assert verdicts_of(chosen, verdicts, inferred=False) == {FAILS: 3}
+    assert verdicts_of(chosen, verdicts, inferred=True) == {FAILS: 1}
+
+
+def test_every_claim_that_fails_says_how_much_it_matters_and_every_condition_whether_it_is_met():
+    of_papers = [claim for claim in CLAIMS.values() if claim.paper != "simlab"]
+    assert [claim.tag for claim in of_papers if RECORDED.get(claim.tag) == FAILS and not claim.severity] == []
+    conditions = [claim for claim in of_papers if RECORDED.get(claim.tag) == HOLDS_IF]
+    answers = ("yes: ", "no: ", "partly: ", "unknown: ")
+    assert [claim.tag for claim in conditions if not claim.met.startswith(answers)] == []
+
+
+def test_a_cause_is_a_claim_of_its_own_that_does_not_hold_as_printed():
+    for claim in CLAIMS.values():
+        if claim.same_error_as:
+            cause = CLAIMS[claim.same_error_as]
+            assert RECORDED[cause.tag] in (FAILS, HOLDS_IF, SLIP), claim.tag
+            assert cause.same_error_as == "", claim.tag
+
+
 def test_every_claim_is_recorded_and_no_other():
     assert list(RECORDED) == list(CLAIMS)
     assert set(RECORDED.values()) <= set(VERDICTS) - {OURS}
@@ -283,8 +370,7 @@ def test_every_claim_is_recorded_and_no_other():
 def test_the_index_shows_the_verdict_and_its_amendment():
     failing = next(claim for claim in CLAIMS.values() if claim.correction)
     text = index([failing], {failing.tag: FAILS})
-    (line,) = (line for line in text.splitlines() if line.startswith("| ["))
-    assert f"[{failing.tag}](" in line
+    (line,) = (line for line in text.splitlines() if f"[{failing.tag}](" in line)
     assert "**fails** (instead: " in line
     assert "**holds**" in index([failing], {failing.tag: HOLDS}).splitlines()[-1]
     assert "**not recorded**" in index([failing], {})
