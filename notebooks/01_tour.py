@@ -225,7 +225,7 @@ def _():
 
     - **02** how group size decides which rare answers are missed
     - **03** any weight as two masses, and a weight of your own in ten lines
-    - **04** the referee report: what the papers' claims are worth
+    - **04** the referee report: which claims of the papers hold, and when
     - **05** the sign axis and the difficulty axis on a bank of prompts
     - **06** train a small model and compare pass@k
     - **07** take your weight to TRL or verl

@@ -83,9 +83,9 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    `INDEX.md` lists the claims one a line: the tag with a link to the check, the place in the paper, the claim in one
-    sentence, and the verdict, with the condition or what holds instead. These are its lines on F-GRPO that fail or are
-    slips:
+    `paper_checks/README.md` tells what matters, in five sentences a paper. `INDEX.md` lists the claims one a line, in
+    the paper's own order: the place, the claim with its tag and a link to the check, the verdict with the condition or
+    what holds instead, and how much it matters. These are its lines on F-GRPO that fail or are slips:
     """)
     return
 
@@ -93,13 +93,13 @@ def _():
 @app.cell
 def _(known):
     index = Path(paper_checks.__file__).with_name("INDEX.md").read_text(encoding="utf-8").splitlines()
-    rows = {match[1]: line for line in index if (match := re.match(r"\| \[([a-z-]+:[^\]]+)\]", line))}
-    verdicts = {tag: re.search(r"\*\*([a-z ]+)\*\*[^|]*\|$", line.replace(r"\|", "")) for tag, line in rows.items()}
+    rows = {match[1]: line for line in index if (match := re.search(r"\| \[([a-z-]+:[^\]]+)\]\(", line))}
+    verdicts = {tag: re.search(r"\| \*\*([a-z ]+)\*\*", line) for tag, line in rows.items()}
     listed = {tag: match[1] for tag, match in verdicts.items() if match}
 
     assert listed == known, "the index says what was recorded, claim by claim"
     shown = [rows[tag] for tag, found in known.items() if tag.startswith("f-grpo:") and found in (FAILS, SLIP)]
-    mo.md("| tag | where | claim | verdict |\n|---|---|---|---|\n" + "\n".join(shown))
+    mo.md("| where | claim | verdict | severity |\n|---|---|---|---|\n" + "\n".join(shown))
     return
 
 
