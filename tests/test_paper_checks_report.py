@@ -55,8 +55,6 @@ EACH = [
 TOLD = {
     "f-grpo": Summary([Sentence("Rare answers need large groups.", {LEMMA.tag: HOLDS})], [Sentence("The rest.", {})])
 }
-    "f-grpo": Summary([Sentence("Rare answers need large groups.", {LEMMA.tag: HOLDS})], [Sentence("The rest.", {})])
-}
 
 
 # Which claims, and what has changed
