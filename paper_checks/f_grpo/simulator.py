@@ -4,10 +4,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from mpmath import exp, mpf
 
 from paper_checks.claim import Amended, claim
-from paper_checks.evidence import Printed, arithmetic, equals, grid, satisfies
+from paper_checks.evidence import equals, satisfies
 from paper_checks.exact import POLICIES, groups, mass, score_gradient
 from paper_checks.f_grpo.redistribution import logit_update
 from paper_checks.f_grpo.sampled_sets import (
@@ -162,70 +161,6 @@ def same_mechanism(statement):
         lambda **point: [*simulated(**point)],
         method="Monte Carlo",
     )
-
-
-# Appendix J: one anchor, 9,999 other correct actions, 118,000 incorrect ones.
-KINDS = ((1, 5), (9_999, 3), (118_000, 0))
-
-
-def initial_policy():
-    """Probability of the anchor, of another correct action and of an incorrect one."""
-    total = sum(count * exp(mpf(logit)) for count, logit in KINDS)
-    return tuple(exp(mpf(logit)) / total for _, logit in KINDS)
-
-
-@claim(
-    "f-grpo:app-j",
-    where="Appendix J",
-    says="The initial policy has correct mass 0.6301, the anchor 4.653e-4 and every other correct action 6.297e-5.",
-    refuted_by="a softmax of the logits 5, 3 and 0 that rounds to other numbers",
-    reading="128,000 actions, 10,000 of them correct, temperature 1. The numbers are from the project's restoration "
-    "of the lost formulas.",
-    statement={"correct mass": (0.6301, 1e-4), "anchor": (4.653e-4, 1e-7), "other correct action": (6.297e-5, 1e-8)},
-    planted={
-        "one unit up": {"correct mass": (0.6302, 1e-4)},
-        "anchor at logit 3": {"anchor": (6.297e-5, 1e-8)},
-    },
-)
-def constants(statement):
-    """The softmax of Appendix J's logits in 50 digits."""
-    anchor, other, _ = initial_policy()
-    computed = {"correct mass": anchor + 9_999 * other, "anchor": anchor, "other correct action": other}
-    for label, (printed, unit) in statement.items():
-        scaled = Printed(label, printed / unit, float(computed[label]) / unit, 0.5)
-        yield from arithmetic([scaled])
-
-
-@claim(
-    "f-grpo:app-j-figure-5",
-    where="Appendix J, Figure 5",
-    says="For one non-anchor correct action the tail-miss probability rises steeply at small G, has a plateau near "
-    "one, falls only at group sizes in the thousands and is all but zero at G = 131072.",
-    refuted_by="group sizes at which Lemma 3.1 gives another course",
-    reading="'Conditional' means given mu and tau, as in Section 3.1. Given an active group, the other sense, the "
-    "probability falls from the first G on and there is no rise. The printed plateau and thresholds are lost; near "
-    "one is read as above 0.99, all but zero as below 0.001.",
-    statement={2: "low"}
-    | {2**power: "plateau" for power in range(4, 8)}
-    | {2**power: "falling" for power in range(12, 17)}
-    | {131072: "zero"},
-    planted={"zero at 32768": {32768: "zero"}, "plateau up to 4096": {4096: "plateau"}},
-)
-def figure_5(statement):
-    """Lemma 3.1 at the exact initial policy, at the group sizes of the sweep."""
-    anchor, tau, _ = initial_policy()
-    mu = anchor + 9_999 * tau
-
-    def tail_miss(G):
-        return (1 - tau) ** G - (mu - tau) ** G - (1 - mu) ** G
-
-    ranges = {"low": (0, 0.5), "plateau": (0.99, 1), "falling": (0.001, 0.99), "zero": (0, 0.001)}
-
-    def inside(value, G):
-        low, high = ranges[statement[G]]
-        return low <= value < high
-
-    yield from satisfies(inside, grid(G=statement), tail_miss, method="numerical")
 
 
 def retained(before, after):
