@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 from mpmath import beta, mpf, quad, sqrt
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.simulated import drawn, estimate
@@ -67,8 +67,8 @@ def app_n(statement):
     says="The multiplier is that of the groups of eight which the experiments use.",
     refuted_by="an average over the nine success rates of such groups that is off by more than one per cent",
     reading="Success rates 0/8 to 8/8 equally often, which is what prompts of uniform difficulty give. Over the "
-    "success rates met in training it would be another number, smaller the more prompts are solved; the paper does "
-    "not claim that match.",
+    "success rates met in training it would be another number, smaller the more prompts are solved.",
+    inferred=True,
     statement=multiplier,
     planted={"average of g": lambda gamma: 1 / (1 + number(gamma))},
 )
@@ -104,9 +104,11 @@ def adam(gradients, rate):
     refuted_by="a course of gradients on which rate times lambda and advantages times lambda differ under AdamW",
     reading="The optimiser of Table 5, AdamW, which divides the gradient by its own size, at gradients well above eps: "
     "advantages times a constant leave the steps as they were (as does the clipping of the gradient norm where it "
-    "acts), while a lower rate shortens them all. Under plain gradient steps the two are the same. The paper's "
-    "conclusion, that scale alone does not explain the gains, survives: under AdamW a constant scale does nothing. On "
-    "the reading that low-LR is a control for the step size, also named in Section 5.6, it is a proper one.",
+    "acts), while a lower rate shortens them all. Under plain gradient steps the two are the same. On the reading that "
+    "low-LR is a control for the step size, also named in Section 5.6, it is a proper one.",
+    caveat="The paper's conclusion, that scale alone does not explain the gains, survives: under AdamW a constant "
+    "scale does nothing.",
+    severity=CONDITIONS,
     statement=close,
     correction=Amended(
         "Under Adam, advantages times a constant leave the steps as they were; the rate times lambda shortens each to "
@@ -200,10 +202,11 @@ def subsample_mean(statement):
     says="The spread of the subsampling distribution is that of the estimate: its 95% interval decides significance.",
     refuted_by="n, m and p at which the mean variance over subsamples is not the variance of the estimate from all n",
     reading="Pass@1 of one problem, the estimate from all n generations, intervals taken from the subsampling "
-    "distribution as it stands; Politis et al. rescale it. m and n are lost in the stored text: should m be n/2, the "
-    "verdict is 'holds'. Below, the test is only too careful; above, it is too bold, and as m goes to n the interval "
-    "has no width. On the reading that the estimate is that from m generations it is too narrow by sqrt(1 - m/n). "
-    "Either way the problems are taken as given.",
+    "distribution as it stands; Politis et al. rescale it. With m below n/2 the test is too careful; above, it is too "
+    "bold, and as m goes to n the interval has no width. On the reading that the estimate is that from m generations "
+    "it is too narrow by sqrt(1 - m/n). Either way the problems are taken as given.",
+    inferred=True,
+    met="unknown: the stored text has lost m and n",
     statement=lambda n, m, p: p * (1 - p) / n,
     condition=Amended("m = n/2", lambda n, m, p: p * (1 - p) / n if 2 * m == n else None),
     planted={"that of m generations": lambda n, m, p: p * (1 - p) / m},

@@ -73,7 +73,7 @@ def lemma_h_1(statement):
 
 @claim(
     "f-grpo:lemma-h.1-monotone",
-    where="Appendix H, Lemma H.1",
+    where="Appendix H, Lemma H.1, monotonicity",
     says="Given X = x the mean sampled correct mass never falls, and the incorrect never rises, with x.",
     refuted_by="a policy and an x at which it does",
     reading="So the unsampled correct mass, and the chance that a target is missed, are largest in the groups of low "
@@ -95,7 +95,7 @@ def lemma_h_1_monotone(statement):
 
 @claim(
     "f-grpo:cor-h.2",
-    where="Appendix H, Corollary H.2; Section 4.1",
+    where="Appendix H, below Lemma H.1: Corollary H.2; Section 4.1",
     says="With R_c > 0 >= R_w the mean batch baseline S_R given X is non-decreasing in X.",
     refuted_by="rewards of these signs and a policy for which it falls from one X to the next",
     reading="R_c > 0 >= R_w, the standard rewards the corollary assumes. With R_w > 0 it can fall. That unsampled "

@@ -154,7 +154,7 @@ undecided(
 
 undecided(
     "f-grpo:table-1",
-    where="Table 1, Sections 5.5 and 7",
+    where="Section 5.5, Table 1; Section 7",
     says="Focal weighting raises average math and OOD pass@256 for three methods and three models.",
     needs="Nine pairs of training runs on 16 H100 GPUs, with seeds: the paper has one run for each cell.",
     reading="That the printed table says so is checked in f-grpo:sec-5.5-nine-of-nine.",
@@ -170,7 +170,7 @@ undecided(
 
 undecided(
     "f-grpo:fig-6-maze",
-    where="Section 5.2, Figures 6 and 7",
+    where="Section 5.2, Figure 6; Appendix K, Figure 7",
     says="F-GRPO reduces the early drop of pass@k in the single-solution maze and improves its final values.",
     needs="20,000 RL steps at 256 x G rollouts for each of 18 settings, and the SFT checkpoint.",
     reading="What 'single-solution' takes is decided in f-grpo:sec-5.2-single-solution; the ranges quoted from Table 4 "

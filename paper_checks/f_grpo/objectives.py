@@ -87,7 +87,7 @@ def eq_14(statement):
 
 @claim(
     "f-grpo:app-b-clip-higher",
-    where="Appendix B, below Eq. 14",
+    where="Appendix B, Eq. 14, below",
     says="DAPO's bounds 0.2 and 0.28 relax the upper bound: a token of low probability may gain more.",
     refuted_by="a ratio at which the bounds stop a token that Eq. 14 does not, or no gain of room upwards",
     reading="Room as the probability at which the push stops, 1.28 p for 1.2 p. It is relaxed for likely tokens by "
@@ -220,7 +220,7 @@ def unlikeliness(statement):
 
 @claim(
     "f-grpo:ds-grpo",
-    where="Appendix A and Section 5.6, of Gai et al. (2025)",
+    where="Appendix A, of Gai et al. (2025); Section 5.6",
     says="Differential smoothing modifies the reward of correct and of incorrect trajectories, each in its own way.",
     refuted_by="a group in which it leaves one kind alone or treats both alike",
     reading="With the coefficients' signs of the source: the unlikely gain among the correct and lose among the "

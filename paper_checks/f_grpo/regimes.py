@@ -71,6 +71,7 @@ def eq_7(statement):
     refuted_by="one (G, mu, tau) at which the product of the two is not the tail-miss probability",
     reading="The paper names the two effects and gives no product. With the unconditional activity of Eq. 7, as the "
     "text could be read, the product is wrong: that is the planted error.",
+    inferred=True,
     statement=lambda G, mu, tau: None if tau == 1 else (1 - tau) ** G * activity(G, (mu - tau) / (1 - tau)),
     planted={"the unconditional activity": lambda G, mu, tau: (1 - tau) ** G * activity(G, mu)},
 )
@@ -151,8 +152,8 @@ def non_monotonic(statement):
     refuted_by="a case in which the tail-miss probability at G = 2 is not below its peak, or at large G is not small",
     reading="0 < tau < mu < 1. At G = 2 at least half of all groups are inactive, whatever mu. That bounds active "
     "misses by 1/2; the part missed, given activity, is at its largest there.",
-    caveat="This is about the chance of an active miss, not about the mass that is kept. In the simulation small groups "
-    "keep their mass at a chance near one: f-grpo:sec-5.1-lemma-locates-zone.",
+    caveat="This is about the chance of an active miss, not about the mass that is kept. In the simulation small "
+    "groups keep their mass at a chance near one: f-grpo:sec-5.1-lemma-locates-zone.",
     statement=lambda pair, peak, large, inactive: pair < peak and large < Fraction(1, 10) and inactive >= 1 / 2,
     planted={"pairs are inactive nine times in ten": lambda pair, peak, large, inactive: inactive > 9 / 10},
 )

@@ -49,8 +49,9 @@ def reward_positive(batch):
     where="Section 3.2, below Proposition 3.2; abstract",
     says="Unsampled correct mass can shrink in a step in which total correct mass grows.",
     refuted_by="no batch in which the one change is negative and the other positive",
-    reading="A claim of existence. It says nothing of how often: under Eq. 5 the mean change of the unsampled correct "
-    "mass can be positive (see f-grpo:sec-5.1-same-mechanism).",
+    reading="A claim of existence.",
+    caveat="It does not say how often: under Eq. 5 the mean change of the unsampled correct mass can be positive "
+    "(f-grpo:sec-5.1-same-mechanism).",
     statement=lambda total, missed: total > 0 > missed,
     planted={"missed mass grows more than the total": lambda total, missed: missed > total > 0},
 )
@@ -173,13 +174,12 @@ def drift_vanishes(statement):
 
 @claim(
     "f-grpo:app-a-ensures",
-    where="Section 3.2 and Appendix A, after BroRL",
+    where="Section 3.2, last paragraph; Appendix A, after BroRL",
     says="Scaling G ensures that the total correct mass does not fall in a step.",
     refuted_by="a group, however large, of positive probability in which total correct mass falls",
     reading="Group by group, of mixed rewards alone: a large group can miss the likely correct action and fall. The "
     "chance that G rollouts miss an action of probability p is (1 - p)^G, so that the condition is met with "
-    "probability tending to one; on the reading 'in the limit' the claim holds without it. In the simulation not even "
-    "G = 131072 draws every action.",
+    "probability tending to one; on the reading 'in the limit' the claim holds without it.",
     statement=lambda change, batch: change >= 0,
     condition=Amended(
         "every action is sampled, or the unsampled coupling S_R (Q_pos U_neg2 - Q_neg U_pos2) is not negative",
@@ -187,6 +187,7 @@ def drift_vanishes(statement):
             change >= 0 if batch.S_R * (batch.Q_pos * batch.U_neg2 - batch.Q_neg * batch.U_pos2) >= 0 else None
         ),
     ),
+    met="partly: losses get rarer as G grows; in the simulation not even G = 131072 draws every action at first",
     planted={"it always falls": lambda change, batch: change < 0},
 )
 def ensures(statement):
@@ -292,7 +293,7 @@ def both_terms(statement):
 
 @claim(
     "f-grpo:app-g-sampled-gain",
-    where="Appendix G, first component",
+    where="Appendix G, component 1 of the coupling",
     says="Sampled correct actions gain probability.",
     refuted_by="a batch in which the sampled correct actions together lose probability",
     reading="Together, as the component (R_c - S_R) A_2 is a sum over them. In reward-negative batches the rising "
@@ -303,6 +304,7 @@ def both_terms(statement):
         "the batch is not reward-negative, S_R >= 0",
         lambda changes, batch: sum(changes) >= 0 if batch.S_R >= 0 else None,
     ),
+    met="yes: with the rewards 1 and 0 of the LLM runs S_R is never negative",
     planted={"each gains": lambda changes, batch: min(changes) >= 0 if batch.S_R >= 0 else None},
 )
 def sampled_gain(statement):
@@ -313,7 +315,7 @@ def sampled_gain(statement):
 
 @claim(
     "f-grpo:app-g-sampled-loss",
-    where="Appendix G, second component",
+    where="Appendix G, component 2 of the coupling",
     says="Sampled incorrect actions lose probability.",
     refuted_by="a batch in which the sampled incorrect actions together gain probability",
     reading="Together, as for the first component. In reward-positive batches they can gain, where likelier actions, "
@@ -323,6 +325,7 @@ def sampled_gain(statement):
         "the batch is not reward-positive, S_R <= 0",
         lambda changes, batch: sum(changes) <= 0 if batch.S_R <= 0 else None,
     ),
+    met="no: with the rewards 1 and 0 of the LLM runs every batch with a success is reward-positive",
     planted={"they gain": lambda changes, batch: sum(changes) >= 0},
 )
 def sampled_loss(statement):
@@ -339,7 +342,7 @@ def changes_of_sampled(batch, kind):
 
 @claim(
     "f-grpo:app-g-coupling",
-    where="Appendix G, 'When does ...', second item",
+    where="Appendix G, end, item 2",
     says="In a reward-positive batch with concentrated sampled correct mass the coupling is dominated by "
     "(R_c - S_R) A_2 and drains unsampled correct mass.",
     refuted_by="such a batch with a negative bracket in Eq. 10",
@@ -374,7 +377,7 @@ def coupling(statement):
 
 @claim(
     "f-grpo:app-g-unsampled",
-    where="Appendix G, third component",
+    where="Appendix G, component 3 of the coupling",
     says="When S_R > 0, unsampled actions, correct and incorrect, lose probability.",
     refuted_by="a reward-positive batch in which an unsampled action gains probability",
     reading="Probability after the whole step, as the sentence reads. On the reading that only their logits are "
@@ -384,6 +387,7 @@ def coupling(statement):
         "the bracket of Eq. 10, the policy's mean of the logit update, is not negative",
         lambda largest, batch: largest <= 0 if bracket(batch) >= 0 else None,
     ),
+    met="unknown: the paper reports no second moments",
     planted={"they gain": lambda largest, batch: largest > 0},
 )
 def unsampled_lose(statement):
@@ -398,7 +402,7 @@ def unsampled_lose(statement):
 
 @claim(
     "f-grpo:app-g-total-grows",
-    where="Appendix G, 'When does ...', third item",
+    where="Appendix G, end, item 3",
     says="In a reward-positive batch on a prompt of high success the total correct mass still grows, since the first "
     "two terms of Eq. 17 outweigh the coupling.",
     refuted_by="such a batch, of mixed rewards, in which total correct mass falls",
@@ -409,6 +413,7 @@ def unsampled_lose(statement):
         "the sampled correct outweigh the unsampled correct: (R_c - S_R) A_2 >= S_R U_pos2",
         lambda change, batch: change >= 0 if (batch.R_c - batch.S_R) * batch.A_2 >= batch.S_R * batch.U_pos2 else None,
     ),
+    met="unknown: the paper reports no second moments",
     planted={"it falls": lambda change, batch: change < 0},
 )
 def total_grows(statement):
