@@ -45,7 +45,7 @@ def coefficients(statement, bounds, surrogate):
     yield from equals(
         lambda A, ratio: statement(ratio, A, bounds),
         POINTS,
-        enumerated=lambda A, ratio: slope(ppo, ratio, A, bounds),
+        derived=lambda A, ratio: slope(ppo, ratio, A, bounds),
     )
     yield from satisfies(
         lambda value, A, ratio: abs(value - statement(ratio, A, bounds)) < Fraction(1, 10**9),
@@ -122,7 +122,7 @@ def eq_15(statement):
     """The clip at these bounds, and the library's coefficient at advantage 1."""
     low, high = CISPO
     yield from equals(
-        statement, grid(ratio=RATIOS), enumerated=lambda ratio: clip(ratio, Fraction(1 - low), Fraction(1 + high))
+        statement, grid(ratio=RATIOS), derived=lambda ratio: clip(ratio, Fraction(1 - low), Fraction(1 + high))
     )
     yield from satisfies(
         lambda value, ratio: abs(value - statement(ratio)) < Fraction(1, 10**9),
@@ -185,7 +185,7 @@ def orthogonal(statement):
     yield from equals(
         stated,
         [{"name": name, "weight": weight} | point for name in objectives for weight in weights for point in POINTS],
-        enumerated=lambda name, weight, A, ratio: objectives[name](ratio, weight * A),
+        derived=lambda name, weight, A, ratio: objectives[name](ratio, weight * A),
     )
 
 
