@@ -120,6 +120,7 @@ def in_the_maze(statement):
     refuted_by="an active group of a prompt with one correct action that leaves correct mass unsampled",
     reading="One correct sequence, tau = mu. An active group has then sampled it, so that Lemma 3.1 gives 0 and Q_upos "
     "of Eq. 9 is 0.",
+    caveat="It follows that the maze does not test the effects of Section 3: f-grpo:sec-5-maze-tests-theory.",
     statement=lambda chance, missed: chance == 0 and missed == 0,
     planted={"a miss is possible": lambda chance, missed: chance > 0 or missed > 0},
 )

@@ -114,7 +114,7 @@ def clip_higher(statement):
     formula=r"\hat w = \mathrm{clip}(\rho, 1 - \epsilon_{low}, 1 + \epsilon_{high})",
     refuted_by="a ratio above 0 for which the weight is not the smaller of it and 6",
     reading="At eps_low = 1 the lower bound is 0 and never acts, since a ratio is positive: only the upper clip "
-    "exists. simlab's tag f-grpo:eq-15 stands at DAPO's bounds, which have no number in the paper.",
+    "exists.",
     statement=lambda ratio: min(ratio, 6),
     planted={"[0.8, 1.28]": lambda ratio: clip(ratio, Fraction(4, 5), Fraction(32, 25))},
 )

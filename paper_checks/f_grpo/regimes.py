@@ -70,7 +70,7 @@ def eq_7(statement):
     "times the activity given a miss, at correct mass (mu - tau)/(1 - tau).",
     refuted_by="one (G, mu, tau) at which the product of the two is not the tail-miss probability",
     reading="The paper names the two effects and gives no product. With the unconditional activity of Eq. 7, as the "
-    "text could be read, the product is wrong: that is the planted error.",
+    "text could be read, the product would be another.",
     inferred=True,
     statement=lambda G, mu, tau: None if tau == 1 else (1 - tau) ** G * activity(G, (mu - tau) / (1 - tau)),
     planted={"the unconditional activity": lambda G, mu, tau: (1 - tau) ** G * activity(G, mu)},
@@ -85,8 +85,9 @@ def factors(statement):
     where="Section 3.1, below Lemma 3.1",
     says="The coverage factor decreases with G; activity increases, from near zero toward one.",
     refuted_by="mu and tau, strictly between 0 and 1, at which a sequence is not monotone or ends elsewhere",
-    reading="From G = 1, where no group is active. From G = 2, the smallest that can be used, activity starts at 2 mu "
-    "(1 - mu), which is near zero for extreme mu only: it is 1/2 at mu = 1/2.",
+    reading="From G = 1, where no group is active.",
+    caveat="From G = 2, the smallest group that can be active, activity starts at 2 mu (1 - mu). That is near zero "
+    "for very hard and very easy prompts alone; at mu = 1/2 it is 1/2.",
     statement=lambda coverage, active: (
         all(np.diff(coverage) < 0) and all(np.diff(active) > 0) and active[0] < 0.01 and active[-1] > 0.99
     ),

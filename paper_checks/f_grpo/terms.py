@@ -297,8 +297,8 @@ def both_terms(statement):
     says="Sampled correct actions gain probability.",
     refuted_by="a batch in which the sampled correct actions together lose probability",
     reading="Together, as the component (R_c - S_R) A_2 is a sum over them. In reward-negative batches the rising "
-    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too (the "
-    "planted error): the step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
+    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too: the "
+    "step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
     statement=lambda changes, batch: sum(changes) >= 0,
     condition=Amended(
         "the batch is not reward-negative, S_R >= 0",
