@@ -1,4 +1,7 @@
-"""Appendix J in small: its categorical simulation at a hundredth or a tenth of the 128,000 actions."""
+"""Appendix J in small: its categorical simulation at a hundredth or a tenth of the 128,000 actions.
+
+It shares no code with the laboratory's own simulator, which draws the figures.
+"""
 
 import functools
 from typing import NamedTuple

@@ -135,7 +135,7 @@ def figure_2_gamma(statement):
 
 undecided(
     "f-grpo:app-j-only-configuration",
-    where="Section 5.1 and Appendix J",
+    where="Section 5.1, Figure 2, panel (c); Appendix J",
     says="G = 131072 is the only configuration that keeps retained mass above the stated level throughout training.",
     needs="The level, which the stored text has lost, and the authors' curves. In this project's runs at full size "
     "the lowest retained mass at gamma 0 is 0.986 at G = 131072 but 0.995 at G = 2, so that no level singles out G = "

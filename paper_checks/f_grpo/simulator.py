@@ -56,7 +56,7 @@ def ratio_steps(policy, correct, G):
 
 @claim(
     "f-grpo:sec-5.1-direct-drift",
-    where="Section 5.1 and Appendix J, with Sections 2.3 and 3.2",
+    where="Section 5.1 (first paragraph), with Appendix J and Sections 2.3 and 3.2",
     says="The simulation runs in the framework of Section 2.3 and tests the mechanism of Section 3.2 directly, so that "
     "its unsampled logits drift by -(eta/G) S_R p_j.",
     refuted_by="a mixed group after which the simulation's update moves an unsampled logit otherwise",
@@ -112,7 +112,7 @@ def direct_drift(statement):
 
 @claim(
     "f-grpo:sec-5.1-same-mechanism",
-    where="Section 5.1, first paragraph",
+    where="Section 5.1 (first paragraph)",
     says="The simulation can show what Section 3.2 shows: total correct mass grows while unsampled correct mass "
     "shrinks.",
     refuted_by="no mixed group with both changes under the simulation's update, or none under Eq. 5",

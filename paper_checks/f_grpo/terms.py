@@ -197,7 +197,7 @@ def ensures(statement):
 
 @claim(
     "f-grpo:sec-3.2-mass-grows",
-    where="Section 3.2, before Eq. 9",
+    where="Section 3.2, Eq. 9, the sentence before it",
     says="Total correct mass tends to increase in a step, by Eq. 17.",
     refuted_by="a policy and a group size at which the mean of Delta Q_pos is negative",
     reading="Tends: in the mean over groups, at each G. Single groups can lose (f-grpo:app-a-ensures).",
@@ -228,7 +228,7 @@ def gains_by_group_size(policy, correct):
 
 @claim(
     "f-grpo:sec-3.2-mass-grows-with-group-size",
-    where="Section 3.2, before Eq. 9",
+    where="Section 3.2, Eq. 9, the sentence before it",
     says="Total correct mass tends to increase with the group size in the local categorical slice, by Eq. 17.",
     refuted_by="a policy whose Delta Q_pos falls in the mean as G grows",
     reading="What grows, and whether 'with' has the group size for its object, the stored text does not show. Three "
