@@ -12,6 +12,7 @@ from mpmath import exp, mpf
 
 STEPS = 1000
 SMALL, TENTH, FULL = 1280, 12_800, 128_000
+DECAY = 0.01
 LOGITS = (5, 3, 0)  # of the anchor, of the other correct actions, of the incorrect ones
 
 
@@ -48,7 +49,7 @@ def simulated(
     *,
     actions: int = SMALL,
     ratio: bool = True,
-    adam: bool = True,
+    optimiser: str = "Adam",
     rate: float = 0.01,
     seeds: int = 3,
 ) -> Course:
@@ -59,7 +60,7 @@ def simulated(
         gamma: the focal exponent.
         actions: how many.
         ratio: whether the objective is (1/G) sum A_i p_i / stopgrad(p_i), and not (1/G) sum A_i p_i as printed.
-        adam: whether Adam takes the steps, and not plain gradient ascent.
+        optimiser: "gradient ascent", "Adam", or "AdamW" with the usual weight decay of 0.01.
         rate: the learning rate.
         seeds: how many.
     """
@@ -78,10 +79,12 @@ def simulated(
         if not ratio:
             gradient = gradient * policy
             gradient = gradient - policy * gradient.sum(axis=1, keepdims=True)
-        if adam:
+        if optimiser != "gradient ascent":
             first += 0.1 * (gradient - first)
             second += 0.001 * (gradient**2 - second)
             gradient = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+        if optimiser == "AdamW":
+            logits *= 1 - rate * DECAY
         logits += rate * gradient
         policy = _softmax(logits)
         kept = np.minimum(policy, before)[:, correct].sum(axis=1) / whole
