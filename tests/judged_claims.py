@@ -24,6 +24,7 @@ LONG = {
     "fade:pass-at-k-chen", "fade:ha-dw", "fade:power-norm", "cw-grpo:abstract-covariance", "casp:eq-4-expected",
     "cw-grpo:entropy-stability", "casp:figure-5-casp", "fade:pkpo", "a-grae:eq-13", "fade:asym-rl",
     "a-grae:against-fade", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
+    "f-grpo:app-j", "f-grpo:fig-2-gamma", "f-grpo:app-j-figure-5", "f-grpo:sec-5.1-lemma-locates-zone",
 }  # fmt: skip
 
 

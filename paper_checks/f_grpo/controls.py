@@ -5,9 +5,9 @@ from math import comb
 
 import numpy as np
 import sympy
-from mpmath import beta, mpf, pi, quad, sqrt
+from mpmath import beta, mpf, quad, sqrt
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.simulated import drawn, estimate
@@ -58,26 +58,7 @@ def app_n(statement):
         weighted, plain = mean_magnitudes(gamma)
         return weighted / plain
 
-    yield from equals(statement, grid(gamma=GAMMAS), enumerated=quotient, tolerance=mpf("1e-15"))
-
-
-@claim(
-    "f-grpo:app-n-half",
-    where="Section 5.6; Appendix N, last line",
-    says="For gamma = 1/2 the multiplier is 32/(15 pi), about 0.679.",
-    formula=r"\lambda(1/2) = \frac{32}{15\pi} \approx 0.679",
-    refuted_by="Gamma functions that give another number",
-    reading="The printed number is lost in the stored text; it is restored from the identities that the paper names.",
-    statement=lambda: (32 / (15 * pi), mpf("0.679")),
-    planted={"2/3": lambda: (mpf(2) / 3, mpf("0.667"))},
-)
-def app_n_half(statement):
-    """The beta functions in 50 digits, and rounded."""
-    exact = multiplier(Fraction(1, 2))
-    yield from equals(lambda: statement()[0], [{}], enumerated=lambda: exact)
-    yield from equals(
-        lambda: statement()[1], [{}], enumerated=lambda: mpf(round(float(exact), 3)), tolerance=mpf("1e-12")
-    )
+    yield from equals(statement, grid(gamma=GAMMAS), derived=quotient, tolerance=mpf("1e-15"))
 
 
 @claim(
@@ -86,8 +67,8 @@ def app_n_half(statement):
     says="The multiplier is that of the groups of eight which the experiments use.",
     refuted_by="an average over the nine success rates of such groups that is off by more than one per cent",
     reading="Success rates 0/8 to 8/8 equally often, which is what prompts of uniform difficulty give. Over the "
-    "success rates met in training it would be another number, smaller the more prompts are solved; the paper does "
-    "not claim that match.",
+    "success rates met in training it would be another number, smaller the more prompts are solved.",
+    inferred=True,
     statement=multiplier,
     planted={"average of g": lambda gamma: 1 / (1 + number(gamma))},
 )
@@ -123,9 +104,11 @@ def adam(gradients, rate):
     refuted_by="a course of gradients on which rate times lambda and advantages times lambda differ under AdamW",
     reading="The optimiser of Table 5, AdamW, which divides the gradient by its own size, at gradients well above eps: "
     "advantages times a constant leave the steps as they were (as does the clipping of the gradient norm where it "
-    "acts), while a lower rate shortens them all. Under plain gradient steps the two are the same. The paper's "
-    "conclusion, that scale alone does not explain the gains, survives: under AdamW a constant scale does nothing. On "
-    "the reading that low-LR is a control for the step size, also named in Section 5.6, it is a proper one.",
+    "acts), while a lower rate shortens them all. Under plain gradient steps the two are the same. On the reading that "
+    "low-LR is a control for the step size, also named in Section 5.6, it is a proper one.",
+    caveat="The paper's conclusion, that scale alone does not explain the gains, survives: under AdamW a constant "
+    "scale does nothing.",
+    severity=CONDITIONS,
     statement=close,
     correction=Amended(
         "Under Adam, advantages times a constant leave the steps as they were; the rate times lambda shortens each to "
@@ -219,10 +202,11 @@ def subsample_mean(statement):
     says="The spread of the subsampling distribution is that of the estimate: its 95% interval decides significance.",
     refuted_by="n, m and p at which the mean variance over subsamples is not the variance of the estimate from all n",
     reading="Pass@1 of one problem, the estimate from all n generations, intervals taken from the subsampling "
-    "distribution as it stands; Politis et al. rescale it. m and n are lost in the stored text: should m be n/2, the "
-    "verdict is 'holds'. Below, the test is only too careful; above, it is too bold, and as m goes to n the interval "
-    "has no width. On the reading that the estimate is that from m generations it is too narrow by sqrt(1 - m/n). "
-    "Either way the problems are taken as given.",
+    "distribution as it stands; Politis et al. rescale it. With m below n/2 the test is too careful; above, it is too "
+    "bold, and as m goes to n the interval has no width. On the reading that the estimate is that from m generations "
+    "it is too narrow by sqrt(1 - m/n). Either way the problems are taken as given.",
+    inferred=True,
+    met="unknown: the stored text has lost m and n",
     statement=lambda n, m, p: p * (1 - p) / n,
     condition=Amended("m = n/2", lambda n, m, p: p * (1 - p) / n if 2 * m == n else None),
     planted={"that of m generations": lambda n, m, p: p * (1 - p) / m},

@@ -73,7 +73,7 @@ def lemma_h_1(statement):
 
 @claim(
     "f-grpo:lemma-h.1-monotone",
-    where="Appendix H, Lemma H.1",
+    where="Appendix H, Lemma H.1, monotonicity",
     says="Given X = x the mean sampled correct mass never falls, and the incorrect never rises, with x.",
     refuted_by="a policy and an x at which it does",
     reading="So the unsampled correct mass, and the chance that a target is missed, are largest in the groups of low "
@@ -94,33 +94,8 @@ def lemma_h_1_monotone(statement):
 
 
 @claim(
-    "f-grpo:app-h-difference",
-    where="Appendix H, proof of Lemma H.1",
-    says="From x to x + 1 correct rollouts the mean sampled correct mass grows by the sum of p q (1 - q)^x.",
-    formula=r"\mathbb{E}[P_{pos} \mid x+1] - \mathbb{E}[P_{pos} \mid x] = \mu \sum_a q_a^2 (1 - q_a)^x",
-    refuted_by="an x at which the difference of the enumerated means is another",
-    reading="The formula is lost in the stored text and is restored from the sentence around it.",
-    statement=lambda policy, correct, x: sum(
-        p * (p / mass(policy, correct)) * (1 - p / mass(policy, correct)) ** x
-        for p, c in zip(policy, correct, strict=True)
-        if c
-    ),
-    planted={"one power less": lambda policy, correct, x: sampled_mass(policy, correct, 1) / (x + 1)},
-)
-def difference(statement):
-    """Differences of the enumerated means."""
-    yield from equals(
-        statement,
-        [prompt | {"x": x} for prompt in PROMPTS for x in range(G)],
-        enumerated=lambda policy, correct, x: (
-            enumerated_masses(policy, correct, x + 1)[0] - enumerated_masses(policy, correct, x)[0]
-        ),
-    )
-
-
-@claim(
     "f-grpo:cor-h.2",
-    where="Appendix H, Corollary H.2; Section 4.1",
+    where="Appendix H, below Lemma H.1: Corollary H.2; Section 4.1",
     says="With R_c > 0 >= R_w the mean batch baseline S_R given X is non-decreasing in X.",
     refuted_by="rewards of these signs and a policy for which it falls from one X to the next",
     reading="R_c > 0 >= R_w, the standard rewards the corollary assumes. With R_w > 0 it can fall. That unsampled "

@@ -74,6 +74,7 @@ def eq_3(statement):
     reading="The paper uses 1 and 0 for LLMs, 1 and -1 in the simulation, and R_c >= 0 >= R_w in the theory. For Eq. "
     "3 that is free (eps = 0). It is not for Section 2.3, where the unsampled have reward 0: with R_w = 0 the "
     "baseline S_R is never negative, so every batch with a success is reward-positive.",
+    inferred=True,
     statement=lambda right, wrong: right > wrong,
     planted={"also with R_c < R_w": lambda right, wrong: right != wrong},
 )
@@ -181,7 +182,7 @@ def group_magnitude(p, gamma):
 
 @claim(
     "f-grpo:app-i",
-    where="Section 4.1 and Appendix I, Figure 4",
+    where="Section 4.1, last sentences; Appendix I, Figure 4",
     says="GRPO's advantage magnitudes vary with the success rate; the focal weight cuts high-success groups more than "
     "low-success ones.",
     refuted_by="equal magnitudes at different rates, or a cut that is larger at a lower rate",

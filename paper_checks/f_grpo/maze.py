@@ -1,9 +1,13 @@
-"""Section 5.2 and Appendix K: how many action sequences solve a maze with one path."""
+"""Section 5.2 and Appendix K: how many action sequences solve a maze with one path, and what a group can miss there."""
 
 import random
+from fractions import Fraction
 
-from paper_checks.claim import Amended, claim
-from paper_checks.evidence import grid, satisfies
+from paper_checks.claim import CHANGES, Amended, claim
+from paper_checks.evidence import equals, grid, satisfies
+from paper_checks.exact import POLICIES, groups, mass
+from paper_checks.f_grpo.regimes import tail_miss
+from paper_checks.f_grpo.sampled_sets import batch_of
 
 
 def perfect_maze(size, seed):
@@ -36,32 +40,114 @@ def walks(passages, goal, walk, steps):
             yield from walks(passages, goal, (*walk, cell), steps - 1)
 
 
-RULES = {
-    "no cell twice": lambda walk: len(set(walk)) == len(walk),
-    "any walk to the goal": lambda walk: True,
-}
+def opened(passages):
+    """The same maze with one more passage, between the first two neighbouring cells that have none."""
+    here, there = next(
+        (cell, other)
+        for cell in sorted(passages)
+        for other in ((cell[0] + 1, cell[1]), (cell[0], cell[1] + 1))
+        if other in passages and other not in passages[cell]
+    )
+    more = {cell: list(neighbours) for cell, neighbours in passages.items()}
+    more[here].append(there)
+    more[there].append(here)
+    return more
+
+
+def paths(passages, size, *, simple=True):
+    """How many walks of up to ten steps lead from corner to corner; simple ones enter no cell twice."""
+    found = walks(passages, (size - 1, size - 1), ((0, 0),), 10)
+    return sum(not simple or len(set(walk)) == len(walk) for walk in found)
 
 
 @claim(
     "f-grpo:sec-5.2-single-solution",
     where="Section 5.2; Appendix K",
     says="In the maze each prompt has exactly one correct action sequence.",
-    refuted_by="a perfect maze with two walks that a reward counts as correct",
-    reading="A perfect maze, from corner to corner. Appendix K compares with one target sequence, which meets the "
-    "condition. The published reward of Tajwar et al., whose set-up is used, accepts any walk that reaches the goal "
-    "(paper-facts.md): with it a walk may turn back, there are many, and coverage within a prompt could be lost.",
-    statement=lambda count, rule, **_: count == 1,
-    condition=Amended(
-        "a walk that enters a cell twice does not count as correct",
-        lambda count, rule, **_: count == 1 if rule == "no cell twice" else None,
-    ),
-    planted={"several even so": lambda count, rule, **_: count > 1},
+    refuted_by="a perfect maze with no path from corner to corner that enters no cell twice, or with several",
+    reading="A perfect maze, with the target sequence that Appendix K compares with: its one path without a cell "
+    "entered twice.",
+    caveat="The published reward of the set-up's source (Tajwar et al., arXiv 2602.02710) accepts any walk that "
+    "reaches the goal. With that reward a walk may turn back, and there are many correct sequences.",
+    statement=lambda maze, size: paths(maze, size) == 1,
+    planted={
+        "any walk to the goal counts": lambda maze, size: paths(maze, size, simple=False) == 1,
+        "also with one passage more": lambda maze, size: paths(opened(maze), size) == 1,
+    },
 )
 def single_solution(statement):
     """Enumerate the walks from corner to corner of up to ten steps, in small mazes."""
+    yield from satisfies(
+        lambda found, **_: found,
+        grid(size=[2, 3], seed=range(4)),
+        lambda size, seed: statement(perfect_maze(size, seed), size),
+    )
 
-    def count(rule, size, seed):
-        found = walks(perfect_maze(size, seed), (size - 1, size - 1), ((0, 0),), 10)
-        return sum(RULES[rule](walk) for walk in found)
 
-    yield from satisfies(statement, grid(rule=RULES, size=[2, 3], seed=range(4)), count)
+SINGLE = [{"policy": policy, "G": G} for policy, _ in POLICIES for G in (2, 3, 4)]
+
+
+def missed_when_active(policy, correct, G):
+    """The probability of a mixed group that misses a correct action, and the most correct mass that one misses."""
+    chance, mass_missed = Fraction(0), Fraction(0)
+    for probability, counts in groups(policy, G):
+        batch = batch_of(policy, correct, counts)
+        if 0 < mass(counts, correct) < G and any(batch.unsampled_correct):
+            chance += probability
+            mass_missed = max(mass_missed, batch.Q_pos - batch.P_pos)
+    return chance, mass_missed
+
+
+def in_the_maze(statement):
+    """Enumerate the groups of a prompt with one correct action, and compare the chance with Lemma 3.1 at tau = mu."""
+
+    def outcome(policy, G):
+        return missed_when_active(policy, (True, *(False,) * (len(policy) - 1)), G)
+
+    yield from equals(
+        lambda policy, G: tail_miss(G, policy[0], policy[0]),
+        SINGLE,
+        enumerated=lambda policy, G: outcome(policy, G)[0],
+    )
+    yield from satisfies(lambda value, **_: statement(*value), SINGLE, outcome)
+
+
+@claim(
+    "f-grpo:sec-5.2-separates",
+    where="Section 5.2; Appendix K",
+    says="The maze separates the pass@k effect from the diversity of solutions within a prompt: no update there can "
+    "lose one correct sequence to another.",
+    refuted_by="an active group of a prompt with one correct action that leaves correct mass unsampled",
+    reading="One correct sequence, tau = mu. An active group has then sampled it, so that Lemma 3.1 gives 0 and Q_upos "
+    "of Eq. 9 is 0.",
+    caveat="It follows that the maze does not test the effects of Section 3: f-grpo:sec-5-maze-tests-theory.",
+    statement=lambda chance, missed: chance == 0 and missed == 0,
+    planted={"a miss is possible": lambda chance, missed: chance > 0 or missed > 0},
+)
+def separates(statement):
+    """As ``in_the_maze``."""
+    yield from in_the_maze(statement)
+
+
+@claim(
+    "f-grpo:sec-5-maze-tests-theory",
+    where="Section 5, first paragraph; Section 5.2",
+    says="The maze tests the finite-group effects of Section 3: its active groups can miss correct sequences.",
+    refuted_by="no active group of a prompt with one correct action that misses it",
+    reading="Section 5 announces tests of the paper's claims in four settings, the maze among them. Section 5.2 itself "
+    "says that the effect there is not one within a prompt. The gains must then come from what the weight does across "
+    "prompts, of which Section 3 says nothing.",
+    caveat="With the published reward of the set-up's source, which accepts any walk to the goal, a group could miss "
+    "a correct sequence.",
+    statement=lambda chance, missed: chance > 0 and missed > 0,
+    correction=Amended(
+        "With one correct sequence the tail-miss probability and the unsampled correct mass of an active group are 0.",
+        lambda chance, missed: chance == 0 and missed == 0,
+    ),
+    inferred=True,
+    severity=CHANGES,
+    planted={"missed by chance alone": lambda chance, missed: chance > 0},
+)
+def tests_theory(statement):
+    """As ``in_the_maze``."""
+    yield from in_the_maze(statement)

@@ -45,7 +45,7 @@ def coefficients(statement, bounds, surrogate):
     yield from equals(
         lambda A, ratio: statement(ratio, A, bounds),
         POINTS,
-        enumerated=lambda A, ratio: slope(ppo, ratio, A, bounds),
+        derived=lambda A, ratio: slope(ppo, ratio, A, bounds),
     )
     yield from satisfies(
         lambda value, A, ratio: abs(value - statement(ratio, A, bounds)) < Fraction(1, 10**9),
@@ -87,7 +87,7 @@ def eq_14(statement):
 
 @claim(
     "f-grpo:app-b-clip-higher",
-    where="Appendix B, below Eq. 14",
+    where="Appendix B, Eq. 14, below",
     says="DAPO's bounds 0.2 and 0.28 relax the upper bound: a token of low probability may gain more.",
     refuted_by="a ratio at which the bounds stop a token that Eq. 14 does not, or no gain of room upwards",
     reading="Room as the probability at which the push stops, 1.28 p for 1.2 p. It is relaxed for likely tokens by "
@@ -114,7 +114,7 @@ def clip_higher(statement):
     formula=r"\hat w = \mathrm{clip}(\rho, 1 - \epsilon_{low}, 1 + \epsilon_{high})",
     refuted_by="a ratio above 0 for which the weight is not the smaller of it and 6",
     reading="At eps_low = 1 the lower bound is 0 and never acts, since a ratio is positive: only the upper clip "
-    "exists. simlab's tag f-grpo:eq-15 stands at DAPO's bounds, which have no number in the paper.",
+    "exists.",
     statement=lambda ratio: min(ratio, 6),
     planted={"[0.8, 1.28]": lambda ratio: clip(ratio, Fraction(4, 5), Fraction(32, 25))},
 )
@@ -122,7 +122,7 @@ def eq_15(statement):
     """The clip at these bounds, and the library's coefficient at advantage 1."""
     low, high = CISPO
     yield from equals(
-        statement, grid(ratio=RATIOS), enumerated=lambda ratio: clip(ratio, Fraction(1 - low), Fraction(1 + high))
+        statement, grid(ratio=RATIOS), derived=lambda ratio: clip(ratio, Fraction(1 - low), Fraction(1 + high))
     )
     yield from satisfies(
         lambda value, ratio: abs(value - statement(ratio)) < Fraction(1, 10**9),
@@ -185,7 +185,7 @@ def orthogonal(statement):
     yield from equals(
         stated,
         [{"name": name, "weight": weight} | point for name in objectives for weight in weights for point in POINTS],
-        enumerated=lambda name, weight, A, ratio: objectives[name](ratio, weight * A),
+        derived=lambda name, weight, A, ratio: objectives[name](ratio, weight * A),
     )
 
 
@@ -220,7 +220,7 @@ def unlikeliness(statement):
 
 @claim(
     "f-grpo:ds-grpo",
-    where="Appendix A and Section 5.6, of Gai et al. (2025)",
+    where="Appendix A, of Gai et al. (2025); Section 5.6",
     says="Differential smoothing modifies the reward of correct and of incorrect trajectories, each in its own way.",
     refuted_by="a group in which it leaves one kind alone or treats both alike",
     reading="With the coefficients' signs of the source: the unlikely gain among the correct and lose among the "

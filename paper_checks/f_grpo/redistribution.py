@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, number, vanishes
 from paper_checks.exact import POLICIES, expectation, mass, score_gradient, stepped
 from paper_checks.f_grpo.sampled_sets import (
@@ -130,10 +130,12 @@ def per_rollout_update(policy, correct, counts):
     says="The sample surrogate is an unbiased Monte Carlo estimate: its update is the gradient of the expected reward "
     "in the mean.",
     refuted_by="a policy and a group size at which the mean update is not the gradient of the expected reward",
-    reading="The TRPO surrogate is the mean of R p(theta)/p, whose gradient is that of E[R]; the sample surrogate of "
-    "the next sentences, of Eq. 5, has no division by p. On the reading that it estimates the sum of p_i R_i "
-    "p_i(theta) it would be unbiased with every rollout counted, but Eq. 5 counts distinct actions: with G = 1 alone. "
-    "On the reading that surrogates in general are meant, nothing is claimed of Eq. 5.",
+    reading="The TRPO surrogate is the mean of R p(theta)/p, whose gradient is that of E[R]. The sample surrogate of "
+    "Eq. 5, to which the text goes on, has no division by p and counts each distinct action once. On the reading that "
+    "it estimates the sum of p_i R_i p_i(theta), it is unbiased at G = 1 alone. On the reading that surrogates in "
+    "general are meant, nothing is claimed of Eq. 5.",
+    caveat="Proposition 3.2 is not affected: it follows from Eq. 5, whatever Eq. 5 estimates.",
+    severity=CONDITIONS,
     statement=lambda policy, correct, counts: logit_update(batch_of(policy, correct, counts)),
     correction=Amended(
         "The ratio form (1/G) sum_i R_i p_i / stopgrad(p_i) over all rollouts, repeats included, is unbiased.",
@@ -336,7 +338,7 @@ def changes_mass(statement, members, simulated_members):
     refuted_by="a batch for which the derivative along the surrogate's gradient differs, or a finite step whose error "
     "does not fall with the square of the step",
     reading="The set of unsampled actions is held at that of the step, as the proof does. Eqs. 20 to 22 of the proof "
-    "are lost in the stored text and are judged only through their result.",
+    "are judged only through their result.",
     statement=unsampled_correct_mass_change,
     planted={
         "sign of the drift": lambda batch: unsampled_correct_mass_change(batch) + 2 * batch.S_R * batch.U_pos2,
@@ -377,7 +379,7 @@ def eq_17(statement):
     says="The bracket of Eq. 10 is the policy's mean of the logit update, sum_j p_j dz_j.",
     formula=r"\sum_j p_j \Delta z_j = \frac{\eta}{G} [ (R_c - S_R) A_2 + (R_w - S_R) B_2 - S_R U_2 ]",
     refuted_by="a batch for which the mean of the derived update differs",
-    reading="The step from Eq. 19 to Eq. 10; the proof's own lines are lost in the stored text.",
+    reading="The step from Eq. 19 to Eq. 10.",
     statement=bracket,
     planted={"sign of the incorrect part": lambda batch: bracket(batch) - 2 * (batch.R_w - batch.S_R) * batch.B_2},
 )

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from paper_checks.claim import claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.f_grpo.tail_miss import POINTS, enumerated_tail_miss
@@ -19,6 +19,7 @@ TARGETS = grid(
     mu=(*MASSES, Fraction(1)),
     tau=(Fraction(1, 1000), Fraction(1, 100), Fraction(1, 4), Fraction(9, 10)),
 )
+NEAR_A_THIRD = grid(mu=MASSES[2:], tau=(Fraction(32, 100), Fraction(34, 100)))
 
 
 def tail_miss(G, mu, tau):
@@ -69,7 +70,8 @@ def eq_7(statement):
     "times the activity given a miss, at correct mass (mu - tau)/(1 - tau).",
     refuted_by="one (G, mu, tau) at which the product of the two is not the tail-miss probability",
     reading="The paper names the two effects and gives no product. With the unconditional activity of Eq. 7, as the "
-    "text could be read, the product is wrong: that is the planted error.",
+    "text could be read, the product would be another.",
+    inferred=True,
     statement=lambda G, mu, tau: None if tau == 1 else (1 - tau) ** G * activity(G, (mu - tau) / (1 - tau)),
     planted={"the unconditional activity": lambda G, mu, tau: (1 - tau) ** G * activity(G, mu)},
 )
@@ -83,8 +85,9 @@ def factors(statement):
     where="Section 3.1, below Lemma 3.1",
     says="The coverage factor decreases with G; activity increases, from near zero toward one.",
     refuted_by="mu and tau, strictly between 0 and 1, at which a sequence is not monotone or ends elsewhere",
-    reading="From G = 1, where no group is active. From G = 2, the smallest that can be used, activity starts at 2 mu "
-    "(1 - mu), which is near zero for extreme mu only: it is 1/2 at mu = 1/2.",
+    reading="From G = 1, where no group is active.",
+    caveat="From G = 2, the smallest group that can be active, activity starts at 2 mu (1 - mu). That is near zero "
+    "for very hard and very easy prompts alone; at mu = 1/2 it is 1/2.",
     statement=lambda coverage, active: (
         all(np.diff(coverage) < 0) and all(np.diff(active) > 0) and active[0] < 0.01 and active[-1] > 0.99
     ),
@@ -99,6 +102,7 @@ def competing(statement):
             [(1 - tau) ** G for G in SIZES],
             [1 - mu**G - (1 - mu) ** G for G in SIZES],
         ),
+        method="numerical",
     )
 
 
@@ -111,28 +115,33 @@ def rises_then_falls(values):
 
 @claim(
     "f-grpo:lemma-3.1-non-monotonic",
-    where="Section 3.1; abstract; Section 7",
+    where="Section 3.1, below Lemma 3.1; Abstract; Section 7",
     says="Given mu and tau the tail-miss probability first rises with G, then falls: intermediate G maximizes it.",
     refuted_by="mu and tau at which it has no interior peak, or more than one",
-    reading="tau < mu < 1 (the paper's assumption is lost in the stored text); at tau = mu or mu = 1 the event cannot "
-    "happen and the probability is 0 throughout. Counted from G = 1, where no group is active. Counted from G = 2 it "
-    "rises only if tau < 1/3 (the planted errors): that is the paper's case, a rare target. Given an active group "
-    "the probability of a miss only falls with G.",
-    statement=lambda values, mu, tau: rises_then_falls(values) if tau < mu < 1 else None,
+    reading="Group sizes from 2, the smallest that can be active, and tau < mu < 1; at tau = mu or mu = 1 the "
+    "probability is 0 throughout. From G = 2 to 3 it changes by the factor 3 (1 - tau) / 2, whatever mu. Counted from "
+    "G = 1, where no group is active, it rises at first for every tau. Given an active group the probability of a miss "
+    "only falls with G.",
+    statement=lambda values, mu, tau: rises_then_falls(values),
+    condition=Amended(
+        "the target is rare: tau < 1/3",
+        lambda values, mu, tau: rises_then_falls(values) if tau < Fraction(1, 3) else None,
+    ),
+    severity=COSMETIC,
+    met="yes: the lemma is about rare targets; that of Figure 5 has tau = 6.3e-5",
     planted={
-        "it only rises": lambda values, mu, tau: all(np.diff(values) > 0) if tau < mu < 1 else None,
-        "from G = 2 on": lambda values, mu, tau: rises_then_falls(values[1:]) if tau < mu < 1 else None,
-        "from G = 2 on only for tau < 1/4": lambda values, mu, tau: (
-            rises_then_falls(values[1:]) == (tau < Fraction(1, 4)) if tau < mu < 1 else None
-        ),
+        "it only rises": lambda values, mu, tau: all(np.diff(values) > 0) if tau < Fraction(1, 3) else None,
+        "only for tau < 1/4": lambda values, mu, tau: rises_then_falls(values) == (tau < Fraction(1, 4)),
+        "for tau < 1/2": lambda values, mu, tau: rises_then_falls(values) if tau < Fraction(1, 2) else None,
     },
 )
 def non_monotonic(statement):
-    """Lemma 3.1 at every G from 1 to 12 and at powers of two beyond the peak, in 50 digits."""
-    sizes = (*range(1, 13), *(2**power for power in range(4, 14)))
+    """Lemma 3.1 at every G from 2 to 12 and at powers of two beyond the peak, in 50 digits."""
+    sizes = (*range(2, 13), *(2**power for power in range(4, 14)))
+    targets = [point for point in (*TARGETS, *NEAR_A_THIRD) if point["tau"] < point["mu"] < 1]
     yield from satisfies(
         statement,
-        TARGETS,
+        targets,
         lambda mu, tau: [tail_miss(G, number(mu), number(tau)) for G in sizes],
         method="numerical",
     )
@@ -140,11 +149,13 @@ def non_monotonic(statement):
 
 @claim(
     "f-grpo:sec-7-small-groups",
-    where="Sections 1, 3.1 and 7",
+    where="Section 7; Sections 1 and 3.1",
     says="Small groups limit active misses through inactivity, large groups through coverage.",
     refuted_by="a case in which the tail-miss probability at G = 2 is not below its peak, or at large G is not small",
     reading="0 < tau < mu < 1. At G = 2 at least half of all groups are inactive, whatever mu. That bounds active "
     "misses by 1/2; the part missed, given activity, is at its largest there.",
+    caveat="This is about the chance of an active miss, not about the mass that is kept. In the simulation small "
+    "groups keep their mass at a chance near one: f-grpo:sec-5.1-lemma-locates-zone.",
     statement=lambda pair, peak, large, inactive: pair < peak and large < Fraction(1, 10) and inactive >= 1 / 2,
     planted={"pairs are inactive nine times in ten": lambda pair, peak, large, inactive: inactive > 9 / 10},
 )
@@ -157,4 +168,4 @@ def small_groups(statement):
         return values[0], max(values), tail_miss(int(5 / tau), mu, tau), 1 - activity(2, mu)
 
     points = [{"mu": mu, "tau": tau} for mu in MASSES[1:4] for tau in (Fraction(1, 1000), Fraction(1, 100)) if tau < mu]
-    yield from satisfies(lambda value, **_: bool(statement(*value)), points, course)
+    yield from satisfies(lambda value, **_: bool(statement(*value)), points, course, method="numerical")

@@ -7,7 +7,7 @@ import numpy as np
 
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, number, satisfies, vanishes
-from paper_checks.exact import POLICIES, expectation, mass
+from paper_checks.exact import POLICIES, expectation, groups, mass
 from paper_checks.f_grpo.redistribution import bracket
 from paper_checks.f_grpo.sampled_sets import (
     BATCHES,
@@ -18,7 +18,6 @@ from paper_checks.f_grpo.sampled_sets import (
     derived_logits,
     derived_mass,
     derived_policy_change,
-    expected,
     theorem_steps,
     unsampled,
 )
@@ -30,11 +29,13 @@ LOPSIDED = (
     ((Fraction(1, 20), Fraction(9, 10), Fraction(1, 20)), (True, False, False)),
     ((Fraction(3, 5), Fraction(1, 10), Fraction(3, 10)), (True, True, False)),
     ((Fraction(4, 5), Fraction(1, 10), Fraction(1, 50), Fraction(2, 25)), (True, True, False, False)),
+    ((Fraction(3, 10), Fraction(3, 5), Fraction(1, 100), Fraction(9, 100)), (True, True, False, False)),
     ((Fraction(22, 25), Fraction(1, 100), Fraction(1, 20), Fraction(3, 50)), (True, True, False, False)),
 )
 MANY = BATCHES + [{"batch": batch} for policy, correct in LOPSIDED for batch in batches_of(policy, correct)]
 
 
+UNITS = ("at a fixed learning rate", "in units of eta/G", "surely not negative")
 ACTIVE = [point for point in MANY if point["batch"].P_pos > 0 and point["batch"].P_neg > 0]
 
 
@@ -48,8 +49,9 @@ def reward_positive(batch):
     where="Section 3.2, below Proposition 3.2; abstract",
     says="Unsampled correct mass can shrink in a step in which total correct mass grows.",
     refuted_by="no batch in which the one change is negative and the other positive",
-    reading="A claim of existence. It says nothing of how often: under Eq. 5 the mean change of the unsampled correct "
-    "mass can be positive (see f-grpo:sec-5.1-same-mechanism).",
+    reading="A claim of existence.",
+    caveat="It does not say how often: under Eq. 5 the mean change of the unsampled correct mass can be positive "
+    "(f-grpo:sec-5.1-same-mechanism).",
     statement=lambda total, missed: total > 0 > missed,
     planted={"missed mass grows more than the total": lambda total, missed: missed > total > 0},
 )
@@ -172,13 +174,12 @@ def drift_vanishes(statement):
 
 @claim(
     "f-grpo:app-a-ensures",
-    where="Section 3.2 and Appendix A, after BroRL",
+    where="Section 3.2, last paragraph; Appendix A, after BroRL",
     says="Scaling G ensures that the total correct mass does not fall in a step.",
     refuted_by="a group, however large, of positive probability in which total correct mass falls",
     reading="Group by group, of mixed rewards alone: a large group can miss the likely correct action and fall. The "
     "chance that G rollouts miss an action of probability p is (1 - p)^G, so that the condition is met with "
-    "probability tending to one; on the reading 'in the limit' the claim holds without it. In the simulation not even "
-    "G = 131072 draws every action.",
+    "probability tending to one; on the reading 'in the limit' the claim holds without it.",
     statement=lambda change, batch: change >= 0,
     condition=Amended(
         "every action is sampled, or the unsampled coupling S_R (Q_pos U_neg2 - Q_neg U_pos2) is not negative",
@@ -186,6 +187,7 @@ def drift_vanishes(statement):
             change >= 0 if batch.S_R * (batch.Q_pos * batch.U_neg2 - batch.Q_neg * batch.U_pos2) >= 0 else None
         ),
     ),
+    met="partly: losses get rarer as G grows; in the simulation not even G = 131072 draws every action at first",
     planted={"it always falls": lambda change, batch: change < 0},
 )
 def ensures(statement):
@@ -194,29 +196,67 @@ def ensures(statement):
 
 
 @claim(
-    "f-grpo:sec-3.2-mass-grows-with-group-size",
-    where="Section 3.2, before Eq. 9",
+    "f-grpo:sec-3.2-mass-grows",
+    where="Section 3.2, Eq. 9, the sentence before it",
     says="Total correct mass tends to increase in a step, by Eq. 17.",
     refuted_by="a policy and a group size at which the mean of Delta Q_pos is negative",
-    reading="Tends: in the mean over groups, at each G; single groups can lose (f-grpo:app-a-ensures). The object of "
-    "'with' is lost in the stored text. On the reading 'the larger G, the larger the increase' it fails (the planted "
-    "error): at fixed eta the factor 1/G beats everything else, since each distinct action counts once.",
+    reading="Tends: in the mean over groups, at each G. Single groups can lose (f-grpo:app-a-ensures).",
     statement=lambda means: all(mean >= 0 for mean in means),
+    planted={"it tends to fall": lambda means: all(mean <= 0 for mean in means)},
+)
+def mass_grows(statement):
+    """The exact mean of the derived change over all groups, at G = 1, 2 and 4."""
+    yield from satisfies(
+        lambda value, **_: statement(value),
+        [{"policy": p, "correct": c} for p, c in (*POLICIES, *LOPSIDED)],
+        lambda policy, correct: gains_by_group_size(policy, correct)["at a fixed learning rate"],
+    )
+
+
+def gains_by_group_size(policy, correct):
+    """For G = 1, 2 and 4: the mean of Delta Q_pos in two units, and the probability that it is not negative."""
+    sizes = (1, 2, 4)
+    gained: dict[str, list[Fraction]] = {unit: [] for unit in UNITS}
+    for G in sizes:
+        changes = [(chance, derived_mass(batch_of(policy, correct, n), correct)) for chance, n in groups(policy, G)]
+        mean = sum((chance * change for chance, change in changes), start=Fraction(0))
+        sure = sum((chance for chance, change in changes if change >= 0), start=Fraction(0))
+        for unit, value in zip(UNITS, (mean / G, mean, sure), strict=True):
+            gained[unit].append(value)
+    return gained
+
+
+@claim(
+    "f-grpo:sec-3.2-mass-grows-with-group-size",
+    where="Section 3.2, Eq. 9, the sentence before it",
+    says="Total correct mass tends to increase with the group size in the local categorical slice, by Eq. 17.",
+    refuted_by="a policy whose Delta Q_pos falls in the mean as G grows",
+    reading="What grows, and whether 'with' has the group size for its object, the stored text does not show. Three "
+    "readings: the mean change at a fixed learning rate; the same in units of eta/G, as the bracket of Eq. 17 has it; "
+    "the probability that a step does not lose correct mass, which is what BroRL says. At a fixed learning rate the "
+    "mean change falls: the factor 1/G beats everything else, since each distinct action counts once.",
+    statement=lambda gains, unit: sorted(gains) == gains,
+    condition=Amended(
+        "the change is counted in units of eta/G, or by how surely it is not negative",
+        lambda gains, unit: sorted(gains) == gains if unit != "at a fixed learning rate" else None,
+    ),
+    met="unknown: the paper keeps one learning rate for all G, but its optimisers rescale the gradient",
     planted={
-        "the more the larger G": lambda means: all(later >= earlier for earlier, later in itertools.pairwise(means)),
+        "the other way round": lambda gains, unit: (
+            sorted(gains, reverse=True) == gains if unit != "at a fixed learning rate" else None
+        ),
+        "doubled with G": lambda gains, unit: (
+            all(later >= 2 * gain for gain, later in itertools.pairwise(gains)) if unit == "in units of eta/G" else None
+        ),
     },
 )
 def mass_grows_with_group_size(statement):
-    """The exact mean of the derived change over all groups, at G = 1, 2 and 4."""
-
-    def means(policy, correct):
-        return tuple(
-            expected(policy, G, lambda counts: derived_mass(batch_of(policy, correct, counts), correct))
-            for G in (1, 2, 4)
-        )
-
-    policies = [{"policy": p, "correct": c} for p, c in (*POLICIES, *LOPSIDED)]
-    yield from satisfies(lambda value, **_: statement(value), policies, means)
+    """The exact distribution of the derived change over all groups, at G = 1, 2 and 4."""
+    yield from satisfies(
+        lambda value, policy, correct, unit: statement(value, unit),
+        [{"policy": p, "correct": c, "unit": unit} for p, c in (*POLICIES, *LOPSIDED) for unit in UNITS],
+        lambda policy, correct, unit: gains_by_group_size(policy, correct)[unit],
+    )
 
 
 @claim(
@@ -253,17 +293,18 @@ def both_terms(statement):
 
 @claim(
     "f-grpo:app-g-sampled-gain",
-    where="Appendix G, first component",
+    where="Appendix G, component 1 of the coupling",
     says="Sampled correct actions gain probability.",
     refuted_by="a batch in which the sampled correct actions together lose probability",
     reading="Together, as the component (R_c - S_R) A_2 is a sum over them. In reward-negative batches the rising "
-    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too (the "
-    "planted error): the step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
+    "unsampled actions can outweigh them. On the reading 'each of them' it fails in reward-positive batches too: the "
+    "step p_j (R_j - S_R) favours the likely, so that a rare sampled correct action can lose.",
     statement=lambda changes, batch: sum(changes) >= 0,
     condition=Amended(
         "the batch is not reward-negative, S_R >= 0",
         lambda changes, batch: sum(changes) >= 0 if batch.S_R >= 0 else None,
     ),
+    met="yes: with the rewards 1 and 0 of the LLM runs S_R is never negative",
     planted={"each gains": lambda changes, batch: min(changes) >= 0 if batch.S_R >= 0 else None},
 )
 def sampled_gain(statement):
@@ -274,7 +315,7 @@ def sampled_gain(statement):
 
 @claim(
     "f-grpo:app-g-sampled-loss",
-    where="Appendix G, second component",
+    where="Appendix G, component 2 of the coupling",
     says="Sampled incorrect actions lose probability.",
     refuted_by="a batch in which the sampled incorrect actions together gain probability",
     reading="Together, as for the first component. In reward-positive batches they can gain, where likelier actions, "
@@ -284,6 +325,7 @@ def sampled_gain(statement):
         "the batch is not reward-positive, S_R <= 0",
         lambda changes, batch: sum(changes) <= 0 if batch.S_R <= 0 else None,
     ),
+    met="no: with the rewards 1 and 0 of the LLM runs every batch with a success is reward-positive",
     planted={"they gain": lambda changes, batch: sum(changes) >= 0},
 )
 def sampled_loss(statement):
@@ -300,30 +342,42 @@ def changes_of_sampled(batch, kind):
 
 @claim(
     "f-grpo:app-g-coupling",
-    where="Appendix G, 'When does ...', second item",
+    where="Appendix G, end, item 2",
     says="In a reward-positive batch with concentrated sampled correct mass the coupling is dominated by "
     "(R_c - S_R) A_2 and drains unsampled correct mass.",
     refuted_by="such a batch with a negative bracket in Eq. 10",
-    reading="Concentrated, which the paper does not define: one sampled correct action holds half of all "
-    "probability. For batches in which none does it fails (the planted error).",
-    statement=lambda batch: any(
-        p >= Fraction(1, 2) and c and s for p, c, s in zip(batch.policy, batch.correct, batch.sampled, strict=True)
+    reading="Concentrated: one action holds all of the sampled correct mass. The unsampled actions together can then "
+    "still outweigh it, also on a prompt of high success. Half of all probability in one sampled correct action is "
+    "enough, whatever the others do. For batches with that mass spread out it fails more often.",
+    statement=lambda held, batch: held[1] >= 0 if held[0] == batch.P_pos else None,
+    condition=Amended(
+        "one sampled correct action holds half of all probability",
+        lambda held, batch: held[1] >= 0 if held[0] >= Fraction(1, 2) else None,
     ),
-    planted={"in every reward-positive batch": lambda batch: True},
+    met="no: in the simulation of Appendix J the likeliest correct action starts with probability 0.0005",
+    planted={
+        "in every reward-positive batch": lambda held, batch: held[1] >= 0,
+        "three tenths are enough": lambda held, batch: held[1] >= 0 if held[0] >= Fraction(3, 10) else None,
+        "on a prompt of high success": lambda held, batch: (
+            held[1] >= 0 if held[0] == batch.P_pos and batch.Q_pos >= Fraction(9, 10) else None
+        ),
+    },
 )
 def coupling(statement):
-    """The policy's mean of the derived logit update, in reward-positive batches that miss a correct action."""
-    points = [point for point in MANY if reward_positive(point["batch"]) and any(point["batch"].unsampled_correct)]
-    yield from satisfies(
-        lambda value, batch: value >= 0 if statement(batch) else None,
-        points,
-        lambda batch: sum(p * z for p, z in zip(batch.policy, derived_logits(batch), strict=True)),
-    )
+    """In mixed groups with S_R > 0: the likeliest sampled correct action, the policy's mean of the logit update."""
+
+    def held(batch):
+        members = zip(batch.policy, batch.correct, batch.sampled, strict=True)
+        likeliest = max(p for p, correct, sampled in members if correct and sampled)
+        return likeliest, sum(p * z for p, z in zip(batch.policy, derived_logits(batch), strict=True))
+
+    points = [point for point in ACTIVE if reward_positive(point["batch"]) and any(point["batch"].unsampled_correct)]
+    yield from satisfies(statement, points, held)
 
 
 @claim(
     "f-grpo:app-g-unsampled",
-    where="Appendix G, third component",
+    where="Appendix G, component 3 of the coupling",
     says="When S_R > 0, unsampled actions, correct and incorrect, lose probability.",
     refuted_by="a reward-positive batch in which an unsampled action gains probability",
     reading="Probability after the whole step, as the sentence reads. On the reading that only their logits are "
@@ -333,6 +387,7 @@ def coupling(statement):
         "the bracket of Eq. 10, the policy's mean of the logit update, is not negative",
         lambda largest, batch: largest <= 0 if bracket(batch) >= 0 else None,
     ),
+    met="unknown: the paper reports no second moments",
     planted={"they gain": lambda largest, batch: largest > 0},
 )
 def unsampled_lose(statement):
@@ -347,7 +402,7 @@ def unsampled_lose(statement):
 
 @claim(
     "f-grpo:app-g-total-grows",
-    where="Appendix G, 'When does ...', third item",
+    where="Appendix G, end, item 3",
     says="In a reward-positive batch on a prompt of high success the total correct mass still grows, since the first "
     "two terms of Eq. 17 outweigh the coupling.",
     refuted_by="such a batch, of mixed rewards, in which total correct mass falls",
@@ -358,6 +413,7 @@ def unsampled_lose(statement):
         "the sampled correct outweigh the unsampled correct: (R_c - S_R) A_2 >= S_R U_pos2",
         lambda change, batch: change >= 0 if (batch.R_c - batch.S_R) * batch.A_2 >= batch.S_R * batch.U_pos2 else None,
     ),
+    met="unknown: the paper reports no second moments",
     planted={"it falls": lambda change, batch: change < 0},
 )
 def total_grows(statement):
