@@ -67,13 +67,11 @@ def with_bonus(such):
     ),
     planted={"never leaks": lambda matching, coefficient: matching > 0.5},
     severity=CHANGES,
-    caveat="Eight runs at one group size and learning rate. The window is narrow: at .3 modes are lost, at 1 accuracy is.",
+    caveat="Eight runs at one group size and learning rate. At .3 modes are lost, at 1 accuracy.",
 )
 def entropy_matches(statement):
     """The simulator's runs with the bonus, by coefficient."""
-    yield from satisfies(
-        statement, grid(coefficient=COEFFICIENTS), with_bonus(six_at_one), method="Monte Carlo"
-    )
+    yield from satisfies(statement, grid(coefficient=COEFFICIENTS), with_bonus(six_at_one), method="Monte Carlo")
 
 
 def continuations(state):
