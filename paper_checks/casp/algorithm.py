@@ -53,7 +53,7 @@ def pseudo_code(p, y, advantage, gate, *, detach=True, divisor=TOP):
 
 def by_equations(p, y, advantage, gate):
     """The gradient by Eqs. 1, 4 and 5: A gamma (target - p), with lambda on a failure of rank 1."""
-    target = smoothed_target(p, y, ALPHA if gate and advantage > 0 else 0, TOP)
+    target = smoothed_target(p, y, ALPHA if gate and advantage > 0 else F(0), TOP)
     strength = LAMBDA if gate and advantage < 0 and y == 0 else 1
     return times_ratio(p, y, [strength * advantage * (t - q) for t, q in zip(target, p, strict=True)])
 
