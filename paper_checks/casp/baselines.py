@@ -107,6 +107,7 @@ def bonus_by_identity(p, r, bonus, advantage):
         ),
     ),
     planted={"lowers it": lambda change, p, r, bonus, advantage: change[-1] < 0},
+    met="unknown: how often the cap binds is not reported",
 )
 def entropy_advantage(statement):
     """Sum over the sampled token and its outcome, and derive by the score-function identity."""
@@ -144,6 +145,7 @@ def sequence_ratio(new, old, response, exponent):
             for v in range(len(p))
         )
     },
+    inferred=True,
 )
 def sequence_gradient(statement):
     """Differentiate the ratio numerically."""

@@ -8,7 +8,7 @@ import sympy
 from mpmath import mp, mpf
 
 from paper_checks.casp.candidates import RANKED
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import entropy, expectation
 from paper_checks.simulated import drawn, estimate
@@ -112,6 +112,7 @@ def union_bound(statement):
         lambda expected, rest, K: expected < F(3, 2) if K * rest <= F(1, 2) else None,
     ),
     planted={"two": lambda expected, rest, K: expected >= 2},
+    met="no: GRPO's pass@K still rises from K = 512 to 1024 in Table 7",
 )
 def any_budget(statement):
     """Expected distinct tokens with 1 - p_1 shared by ten candidates."""
@@ -142,6 +143,7 @@ def distinct_responses(step, states, concentrating, K):
         lambda states, concentrating: mpf(1) if concentrating == states else None,
     ),
     planted={"2": lambda states, concentrating: mpf(2)},
+    met="unknown: concentration is shown averaged over states; Appendix G has positions with several candidates",
 )
 def responses(statement):
     """All responses enumerated, along policies that concentrate."""
@@ -179,6 +181,8 @@ def mean_log(policies, rank):
         ),
     ),
     planted={"the other way": lambda pairs, one, other: pairs[0][0] > pairs[1][0]},
+    severity=COSMETIC,
+    met="yes: Appendix D.1 says that Lambda(1) of GRPO rises to nearly 0",
 )
 def sample_gap(statement):
     """The gap E[log p_1 - log p_y] and the share of rank 1, for pairs of policies."""
@@ -221,7 +225,7 @@ def rank_one_log(statement):
 
 @claim(
     "casp:figure-4-c",
-    where="Figure 4(c); Section 4.3",
+    where="Section 4.3; Figure 4(c)",
     says="Two distributions of equal entropy can differ sharply in their rank-1 probability.",
     refuted_by="the stated pair having different entropies or equal rank-1 probabilities",
     reading="The figure's numbers are not in the text; a pair of 2 bits each is given here.",

@@ -124,6 +124,7 @@ def chain_rule(statement):
         ),
     ),
     planted={"all fall": lambda change, p, y: all(entry < 0 for entry in change)},
+    met="partly: it is met whenever rank 1 is sampled",
 )
 def positive_update(statement):
     """The exact first-order change of the probabilities."""
@@ -308,7 +309,7 @@ def is_surprising(p, y):
 
 @claim(
     "casp:section-4.2-lower-ranks",
-    where="Section 4.2; Section C.2",
+    where="Section 4.2; Appendix C.2",
     says="Penalising a token below rank 1 sharpens the distribution: its entropy falls.",
     refuted_by="a policy and a token below rank 1 whose penalty raises the entropy",
     reading="'Non-rank-1 penalties, which sharpen the distribution via the squeeze effect'. Measured by the rank-1 "
@@ -320,6 +321,7 @@ def is_surprising(p, y):
         lambda slope, p, y: slope < 0 if is_surprising(p, y) else None,
     ),
     planted={"flattens": lambda slope, p, y: slope > 0},
+    met="partly: Appendix C.2 says 'when applied to low-probability tokens', where it is met",
 )
 def penalised_lower_rank(statement):
     """First-order change of the entropy, two ways."""

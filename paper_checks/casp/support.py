@@ -8,7 +8,7 @@ from mpmath import mpf
 
 from paper_checks.casp.candidates import RANKED, average, collision, mass_change, one_hot, score
 from paper_checks.casp.smoothing import smoothed_score
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.simulated import estimate, simulated_step
 
@@ -51,7 +51,7 @@ def top_mass(p, n):
 
 @claim(
     "casp:figure-4-redistribution",
-    where="Figure 4(a); Section 4.1",
+    where="Section 4.1; Figure 4(a)",
     says="On positive samples the smoothing moves probability from the rank-1 candidate to the rest of the top N.",
     refuted_by="a policy and N at which the expected logit of rank 1 does not fall",
     reading="Expected over the sampled token, candidates alike in success, where the plain update expects no change; "
@@ -61,6 +61,7 @@ def top_mass(p, n):
     statement=lambda change, p, n: change[0] < 0,
     condition=Amended("rank 1 holds more than 1/N", lambda change, p, n: change[0] < 0 if p[0] > F(1, n) else None),
     planted={"raises rank 1": lambda change, p, n: change[0] > 0},
+    met="unknown: CaSP acts where entropy is high, and rank-1 probabilities there are not reported",
 )
 def redistribution(statement):
     """Sum over the sampled token, and derive from E[e_y] = p."""
@@ -81,6 +82,7 @@ def redistribution(statement):
         lambda change, p, n: all(entry <= 0 for entry in change[n:]) if collision(p) <= top_mass(p, n) / n else None,
     ),
     planted={"rank 1 gains": lambda change, p, n: change[0] > 0},
+    met="unknown: the gate favours flat policies, but sum p^2 is not reported",
 )
 def confined(statement):
     """The exact first-order change of the probabilities; derived: -alpha p_v (p_v + M/N - sum p^2) below the top N."""
@@ -242,8 +244,8 @@ def proportional_smoothing(p, n):
     "smaller by 1 - alpha.",
     refuted_by="a policy, sampled token and N at which the update is 1 - alpha times that of GRPO",
     reading="The 'probability-proportional softmax variant' has shares p_v / M, M the top-N mass. Beyond the smaller "
-    "step it does alpha p_v (1/M - 1) in the top N and -alpha p_v below: next to nothing where the top N hold nearly "
-    "all, as Appendix D.2 has it. What it does raises rank 1 most, and it keeps no floor. On the reading that a "
+    "step it does alpha p_v (1/M - 1) in the top N and -alpha p_v below. It raises rank 1 most, and it keeps no "
+    "floor. On the reading that a "
     "smaller step already leaves the alternatives more, it would hold everywhere.",
     statement=lambda rest, p, y, n: any(rest),
     condition=Amended(
@@ -254,6 +256,10 @@ def proportional_smoothing(p, n):
         "nothing more": lambda rest, p, y, n: not any(rest),
         "narrows ranks 1 and 2": lambda rest, p, y, n: rest[0] < rest[1],
     },
+    inferred=True,
+    severity=COSMETIC,
+    met="yes: a softmax leaves every candidate some probability",
+    caveat="What it adds is next to nothing where the top N hold nearly all of the probability.",
 )
 def proportional(statement):
     """The direction less 1 - alpha times the score, and the same derived."""
@@ -281,6 +287,7 @@ def proportional(statement):
         "the top N alone": lambda p, n: tuple(ALPHA * (F(1, n) - q) if v < n else 0 for v, q in enumerate(p)),
         "in proportion": proportional_smoothing,
     },
+    inferred=True,
 )
 def pull(statement):
     """Sum over the sampled token, and the simulator's own CaSP step."""

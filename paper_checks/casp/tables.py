@@ -14,7 +14,7 @@ from paper_checks.casp.printed import (
     TEMPERATURES,
     edited,
 )
-from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Printed, arithmetic, grid, satisfies
 
 ROUNDING = 0.05  # of a number printed with one decimal
@@ -91,7 +91,7 @@ enter_averages(6, {"shares": SHARES}, where="Appendix F.3", finding="All four ro
 
 @claim(
     "casp:table-1-differences",
-    where="Table 1, rows Delta(CaSP - GRPO)",
+    where="Section 5.2; Table 1, rows Delta(CaSP - GRPO)",
     says="The rows of differences are CaSP's entries less GRPO's.",
     refuted_by="a difference that is not that of the printed entries",
     reading="For Qwen2.5-32B CaSP is the row with alpha .05. The Llama average of +0.7 is the difference of the "
@@ -119,15 +119,17 @@ def sampling_slack(one, other, column, samples):
 
 @claim(
     "casp:table-1-repeats",
-    where="Table 1 beside Table 5 (temperature 0.6) and Table 7 (K = 1)",
+    where="Section 5.2; Table 1 beside Table 5 (temperature 0.6) and Table 7 (K = 1)",
     says="The pass@1 of the same models at the same temperature are the same in Tables 1, 5 and 7, up to sampling.",
     refuted_by="two printed pass@1 that differ by more than four standard errors of the sampling",
     reading="Evaluation at temperature 0.6 and top-p 0.95 with the sample sizes of Appendix E.2, at least 1024 for "
-    "Table 7; the standard error is the largest possible one. On the reading that "
-    "Tables 5 and 7 show other training runs, the two can differ; the paper does not say so, and the base "
-    "model's row is one in Tables 1 and 5. At pass@256 CaSP's AIME24 is 78.0, 84.0 and 76.5.",
+    "Table 7; the standard error is the largest possible one. The base model's "
+    "row is one in Tables 1 and 5. At pass@256 CaSP's AIME24 is 78.0, 84.0 and 76.5.",
     statement=(MATH_7B, TEMPERATURES, CURVES),
     planted={"base apart": (edited(MATH_7B, "Base Model", "AIME24", (19.0, 66.0)), TEMPERATURES, CURVES)},
+    inferred=True,
+    severity=CONDITIONS,
+    caveat="Tables 5 and 7 may show other training runs, but the paper does not say so.",
 )
 def repeats(statement):
     """Compare pass@1, with the slack of sampling."""
@@ -158,7 +160,7 @@ def repeats(statement):
 
 @claim(
     "casp:app-e-2-resolution",
-    where="Appendix E.2 with Tables 1, 4, 5 and 6",
+    where="Appendix E.2, with Tables 1, 4, 5 and 6",
     says="With n = 256 samples pass@256 is the share of problems solved at all, a multiple of one problem.",
     refuted_by="a printed pass@256 of MATH500, Minerva or OlympiadBench that no number of problems rounds to",
     reading="500, 272 and 675 problems; for n = K the unbiased estimator is 'any solved', with no averaging. AIME "
@@ -166,6 +168,7 @@ def repeats(statement):
     "time.",
     statement={"1": MATH_7B, "4": ABLATIONS, "5": TEMPERATURES, "6": SHARES},
     planted={"half a problem": {"1": edited(MATH_7B, "CaSP", "MATH500", (77.6, 96.7))}},
+    inferred=True,
 )
 def resolution(statement):
     """The nearest share of a whole number of problems."""
@@ -228,6 +231,7 @@ def quoted_in_math(statement):
         lambda gains, method: gains <= 1e-9 if method == "Entropy-Adv" else abs(gains - 0.7) < 1e-6,
     ),
     planted={"both do": lambda gains, method: gains > 1e-9},
+    severity=COSMETIC,
 )
 def no_gain(statement):
     """Subtract GRPO's printed average."""
