@@ -24,6 +24,8 @@ LONG = {
     "fade:pass-at-k-chen", "fade:ha-dw", "fade:power-norm", "cw-grpo:abstract-covariance", "casp:eq-4-expected",
     "cw-grpo:entropy-stability", "casp:figure-5-casp", "fade:pkpo", "a-grae:eq-13", "fade:asym-rl",
     "a-grae:against-fade", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
+    "casp:figure-5-entropy", "casp:figure-5-entropy-modes", "casp:figure-5-grpo", "casp:figure-4-plateau",
+    "casp:eq-4-floor",
 }  # fmt: skip
 
 

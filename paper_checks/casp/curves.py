@@ -97,6 +97,36 @@ def quoted_in_ablations(statement):
     )
 
 
+GATES = {"0": "tau 0", "0.4": "tau 0.4", "0.6": "tau 0.6", "0.8": "CaSP"}
+
+
+@claim(
+    "casp:section-5.4-tau",
+    where="Section 5.4; Table 4",
+    says="CaSP has a larger pass@256 than GRPO at most thresholds tau_q.",
+    refuted_by="a printed pass@256 at or below GRPO's for half of the thresholds or more",
+    reading="Averages of Table 4 at q = 0, .4 and .6, and CaSP's own .8. Of pass@1 it would fail: GRPO's 41.7 is "
+    "passed at .8 alone.",
+    statement=lambda leads, metric: sum(lead > 0 for lead in leads) > len(leads) / 2 if metric == "pass@256" else None,
+    planted={
+        "on pass@1 too": lambda leads, metric: sum(lead > 0 for lead in leads) > len(leads) / 2,
+        "by two points each": lambda leads, metric: min(leads) > 2 if metric == "pass@256" else None,
+    },
+    caveat="On pass@1 only q = .8 is above GRPO; at 0 it loses 7.6 points.",
+)
+def thresholds(statement):
+    """Subtract GRPO's printed averages, by threshold."""
+    yield from satisfies(
+        statement,
+        grid(metric=["pass@256", "pass@1"]),
+        lambda metric: tuple(
+            average(ABLATIONS, row, int(metric == "pass@256")) - average(ABLATIONS, "GRPO", int(metric == "pass@256"))
+            for row in GATES.values()
+        ),
+        method="arithmetic",
+    )
+
+
 CANDIDATES = ("N 1", "N 2", "CaSP", "N 4", "N 5")
 
 

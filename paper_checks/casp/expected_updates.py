@@ -110,7 +110,7 @@ def gap(change):
     planted={"narrows": lambda change, p, r: gap(change) < 0},
     severity=CHANGES,
     met="unknown: the success rates of candidates are not reported",
-    caveat="On average, to first order. Sampling noise can still concentrate a policy (casp:observation-1-finite-step).",
+    caveat="On average, to first order. Noise can still concentrate a policy (casp:observation-1-finite-step).",
 )
 def positive_gap(statement):
     """Sum over the sampled token and its outcome, exactly, and derive by the score-function identity."""
