@@ -16,8 +16,9 @@ ALPHA, TOP, LAMBDA = F(1, 100), 2, F(11, 10)
     where="Appendix E.3, Figure 10; Table 4",
     says="The pseudo-code's divisor K is the K of the text, the sampling budget.",
     refuted_by="a K at which the weights on the sampled token and the candidates do not sum to 1",
-    reading="K is the sampling budget from the abstract on, here and in Table 4 it stands for N (k in its caption). "
-    "With N in its place the pseudo-code is Eq. 4. Anyone who passes one K to both gets alpha N/K of smoothing.",
+    reading="K is the sampling budget from the abstract on; here and in Table 4 it stands for N (k in its caption). "
+    "The paper's earlier version (SimKO) called the candidates top-K, and there the pseudo-code is Eq. 4. Anyone who "
+    "passes one K to both gets alpha N/K of smoothing.",
     statement=lambda n, budget: budget,
     slip=Amended("alpha/N", lambda n, budget: n),
     planted={"no divisor": lambda n, budget: 1},
