@@ -1,8 +1,10 @@
-"""Figure 10: what the pseudo-code does beside what the text says."""
+"""Figure 10: what the pseudo-code does beside what the text says, by differentiating its loss."""
 
 from fractions import Fraction as F
 
-from paper_checks.casp.candidates import SAMPLED, smoothed_target
+from paper_checks.casp.candidates import RANKED, numerical_gradient, smoothed_target
+from paper_checks.casp.single_updates import old
+from paper_checks.casp.smoothing import times_ratio
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid
 
@@ -11,11 +13,12 @@ ALPHA, TOP, LAMBDA = F(1, 100), 2, F(11, 10)
 
 @claim(
     "casp:figure-10-k",
-    where="Figure 10; Table 4",
+    where="Appendix E.3, Figure 10; Table 4",
     says="The pseudo-code's divisor K is the K of the text, the sampling budget.",
     refuted_by="a K at which the weights on the sampled token and the candidates do not sum to 1",
-    reading="K is the sampling budget from the abstract on, here and in Table 4 it stands for N (k in its caption). "
-    "With N in its place the pseudo-code is Eq. 4. Anyone who passes one K to both gets alpha N/K of smoothing.",
+    reading="K is the sampling budget from the abstract on; here and in Table 4 it stands for N (k in its caption). "
+    "The paper's earlier version (SimKO) called the candidates top-K, and there the pseudo-code is Eq. 4. Anyone who "
+    "passes one K to both gets alpha N/K of smoothing.",
     statement=lambda n, budget: budget,
     slip=Amended("alpha/N", lambda n, budget: n),
     planted={"no divisor": lambda n, budget: 1},
@@ -29,49 +32,62 @@ def divisor(statement):
     )
 
 
-def pseudo_code(p, y, advantage, gate):
-    """Figure 10 line by line, as the weight of each token's ratio."""
-    w = int(gate)
-    ratio = [F(int(v == y)) for v in range(len(p))]
-    topn_ratio = [F(int(v < TOP)) for v in range(len(p))]
-    if advantage > 0:
-        ratio = [(1 - ALPHA * w) * own + ALPHA * w / TOP * top for own, top in zip(ratio, topn_ratio, strict=True)]
-    if advantage < 0 and y == 0 and w:
-        ratio = [LAMBDA * own for own in ratio]
-    return tuple(ratio)
+def pseudo_code(p, y, advantage, gate, *, detach=True, divisor=TOP):
+    """Figure 10 line by line, as a function of the current probabilities: advantage times ratio.
+
+    What ``.detach()`` holds is taken at p; the sampling policy is ``old(p)``.
+    """
+    before, w = old(p), int(gate)
+    held = [(p[y] / before[y]) / (p[v] / before[v]) if detach else 1 for v in range(TOP)]
+
+    def objective(current, log):
+        ratio = current[y] / before[y]
+        topn_ratio = sum(held[v] * current[v] / before[v] for v in range(TOP))
+        if advantage > 0:
+            ratio = (1 - ALPHA * w) * ratio + ALPHA * w / divisor * topn_ratio
+        if advantage < 0 and y == 0 and w:
+            ratio *= LAMBDA
+        return advantage * ratio
+
+    return objective
+
+
+def by_equations(p, y, advantage, gate):
+    """The gradient by Eqs. 1, 4 and 5: A gamma (target - p), with lambda on a failure of rank 1."""
+    target = smoothed_target(p, y, ALPHA if gate and advantage > 0 else F(0), TOP)
+    strength = LAMBDA if gate and advantage < 0 and y == 0 else 1
+    return times_ratio(p, y, [strength * advantage * (t - q) for t, q in zip(target, p, strict=True)])
 
 
 @claim(
     "casp:figure-10-update",
-    where="Figure 10, steps 2 and 3",
-    says="With its gate open the pseudo-code gives a success the weights of Eq. 4 and a failure of rank 1 lambda.",
-    refuted_by="an advantage, token and gate at which the pseudo-code's weights differ from Eqs. 4 and 5",
-    reading="K read as N; `ratio` and `topn_ratio` on policy. The gate's percentile has no axis and is passed tau, the "
-    "threshold, where the level q belongs; it is read as the text has it, within the response.",
+    where="Appendix E.3, Figure 10, steps 2 and 3",
+    says="The pseudo-code's loss has the gradient of Eqs. 4 and 5: smoothed for a success, lambda times for a failure "
+    "of rank 1, plain where the gate is shut.",
+    refuted_by="an advantage, token and gate at which the gradient of the pseudo-code's loss is another",
+    reading="K read as N (casp:figure-10-k). Off policy, by differentiating the code through the softmax with what is "
+    "detached held; before the clip. The gate's percentile has no axis and is passed tau, the threshold, where the "
+    "level q belongs; it is read as the text has it, within the response.",
     statement=pseudo_code,
     planted={
         "no gate": lambda p, y, advantage, gate: pseudo_code(p, y, advantage, True),
-        "penalty on all": lambda p, y, advantage, gate: pseudo_code(p, 0, advantage, gate),
+        "penalty on all": lambda p, y, advantage, gate: (
+            lambda current, log: (LAMBDA if gate and advantage < 0 else 1) * advantage * current[y] / old(p)[y]
+        ),
+        "no detach": lambda p, y, advantage, gate: pseudo_code(p, y, advantage, gate, detach=False),
+        "a sum for the mean": lambda p, y, advantage, gate: pseudo_code(p, y, advantage, gate, divisor=1),
     },
 )
 def pseudo_code_update(statement):
-    """Each token's weight by the equations."""
-
-    def by_equations(p, y, advantage, gate):
-        plain = [F(int(v == y)) for v in range(len(p))]
-        if not gate or advantage == 0:
-            return tuple(plain)
-        if advantage > 0:
-            return tuple(smoothed_target(p, y, ALPHA, TOP))
-        return tuple((LAMBDA if y == 0 else 1) * entry for entry in plain)
-
+    """Differentiate the code's objective numerically, and put the equations' gradient beside it."""
     yield from equals(
-        statement,
-        [
-            {**point, "advantage": advantage, "gate": gate}
-            for gate in (True, False)
-            for advantage in (1, -1, 0)
-            for point in SAMPLED[:8]
-        ],
+        lambda p, y, advantage, gate: numerical_gradient(statement(p, y, advantage, gate), p),
+        grid(
+            lambda p, y, advantage, gate: y < len(p),
+            gate=(True, False),
+            advantage=(1, -1, 0),
+            p=RANKED[:3],
+            y=range(3),
+        ),
         enumerated=by_equations,
     )

@@ -8,7 +8,7 @@ import sympy
 from mpmath import mp, mpf
 
 from paper_checks.casp.candidates import RANKED
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import entropy, expectation
 from paper_checks.simulated import drawn, estimate
@@ -112,6 +112,7 @@ def union_bound(statement):
         lambda expected, rest, K: expected < F(3, 2) if K * rest <= F(1, 2) else None,
     ),
     planted={"two": lambda expected, rest, K: expected >= 2},
+    met="no: GRPO's pass@K still rises from K = 512 to 1024 in Table 7",
 )
 def any_budget(statement):
     """Expected distinct tokens with 1 - p_1 shared by ten candidates."""
@@ -142,6 +143,7 @@ def distinct_responses(step, states, concentrating, K):
         lambda states, concentrating: mpf(1) if concentrating == states else None,
     ),
     planted={"2": lambda states, concentrating: mpf(2)},
+    met="unknown: concentration is shown averaged over states; Appendix G has positions with several candidates",
 )
 def responses(statement):
     """All responses enumerated, along policies that concentrate."""
@@ -179,6 +181,8 @@ def mean_log(policies, rank):
         ),
     ),
     planted={"the other way": lambda pairs, one, other: pairs[0][0] > pairs[1][0]},
+    severity=COSMETIC,
+    met="yes: Appendix D.1 says that Lambda(1) of GRPO rises to nearly 0",
 )
 def sample_gap(statement):
     """The gap E[log p_1 - log p_y] and the share of rank 1, for pairs of policies."""
@@ -221,7 +225,7 @@ def rank_one_log(statement):
 
 @claim(
     "casp:figure-4-c",
-    where="Figure 4(c); Section 4.3",
+    where="Section 4.3; Figure 4(c)",
     says="Two distributions of equal entropy can differ sharply in their rank-1 probability.",
     refuted_by="the stated pair having different entropies or equal rank-1 probabilities",
     reading="The figure's numbers are not in the text; a pair of 2 bits each is given here.",
@@ -236,3 +240,88 @@ def equal_entropies(statement):
         [{"pair": statement}],
         lambda pair: (abs(entropy(one) - entropy(other)), abs(one[0] - other[0])),
     )
+
+
+BEFORE, AFTER = RANKED[1], RANKED[3]  # rank 1 goes from 1/2 to 9/10
+
+
+def solved(p, correct, K):
+    """pass@K, the chance that a correct token is among K samples, every group enumerated."""
+    return expectation(p, K, lambda counts: int(any(counts[v] for v in correct)))
+
+
+def changes(correct, K):
+    """The change of the expected number of distinct tokens, and that of pass@K."""
+    return distinct(AFTER, K) - distinct(BEFORE, K), solved(AFTER, correct, K) - solved(BEFORE, correct, K)
+
+
+def changes_by_mass(correct, K):
+    """The same by new samples and by the correct mass Q: pass@K is 1 - (1 - Q)^K."""
+
+    def missed(p):
+        return (1 - sum(p[v] for v in correct)) ** K
+
+    return distinct_by_recursion(AFTER, K) - distinct_by_recursion(BEFORE, K), missed(BEFORE) - missed(AFTER)
+
+
+@claim(
+    "casp:section-1-explains",
+    where="Section 1, before the desideratum, with Proposition 3",
+    says="The concentration on rank 1 that Proposition 3 describes explains the fall of pass@K.",
+    refuted_by="a policy that concentrates, so that fewer distinct tokens are expected, and whose pass@K does not fall",
+    reading="'This pattern matches the Proposition 3 and directly explains the pass@K degradation.' The proposition "
+    "counts distinct tokens and does not ask which of them are correct. Rank 1 goes from 1/2 to 9/10 of three "
+    "candidates. Where it is correct, pass@K rises at every K while diversity falls.",
+    statement=lambda change, correct, K: change[1] < 0 if change[0] < 0 else None,
+    condition=Amended(
+        "rank 1 is wrong",
+        lambda change, correct, K: change[1] < 0 if change[0] < 0 and 0 not in correct else None,
+    ),
+    met="partly: GRPO's pass@K is 0.3 and 4.3 points below the base model's on two models, 0.6 above it on Llama",
+    planted={
+        "explains a rise": lambda change, correct, K: change[1] > 0,
+        "nothing changes": lambda change, correct, K: change[1] == 0,
+    },
+)
+def pass_at_k_and_diversity(statement):
+    """Both changes over all groups, and by the correct mass."""
+    yield from satisfies(
+        statement, grid(correct=[(0,), (1,), (0, 1), (1, 2)], K=[2, 4, 8]), changes, derived=changes_by_mass
+    )
+
+
+def long_tailed(first, second, tail):
+    """Ranks 1 and 2, and the rest in equal parts of ``tail``."""
+    return (first, second, *[tail] * int((1 - first - second) / tail))
+
+
+LONG_TAILED = [
+    long_tailed(F(9, 10), F(1, 20), F(1, 100)),
+    long_tailed(F(3, 5), F(1, 5), F(1, 25)),
+    long_tailed(F(1, 2) + F(1, 100), F(1, 25), F(1, 100)),
+    long_tailed(F(3, 10), F(1, 10), F(1, 25)),
+    long_tailed(F(1, 10), F(1, 20), F(1, 100)),
+]
+
+
+@claim(
+    "casp:app-d-2-rank-3",
+    where="Appendix D.2; Figure 9",
+    says="A rank-3 probability below .05 indicates that the leading candidates hold most of the probability mass.",
+    refuted_by="a policy whose rank 3 is below .05 and whose top 3 hold half of the mass or less",
+    reading="'Below 0.05 in more than 95 % of cases ... indicates that most of the relevant probability mass is "
+    "captured by the leading candidates.' A small rank 3 says that every other candidate is smaller still, not that "
+    "they are few: with .3, .1 and fifteen of .04 the top 3 hold .44. With a dominant rank 1 they do hold most, "
+    "whatever rank 3 is.",
+    statement=lambda leading, p: leading > F(1, 2) if p[2] < F(1, 20) else None,
+    condition=Amended("rank 1 holds more than half", lambda leading, p: leading > F(1, 2) if p[0] > F(1, 2) else None),
+    met="partly: Figure 9 is said to show rank 1 in high bins; of the tokens at which CaSP acts nothing is reported",
+    planted={
+        "nine tenths, if rank 1 holds half": lambda leading, p: leading > F(9, 10) if p[0] > F(1, 2) else None,
+        "never": lambda leading, p: leading <= F(1, 2),
+    },
+    caveat="Five per cent of all tokens can be a quarter of the high-entropy fifth at which CaSP acts.",
+)
+def leading_mass(statement):
+    """Add up the top 3 of policies with tails."""
+    yield from satisfies(statement, grid(p=LONG_TAILED), lambda p: sum(p[:3]))

@@ -8,7 +8,7 @@ from fractions import Fraction as F
 from mpmath import mp, mpf
 
 from paper_checks.casp.candidates import RANKED, average, mass_change, penalty, score
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import entropy, expectation, stepped
 
@@ -64,6 +64,7 @@ def reinforcement_shares(p, r, G):
         lambda p, r, G: tuple(p) if alike(r) else None,
     ),
     planted={"uniform": lambda p, r, G: (F(1, len(p)),) * len(p)},
+    met="unknown: the success rates of candidates are not reported",
 )
 def positive_reinforcement(statement):
     """Enumerate all groups of candidates and outcomes, and derive the share by exchangeability: p_v r_v / mean r."""
@@ -100,13 +101,16 @@ def gap(change):
     reading="The expected on-policy update of Eq. 3 with weight 1 on successes, tabular softmax, first order in the "
     "step. Being sampled most does not suffice: E[e_y - p] = 0 cancels it exactly, and what is left is dz_v = p_v (r_v "
     "- mean r), which follows the success rates. For one sample on which rank 1 was drawn it would hold "
-    "(casp:figure-4-positive-rank-1); of noise and a finite step see casp:observation-1-finite-step.",
+    "(casp:figure-4-positive-rank-1).",
     statement=lambda change, p, r: gap(change) > 0,
     condition=Amended(
         "rank 1 succeeds more often than every other candidate (with equal rates nothing changes)",
         lambda change, p, r: gap(change) > 0 if r[0] > max(r[1:]) else None,
     ),
     planted={"narrows": lambda change, p, r: gap(change) < 0},
+    severity=CHANGES,
+    met="unknown: the success rates of candidates are not reported",
+    caveat="On average, to first order. Noise can still concentrate a policy (casp:observation-1-finite-step).",
 )
 def positive_gap(statement):
     """Sum over the sampled token and its outcome, exactly, and derive by the score-function identity."""
@@ -121,13 +125,16 @@ def positive_gap(statement):
     reading="All candidates correct: sampling alone must do it, and to first order it does nothing "
     "(casp:observation-1-gap), so steps 1/10 and 1 are taken and entropy is measured. Noise does concentrate a policy "
     "that is not yet peaked, on whichever candidate was drawn; a peaked one it flattens. If rank-1 probability is "
-    "measured, it would fail: with two candidates E[p_1] falls by 2 step^2 (p_1 p_2)^2 (2 p_1 - 1). No Adam.",
+    "measured, it would fail: with two candidates E[p_1] falls by 2 step^2 (p_1 p_2)^2 (2 p_1 - 1).",
     statement=lambda change, p, step: change < 0,
     condition=Amended(
         "no candidate is dominant: p_1 at most 2/3 (2 to 6 candidates)",
         lambda change, p, step: change < 0 if p[0] <= F(2, 3) else None,
     ),
     planted={"flattens": lambda change, p, step: change > 0},
+    inferred=True,
+    met="unknown: rank-1 probabilities of single states are not reported",
+    caveat="Plain steps of 1/10 and 1, without Adam.",
 )
 def finite_step(statement):
     """Sum over the sampled token of the entropy of the exact softmax after the step."""
@@ -152,6 +159,8 @@ def finite_step(statement):
         lambda pair, p, r: pair[0][0] > 0 and pair[1][0] > 0 if r[0] > max(r[1:]) else None,
     ),
     planted={"opposite signs": lambda pair, p, r: pair[0][0] > 0 > pair[1][0]},
+    met="unknown: the success rates of candidates are not reported",
+    same_error_as="casp:observation-1-gap",
 )
 def both_signs(statement):
     """The exact expected change by successes alone and by failures alone."""
@@ -166,14 +175,19 @@ def both_signs(statement):
     refuted_by="a policy and success rates at which the expected first-order rise of p_1 by PSR is not larger",
     reading="'Matching the amplification predicted by Observation 1', 'consistent with the squeeze effect'. PSR weighs "
     "successes 1, NSR failures -1, at one learning rate. In expectation the two are one update: they differ by E[grad "
-    "log pi] = 0. So these two facts predict no difference; noise of unequal success and failure rates, repeated steps "
-    "on one batch and shared parameters may. That the runs of Figure 3 differ is not in doubt (casp:figure-3).",
+    "log pi] = 0. So these two facts predict no difference. That the runs of Figure 3 differ is not in doubt "
+    "(casp:figure-3).",
     statement=lambda pair, p, r: pair[0][0] > pair[1][0],
     correction=Amended(
         "to first order both expect the same change, that of dz_v = p_v (r_v - mean r)",
         lambda pair, p, r: pair[0] == pair[1] == covariance_change(p, r),
     ),
     planted={"less": lambda pair, p, r: pair[0][0] < pair[1][0]},
+    inferred=True,
+    severity=CHANGES,
+    same_error_as="casp:observation-1-gap",
+    caveat="To first order. Noise, repeated steps on one batch and shared parameters may make the runs differ, "
+    "as Figure 3 shows them.",
 )
 def positive_against_negative(statement):
     """The exact expected changes, from which the difference is taken."""
@@ -201,6 +215,8 @@ def unsampled_rise(p, G, s, successes, failures):
         lambda rise, p, G, s, successes, failures: rise > 0 if successes * F(G - s, G) < failures * F(s, G) else None,
     ),
     planted={"falls": lambda rise, p, G, s, successes, failures: rise < 0},
+    inferred=True,
+    met="unknown: sums of advantages at single states are not reported",
 )
 def squeeze_in_a_group(statement):
     """Add up A (e_y - p) over the visitors, none of which sampled rank 1."""
@@ -240,7 +256,7 @@ def unsampled_correct_change(p, y):
 
 @claim(
     "casp:lemma-2-against-f-grpo",
-    where="Lemma 2, against F-GRPO, Section 3.2 (only reward-positive batches push unsampled actions down)",
+    where="Section 3.1, Lemma 2, against F-GRPO, Section 3.2 (only rewarded batches push unsampled actions down)",
     says="A failure below rank 1 raises an unsampled correct candidate, as the direct drift of F-GRPO's Eq. 10 does.",
     refuted_by="a policy and a failure by which the unsampled correct candidate loses probability to first order",
     reading="The sentence is ours: Eq. 10's drift is upward for S_R < 0, Lemma 2 has the mass flow to rank 1. Both are "
@@ -253,6 +269,8 @@ def unsampled_correct_change(p, y):
         lambda change, p, y: change > 0 if p[-1] + p[y] > average(p, p) else None,
     ),
     planted={"squeezed for all": lambda change, p, y: change < 0},
+    inferred=True,
+    met="unknown: whether rank 1 dominates where failures are drawn is not reported",
 )
 def failure_and_the_rare(statement):
     """F-GRPO's surrogate through the softmax, and its Eq. 10."""

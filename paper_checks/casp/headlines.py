@@ -4,7 +4,7 @@ from paper_checks.claim import undecided
 
 undecided(
     "casp:table-1",
-    where="Table 1; Section 5.2",
+    where="Section 5.2; Table 1",
     says="CaSP improves average pass@1 and pass@256 (pass@128) over GRPO on six mathematics benchmarks and three "
     "models.",
     needs="Training of 3B, 7B and 32B models (120 to 192 GPU hours each), several seeds; the paper reports one run "
@@ -14,21 +14,21 @@ undecided(
 )
 undecided(
     "casp:table-2",
-    where="Table 2; Section 5.3",
+    where="Section 5.3; Table 2",
     says="CaSP improves pass@K over GRPO on Synlogic and BBH at every K, and W-REINFORCE fails to train.",
     needs="Training of Qwen2.5-7B on Synlogic-easy, several seeds.",
     reading="The printed order is checked (casp:abstract-full-spectrum).",
 )
 undecided(
     "casp:table-3",
-    where="Table 3; Section 5.3",
+    where="Section 5.3; Table 3",
     says="CaSP improves Avg@16 and Pass@16 over GRPO on LiveCodeBench and HumanEval+.",
     needs="Training of DeepSeek-R1-Distill-Qwen-7B on DeepCoder, several seeds.",
     reading="The quoted differences are checked (casp:section-5.3-figures).",
 )
 undecided(
     "casp:figure-3",
-    where="Figure 3; Section 3.3",
+    where="Section 3.3; Figure 3",
     says="During training the sampled log-probability moves toward rank 1's, most under PSR and least under NSR.",
     needs="The runs on Llama3.2-3B and Qwen2.5-Math-7B, or the figure's data.",
     reading="That Observation 1 and Lemma 2 explain it is checked and refuted to first order "
@@ -36,7 +36,7 @@ undecided(
 )
 undecided(
     "casp:figure-7",
-    where="Figures 2 (right), 7 and 8; Appendix D.1",
+    where="Appendix D.1; Figures 2 (right), 7 and 8",
     says="CaSP has the lowest rank-1 and the highest rank-2 and rank-3 log-probability of all methods compared.",
     needs="The trained models, or the figures' data.",
     reading="Whether such averages mean what is said of them is checked (casp:eq-2-sample, casp:app-d-1-top-1).",

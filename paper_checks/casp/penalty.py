@@ -71,6 +71,7 @@ def flattens(statement):
     ".9 rank 1's logit falls by .009 for each failure of unit advantage.",
     statement=lambda p, strength: tuple((strength - 1) * p[0] * entry for entry in penalty(p, 0)),
     planted={"not weighed by p_1": lambda p, strength: tuple((strength - 1) * entry for entry in penalty(p, 0))},
+    inferred=True,
 )
 def extra_penalty(statement):
     """Sum over the sampled token, and the simulator's own CaSP step."""
@@ -98,6 +99,7 @@ def extra_penalty(statement):
         lambda change, p, f: change < 0 if LAMBDA * f[0] > max(f[1:]) else None,
     ),
     planted={"raises rank 1": lambda change, p, f: change > 0},
+    met="unknown: the failure rates of candidates are not reported",
 )
 def squeeze_prevented(statement):
     """Sum over the sampled token, and derive by the score-function identity: dz_v = p_v (mean rate - rate_v)."""
@@ -146,6 +148,7 @@ def clipped_slope(ratio, strength):
         ),
     ),
     planted={"as strongly": lambda ratio, strength: clipped_slope(ratio, 1)},
+    met="partly: the first of four minibatches is on policy, where it is met; later ratios are not reported",
 )
 def penalty_in_the_clip(statement):
     """Differences of the clipped objective, exactly."""
@@ -167,6 +170,7 @@ def penalty_in_the_clip(statement):
     statement=lambda p, y, strength: tuple(penalty(p, y)),
     condition=Amended("lambda = 1", lambda p, y, strength: tuple(penalty(p, y)) if strength == 1 else None),
     planted={"no penalty": lambda p, y, strength: (0,) * len(p)},
+    met="partly: the point alpha = 0 is GRPO, with lambda 1; the other points have lambda 1.1",
 )
 def without_smoothing(statement):
     """A negative sample's update, which alpha does not enter."""

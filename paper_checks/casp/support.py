@@ -1,14 +1,15 @@
 """Where CaSP's positive updates lead on average: which candidates gain, and where the policy comes to rest."""
 
+import functools
 from fractions import Fraction as F
 
-from mpmath import mp, mpf
+import numpy as np
+from mpmath import mpf
 
 from paper_checks.casp.candidates import RANKED, average, collision, mass_change, one_hot, score
 from paper_checks.casp.smoothing import smoothed_score
-from paper_checks.claim import Amended, claim
-from paper_checks.evidence import equals, grid, number, satisfies
-from paper_checks.exact import logits, softmax
+from paper_checks.claim import COSMETIC, Amended, claim
+from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.simulated import estimate, simulated_step
 
 ALPHA = F(1, 2)
@@ -50,7 +51,7 @@ def top_mass(p, n):
 
 @claim(
     "casp:figure-4-redistribution",
-    where="Figure 4(a); Section 4.1",
+    where="Section 4.1; Figure 4(a)",
     says="On positive samples the smoothing moves probability from the rank-1 candidate to the rest of the top N.",
     refuted_by="a policy and N at which the expected logit of rank 1 does not fall",
     reading="Expected over the sampled token, candidates alike in success, where the plain update expects no change; "
@@ -60,6 +61,7 @@ def top_mass(p, n):
     statement=lambda change, p, n: change[0] < 0,
     condition=Amended("rank 1 holds more than 1/N", lambda change, p, n: change[0] < 0 if p[0] > F(1, n) else None),
     planted={"raises rank 1": lambda change, p, n: change[0] > 0},
+    met="unknown: CaSP acts where entropy is high, and rank-1 probabilities there are not reported",
 )
 def redistribution(statement):
     """Sum over the sampled token, and derive from E[e_y] = p."""
@@ -80,6 +82,7 @@ def redistribution(statement):
         lambda change, p, n: all(entry <= 0 for entry in change[n:]) if collision(p) <= top_mass(p, n) / n else None,
     ),
     planted={"rank 1 gains": lambda change, p, n: change[0] > 0},
+    met="unknown: the gate favours flat policies, but sum p^2 is not reported",
 )
 def confined(statement):
     """The exact first-order change of the probabilities; derived: -alpha p_v (p_v + M/N - sum p^2) below the top N."""
@@ -106,60 +109,118 @@ def label_smoothing(statement):
     yield from satisfies(statement, TOP, lambda p, n: (vanilla(p)[-1], expected_smoothing(p, n)[-1]))
 
 
-def resting_policy(correct, n, alpha):
-    """The policy over N candidates at rest under the expected positive update; the first ``correct`` ones succeed."""
-    scores = logits([F(2 * (n - v), n * (n + 1)) for v in range(n)])
-    for _ in range(300):
-        p = softmax(scores)
-        succeeding = p[:correct] + [mpf(0)] * (n - correct)
-        total = mp.fsum(succeeding)
-        for v in range(n):
-            scores[v] += 4 * ((1 - number(alpha)) * succeeding[v] + total * (number(alpha) / n - p[v]))
-    return tuple(softmax(scores))
+N, CANDIDATES = 3, 5
+SETTLED = 1e-5  # what the candidates that go to 0 still hold, and a little more
+# Where training begins: ranks 1 to 3 are the top N, candidates 3 and 4 below them.
+START = (F(2, 5), F(1, 4), F(3, 20), F(3, 25), F(2, 25))
 
 
-REST = grid(lambda n, correct, alpha: correct <= n, n=[2, 3], correct=[1, 2, 3], alpha=[ALPHA])
+@functools.cache
+def resting_policy(rates, alpha):
+    """(5,) the policy at rest under the expected positive update from ``START``, the top 3 being ranked as it moves.
+
+    Candidate v's rollouts succeed at ``rates[v]``: dz_v = (1 - alpha) p_v r_v + T (alpha / 3 in the top 3 - p_v), T
+    the mean rate. What goes to 0 goes as 1 / (steps times learning rate).
+    """
+    rate, scores = np.array(rates, dtype=float), np.log(np.array(START, dtype=float))
+    for _ in range(60_000):
+        p = np.exp(scores - scores.max())
+        p /= p.sum()
+        total = p @ rate
+        top = np.argsort(np.argsort(-p, kind="stable")) < N
+        scores += 4 * ((1 - alpha) * p * rate + total * (alpha / N * top - p))
+    return tuple(p.tolist())
+
+
+def rest_of_best(deficit, alpha):
+    """The lowest of the top 3 over the highest, if one succeeds always and the others less often by a ``deficit``.
+
+    At rest p_v = a T / (T - (1 - alpha) r_v), a = alpha / 3 and T the mean rate; the three sum to 1 at the root in T.
+    """
+    a, keep = alpha / N, 1 - alpha
+
+    def excess(total):
+        return a * total / (total - keep) + (N - 1) * a * total / (total - keep * (1 - deficit)) - 1
+
+    low, high = keep, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return (high - keep) / (high - keep * (1 - deficit))
+
+
+def flatness(deficit, alpha):
+    """The same from the policy at rest."""
+    top = resting_policy((1.0, 1.0 - deficit, 1.0 - deficit, 0.0, 0.0), alpha)[:N]
+    return min(top) / max(top)
 
 
 @claim(
     "casp:figure-4-plateau",
     where="Section 4.1, end; Figure 4(a)",
     says="Optimising with gamma+ forms a plateau over the top N rather than a sharp peak.",
-    refuted_by="success of the candidates for which the policy at rest is not uniform over the top N",
-    reading="The plateau is read as equal probabilities at rest under positive updates. If only one candidate succeeds "
-    "the rest is Eq. 4's target itself: at alpha .01 and N 3 that is .9933 against .0033 each, a peak of 298 : 1, "
-    "log .0033 = -5.7. On the reading that alpha/N each is plateau enough, it would hold; it does for candidates that "
-    "succeed alike.",
-    statement=lambda correct, n, alpha: (F(1, n),) * n,
+    refuted_by="success rates of the top N for which some candidate rests below half of rank 1's probability",
+    reading="A plateau is read as every top-N candidate having at least half of rank 1's probability at rest, under "
+    "expected positive updates with an open gate, N = 3, among five candidates. One candidate always succeeds, the "
+    "other two less often by a deficit. If they never succeed, Eq. 4's target is left: .993 and .0033 at alpha .01. "
+    "On the reading that alpha/N each is plateau enough, it would hold.",
+    statement=lambda ratio, deficit, alpha: ratio >= 0.5,
     condition=Amended(
-        "all top-N candidates succeed equally often",
-        lambda correct, n, alpha: (F(1, n),) * n if correct == n else None,
+        "the success rates of the top N differ by less than about two thirds of alpha: alpha / (3/2 - alpha)",
+        lambda ratio, deficit, alpha: ratio >= 0.5 if deficit < alpha / (1.5 - alpha) else None,
     ),
-    planted={"all on rank 1": lambda correct, n, alpha: tuple(one_hot(range(n), 0))},
+    met="unknown: success rates of candidates are not reported; at alpha .01 they must agree to .0067",
+    planted={
+        "a peak": lambda ratio, deficit, alpha: ratio < 0.5,
+        "up to twice alpha": lambda ratio, deficit, alpha: ratio >= 0.5 if deficit < 2 * alpha else None,
+    },
+    caveat="What counts as a plateau, a factor of two, is our choice.",
 )
 def plateau(statement):
-    """Ascend along the exact expected update until it rests, in 50 digits."""
-    yield from equals(statement, REST, enumerated=resting_policy, tolerance=mpf("1e-12"))
+    """Ascend along the expected update until it rests, and solve for the rest; at the paper's alpha, solve alone."""
+    yield from satisfies(
+        statement,
+        grid(alpha=[0.05, 0.1], deficit=[0.0, 0.03, 0.06, 0.075, 0.3, 1.0]),
+        flatness,
+        method="numerical",
+        derived=rest_of_best,
+        tolerance=mpf("1e-4"),  # the two candidates below the top 3 still hold 1e-5
+    )
+    paper = grid(alpha=[0.01], deficit=[0.0, 0.006, 0.0075, 0.3])
+    yield from satisfies(statement, paper, rest_of_best, method="numerical")
+
+
+ONE_SUCCEEDS = [tuple(float(v == best) for v in range(CANDIDATES)) for best in range(CANDIDATES)]
 
 
 @claim(
     "casp:eq-4-floor",
-    where="Section 3.3 (desideratum); Section 4.1, Eq. 4",
-    says="Positive updates come to rest with every top-N candidate at a probability of at least alpha/N, even where "
-    "another candidate alone is reinforced.",
-    refuted_by="success of the candidates for which a top-N candidate rests below alpha/N",
-    reading="The quantitative form of 'preserving non-negligible probability mass on the top-N candidates'. With the "
-    "paper's settings alpha/N is .0033 (mathematics), .0017 (logic) and .017 (code), each in the lowest bin of "
-    "Figure 9 (below .05). Positive updates alone and an open gate; negative updates lower failing candidates further.",
-    statement=lambda rest, correct, n, alpha: min(rest[:n]) >= number(alpha) / n - mpf("1e-12"),
+    where="Section 4.1, Eq. 4, with Section 3.3 (desideratum)",
+    says="Positive updates leave every candidate of the top N a probability of at least alpha/N, even where another "
+    "candidate alone is reinforced.",
+    refuted_by="a succeeding candidate with which one of the first top N comes to rest below alpha/N",
+    reading="The quantitative form of 'preserving non-negligible probability mass on the top-N candidates'. Five "
+    "candidates, N = 3, ranked as the policy moves. If the one that succeeds begins below the top 3, it pushes a "
+    "candidate out of them, and what is pushed out goes to 0. On the reading that the top N are those at rest, it "
+    "would hold. Section 7 says that candidates outside the top N cannot be recovered.",
+    statement=lambda rest, rates, alpha: min(rest[:N]) >= alpha / N - SETTLED,
+    condition=Amended(
+        "what succeeds is among the top N from the start",
+        lambda rest, rates, alpha: min(rest[:N]) >= alpha / N - SETTLED if max(rates[:N]) > 0 else None,
+    ),
+    inferred=True,
+    met="unknown: the paper does not report which candidates succeed",
     planted={
-        "1/N": lambda rest, correct, n, alpha: min(rest[:n]) >= mpf(1) / n - mpf("1e-12"),
-        "twice that": lambda rest, correct, n, alpha: min(rest[:n]) >= 2 * number(alpha) / n - mpf("1e-12"),
+        "1/N": lambda rest, rates, alpha: min(rest[:N]) >= 1 / N - SETTLED,
+        "twice that": lambda rest, rates, alpha: min(rest[:N]) >= 2 * alpha / N - SETTLED if max(rates[:N]) else None,
+        "all candidates": lambda rest, rates, alpha: min(rest) >= alpha / N - SETTLED if max(rates[:N]) else None,
     },
+    caveat="The floor is small: alpha/N is .0033 in mathematics, .0017 in logic and .017 in code. Negative updates, "
+    "left out here, lower failing candidates further.",
 )
 def floor(statement):
-    """The policy at rest, as for the plateau."""
-    yield from satisfies(statement, REST, resting_policy, method="numerical")
+    """The policy at rest, for each candidate that alone succeeds."""
+    yield from satisfies(statement, grid(rates=ONE_SUCCEEDS, alpha=[0.05, 0.1]), resting_policy, method="numerical")
 
 
 def proportional_shares(p, n):
@@ -185,8 +246,8 @@ def proportional_smoothing(p, n):
     "smaller by 1 - alpha.",
     refuted_by="a policy, sampled token and N at which the update is 1 - alpha times that of GRPO",
     reading="The 'probability-proportional softmax variant' has shares p_v / M, M the top-N mass. Beyond the smaller "
-    "step it does alpha p_v (1/M - 1) in the top N and -alpha p_v below: next to nothing where the top N hold nearly "
-    "all, as Appendix D.2 has it. What it does raises rank 1 most, and it keeps no floor. On the reading that a "
+    "step it does alpha p_v (1/M - 1) in the top N and -alpha p_v below. It raises rank 1 most, and it keeps no "
+    "floor. On the reading that a "
     "smaller step already leaves the alternatives more, it would hold everywhere.",
     statement=lambda rest, p, y, n: any(rest),
     condition=Amended(
@@ -197,6 +258,10 @@ def proportional_smoothing(p, n):
         "nothing more": lambda rest, p, y, n: not any(rest),
         "narrows ranks 1 and 2": lambda rest, p, y, n: rest[0] < rest[1],
     },
+    inferred=True,
+    severity=COSMETIC,
+    met="yes: a softmax leaves every candidate some probability",
+    caveat="What it adds is next to nothing where the top N hold nearly all of the probability.",
 )
 def proportional(statement):
     """The direction less 1 - alpha times the score, and the same derived."""
@@ -224,6 +289,7 @@ def proportional(statement):
         "the top N alone": lambda p, n: tuple(ALPHA * (F(1, n) - q) if v < n else 0 for v, q in enumerate(p)),
         "in proportion": proportional_smoothing,
     },
+    inferred=True,
 )
 def pull(statement):
     """Sum over the sampled token, and the simulator's own CaSP step."""
