@@ -1,11 +1,12 @@
 """Section 4.3, Section 5.4 and Appendix D.5: the printed ablations, and how often training collapsed."""
 
+from fractions import Fraction
 from math import comb
 
 from paper_checks.a_grae.printed import TABLE_5, TABLE_6
 from paper_checks.a_grae.tables import BENCHMARKS, DDAS, FULL, GROUP_LEVEL, SAMPLE_LEVEL, ahead, better, worse
-from paper_checks.claim import Amended, claim
-from paper_checks.evidence import grid, satisfies
+from paper_checks.claim import CONDITIONS, Amended, claim
+from paper_checks.evidence import equals, grid, satisfies
 
 LARGER_K = (2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -120,23 +121,21 @@ def dynamic_shift(statement):
     "a-grae:app-d5-collapses",
     where="Appendix D.5, Attenuation Suppression Strategy",
     says="Three collapses in ten runs of the negative-dominant control against none in ten of the attenuation strategy "
-    "demonstrate that the latter is more stable.",
-    refuted_by="a usual level of significance that so uneven a split does not reach if both collapse equally often",
-    reading="Fisher's exact test, one-sided, which favours the claim. The paper names no test: on the reading that the "
-    "runs are only reported it would hold, on the reading that 5 % is asked for it would fail. Fewer collapses are in "
-    "line with Eq. 13, but ten runs can hardly tell.",
-    statement=lambda chance, **_: chance < 0.05,
-    condition=Amended(
-        "a chance of 10.5 % is accepted; at 5 % it takes four of ten",
-        lambda chance, collapsed: chance < (0.05 if collapsed >= 4 else 0.106),
-    ),
-    planted={"at 1 in 1000": lambda chance, **_: chance < 0.001},
+    "are enough to tell the two apart, at the usual levels of 5 % and 10 %.",
+    refuted_by="a level at which three against none is no significant difference",
+    reading="Fisher's exact test, one-sided, which favours the claim: if all runs collapse equally often, three "
+    "collapses are all in the one group with a chance of 10.5 %. Fewer collapses are what Eq. 13 is made for.",
+    caveat="The paper reports the counts and names no test; the test and its levels are ours.",
+    inferred=True,
+    severity=CONDITIONS,
+    statement=3,
+    correction=Amended("it takes four collapses in ten, at either level", 4),
+    planted={"two": 2, "five": 5},
 )
 def collapses(statement):
-    """The chance that all collapses of twenty runs fall among the same ten, for the printed number and larger ones."""
-    yield from satisfies(
-        statement,
-        grid(collapsed=[3, 4, 5]),
-        lambda collapsed: comb(10, collapsed) / comb(20, collapsed),
-        method="arithmetic",
+    """The least number of collapses, all in one of two groups of ten runs, that is rarer than a level by chance."""
+    yield from equals(
+        lambda level: statement,
+        grid(level=[Fraction(1, 20), Fraction(1, 10)]),
+        enumerated=lambda level: next(c for c in range(1, 11) if Fraction(comb(10, c), comb(20, c)) < level),
     )

@@ -1,5 +1,6 @@
 """Section 5.1, Eqs. 11-13, with their constants (Appendix C.2) and the published code: A-GRAE's schedules."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from mpmath import mp, mpf
 import simlab
 from paper_checks.a_grae.advantage import binary_group, grae, tilted
 from paper_checks.a_grae.difficulty import focused, total
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.simulated import drawn, estimate
@@ -285,32 +286,88 @@ def printed_sum(G, s, solved):
     return total(eq_12(G, s, solved))
 
 
-def code_sum(G, s, solved):
-    """Sum of |A| with 1 - sqrt(p) in place of sqrt(1 - p)."""
+def code_sum(G, s, solved, sample_deviation=True):
+    """The same with 1 - sqrt(p) in place of sqrt(1 - p), and with the deviation of a sample."""
     rate, p = number(omega(G, s, solved)), number(Fraction(s, G))
-    return G * (rate * mp.sqrt(1 - p) + (1 - rate) * mp.sqrt(p * (1 - p)) / (1 - mp.sqrt(p)))
+    blend = rate * mp.sqrt(1 - p) + (1 - rate) * mp.sqrt(p * (1 - p)) / (1 - mp.sqrt(p))
+    return G * blend * (mp.sqrt(mpf(G - 1) / G) if sample_deviation else 1)
+
+
+def code_advantages(G, s, solved):
+    """What the public function computes for a group, rollout by rollout, without its attenuation of successes."""
+    eps, rate, p = mpf("1e-6"), number(omega(G, s, solved)), number(Fraction(s, G))
+    spread = mp.sqrt(mp.fsum((number(r) - p) ** 2 for r in binary_group(G, s)) / (G - 1))
+    blend = rate / 2 / (mp.sqrt(p) + eps) + (1 - rate) / 2 / (1 - mp.sqrt(p) + eps)
+    return tuple((number(reward) - p) / (spread + eps) * blend for reward in binary_group(G, s))
 
 
 @claim(
     "a-grae:code-easy-term",
-    where="Section 5.1, Eq. 12, against the published code",
-    says="The published code computes Eq. 12.",
+    where="Section 5.1, Eq. 12, against the public code",
+    says="The public code computes Eq. 12.",
     refuted_by="a batch whose advantages the code scales otherwise",
-    reading="That the code divides the easy term by 1 - sqrt(p) + 1e-6 is taken from this project's notes on it; the "
-    "code is not stored here, and this checks simlab's copy. Seven of eight right then sum to 41 in the easy term "
-    "where Eq. 12 gives 7.5, and the control at most 8, the bound gamma is there to keep. No reading was found on "
-    "which the two formulas agree.",
+    reading="Read in compute_grpo_outcome_advantage of the paper's repository (commit c5aa316), and transcribed here: "
+    "the easy term is divided by 1 - sqrt(p) + 1e-6, and the standard deviation is that of a sample, "
+    "sqrt(G / (G - 1)) larger. simlab's copy, of the population deviation, agrees but for that factor. At seven "
+    "right of eight the easy term alone sums to 38 where Eq. 12 gives 7.5.",
+    severity=CHANGES,
     statement=printed_sum,
-    correction=Amended("it divides the easy term by 1 - sqrt(p), up to 1e-6", code_sum),
-    planted={"hard term only": lambda G, s, solved: total(focused("hard_focused", G, s))},
+    correction=Amended(
+        "it divides the easy term by 1 - sqrt(p) and uses the standard deviation of a sample, up to 1e-6", code_sum
+    ),
+    planted={
+        "but for the deviation": functools.partial(code_sum, sample_deviation=False),
+        "hard term only": lambda G, s, solved: total(focused("hard_focused", G, s)),
+    },
 )
 def published_code(statement):
-    """simlab's transcription of the code, without the attenuation."""
+    """The transcription, rollout by rollout, and simlab's copy with the sample's deviation."""
+
+    def of_simlab(G, s, solved):
+        advantages = implemented(G, s, solved, alpha=NO_ATTENUATION, easy_term="code")
+        return mpf(float(np.abs(advantages).sum())) * mp.sqrt(mpf(G - 1) / G)
+
     yield from equals(
         statement,
         BATCHES,
-        enumerated=lambda **batch: mpf(
-            float(np.abs(implemented(**batch, alpha=NO_ATTENUATION, easy_term="code")).sum())
-        ),
+        derived=lambda **batch: total(code_advantages(**batch)),
+        enumerated=of_simlab,
         tolerance=mpf("1e-4"),
     )
+
+
+# The weight with which each released A-GRAE script starts training: set in the script, or the default of the code.
+SCRIPTS = {"GRPO + A-GRAE": 2.0, "DAPO + A-GRAE": 1.0, "Dr.GRPO + A-GRAE": 1.0, "GRPO + A-GRAE, DeepSeek": 1.0}
+
+
+def weight_at(step, steps, first):
+    """The trainer's weight at a step: the first one, moved linearly to 1 over the training."""
+    return first + (step / steps) * (1 - first)
+
+
+@claim(
+    "a-grae:code-branch",
+    where="Section 5.1, Eqs. 12 and 13, against the public code",
+    says="Each released A-GRAE script trains with A-GRAE's advantages.",
+    refuted_by="a script whose training never takes the branch of the code that holds Eqs. 12 and 13",
+    reading="Commit c5aa316, whose two files have one version. The branch is taken if grpo_weight == 2.0. The trainer "
+    "passes the script's weight plus (step / steps)(1 - weight), and counts steps from 1: a start at 2.0 is already "
+    "below 2.0 at the first step. The scripts for DAPO, Dr.GRPO and DeepSeek-R1 leave the weight at 1. In all other "
+    "cases the function returns GRPO's advantages.",
+    caveat="This is the released code, not necessarily the one that gave the paper's tables. Passing the script's "
+    "weight itself, a line that stands there as a comment, restores the branch for GRPO + A-GRAE.",
+    severity=CHANGES,
+    statement=lambda taken, steps, **_: taken == steps,
+    correction=Amended("no step of any of the four scripts does", lambda taken, **_: taken == 0),
+    planted={
+        "the first step only": lambda taken, script, **_: taken == (SCRIPTS[script] == 2.0),
+        "the script for GRPO": lambda taken, steps, script: taken == steps * (SCRIPTS[script] == 2.0),
+    },
+)
+def code_branch(statement):
+    """Count, in the floating point of the trainer, the steps at which the weight is 2.0."""
+
+    def taken(script, steps):
+        return sum(weight_at(step, steps, SCRIPTS[script]) == 2.0 for step in range(1, steps + 1))
+
+    yield from satisfies(statement, grid(script=list(SCRIPTS), steps=[1, 100, 140, 1000]), taken)

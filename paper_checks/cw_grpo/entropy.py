@@ -1,5 +1,6 @@
 """Section 2.2: the entropy, its change, and the covariance of log-probabilities and advantages."""
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -110,26 +111,39 @@ def natural_rate(statement):
     yield from decide_rate("natural", statement)
 
 
+NATURAL_ONLY = (
+    "no: GRPO follows the plain gradient of its objective; no Fisher matrix is mentioned after the identity is quoted."
+)
+
+
 @claim(
     "cw-grpo:entropy-covariance-in-grpo",
-    where="Sections 1 and 2.2: the covariance directly drives entropy during (GRPO) training",
-    says="The same holds for the update that GRPO takes: the entropy changes by -eta Cov(log pi, A).",
+    where="Section 2.2 ('directly drives entropy dynamics during training'); Section 1",
+    says="The identity describes training: an update changes the entropy by -eta Cov(log pi, A), to first order.",
     formula=r"\Delta\mathcal{H} \approx -\eta \cdot \mathrm{Cov}_t(\log\pi_\theta, \hat{A}_i)",
-    refuted_by="a policy and advantages for which the change under a plain gradient step is another",
-    reading="One state of a tabular softmax and the expected gradient step on the logits. The paper quotes the "
-    "natural gradient for the identity and then tracks this covariance in GRPO without a word on the difference; the "
-    "source it quotes has the corrected form too, for the plain gradient. Weaker, as a claim on the sign: "
-    "cw-grpo:covariance-sign. On the reading that it speaks of natural gradients throughout it holds.",
-    statement=lambda policy, advantages: -log_covariance(policy, advantages),
-    correction=Amended(
-        "Under the plain gradient: -eta Cov(log pi, pi (A - E A)); rare tokens count in proportion to pi.",
-        lambda policy, advantages: -weighed_covariance(policy, advantages),
+    refuted_by="a policy and advantages for which the change under a plain or natural gradient step is another",
+    reading="One state of a tabular softmax and the expected step on the logits, plain or natural. Under the plain "
+    "gradient the covariance is that of log pi and pi (A - E A): rare tokens count in proportion to pi. The source "
+    "that the paper quotes (2505.22617) has both forms. As a claim on the sign alone: cw-grpo:covariance-sign.",
+    met=NATURAL_ONLY,
+    statement=lambda policy, advantages, update: -log_covariance(policy, advantages),
+    condition=Amended(
+        "the update is a natural gradient step; under the plain gradient A becomes pi (A - E A)",
+        lambda policy, advantages, update: (
+            -(log_covariance(policy, advantages) if update == "natural" else weighed_covariance(policy, advantages))
+        ),
     ),
-    planted={"the sign of the correction": weighed_covariance},
+    planted={
+        "the plain form for both": lambda policy, advantages, update: -weighed_covariance(policy, advantages),
+        "the sign": lambda policy, advantages, update: (
+            log_covariance(policy, advantages) if update == "natural" else weighed_covariance(policy, advantages)
+        ),
+    },
 )
-def plain_rate(statement):
-    """Differentiate the entropy along the plain gradient, and take finite steps."""
-    yield from decide_rate("plain", statement)
+def rate_in_training(statement):
+    """Differentiate the entropy along either update, and take finite steps."""
+    for update in UPDATES:
+        yield from decide_rate(update, functools.partial(statement, update=update))
 
 
 @claim(

@@ -2,7 +2,7 @@
 
 from paper_checks.claim import Amended, claim
 from paper_checks.cw_grpo.tables import TABLE_2, TABLE_3
-from paper_checks.evidence import Printed, arithmetic, satisfies
+from paper_checks.evidence import satisfies
 
 # Table 5.
 TRAINING_STEPS = 100
@@ -64,18 +64,3 @@ def fine_tuning_samples(statement):
         ),
         method="arithmetic",
     )
-
-
-@claim(
-    "cw-grpo:data-set-size",
-    where="Appendix A",
-    says="The parts of Open-RS, 3,000 and 3,000 and 1,000, make 7,000.",
-    refuted_by="another sum",
-    reading="By the letter.",
-    statement=(7000, (3000, 3000, 1000)),
-    planted={"another part": (7000, (3000, 3000, 3000))},
-)
-def data_set_size(statement):
-    """Add."""
-    total, parts = statement
-    yield from arithmetic([Printed("samples", total, sum(parts), 0)])
