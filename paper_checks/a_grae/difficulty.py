@@ -67,8 +67,9 @@ def drawn_magnitude(G, s, variant="grpo"):
     says="The absolute advantages of a group sum to 2 G sqrt(p (1 - p)), p its success rate.",
     formula=r"\sum_i |A_i| = 2 |G| \sqrt{p (1 - p)}",
     refuted_by="a group of binary rewards with another sum",
-    reading="Population standard deviation, as Eq. 17 has it, and no eps. On the reading that it is the sample "
-    "deviation, as in verl, with which the authors train, the sum is smaller by sqrt((G - 1) / G), 0.94 at G = 8.",
+    reading="Population standard deviation, as Eq. 31 has it, and no eps.",
+    caveat="With the standard deviation of a sample, as in verl and in the paper's public code, the sum is smaller by "
+    "sqrt((G - 1) / G): 0.94 at G = 8, for every prompt alike.",
     statement=theorem_2,
     planted={
         "sample standard deviation": lambda G, s: theorem_2(G, s) * root(1 - sympy.Rational(1) / G),
@@ -94,9 +95,10 @@ def update_magnitude(statement):
     where="Section 3, after Theorem 2 ('samples of intermediate difficulty (p = 0.5) dominate'); Figures 1 and 6",
     says="No success rate weighs more than the one nearest to p = 0.5.",
     refuted_by="a group size at which another success rate has a larger sum of |A|",
-    reading="Per prompt: how many prompts there are at each p is not part of it, and a batch of easy prompts is "
-    "dominated by easy ones all the same. On the reading that they dominate a batch 'irrespective of the training "
-    "stage' it would depend on that batch.",
+    reading="Theorem 2's measure, per prompt. On the reading that medium prompts dominate a batch 'irrespective of "
+    "the training stage' it would depend on how many prompts there are at each p.",
+    caveat="Per prompt and in L1: a batch of mostly easy prompts is dominated by easy ones, and in L2 all mixed "
+    "groups weigh the same (a-grae:sec-3-magnitude).",
     statement=lambda s, G: abs(2 * s - G) <= 1,
     planted={"hard": lambda s, G: s == 1, "easy": lambda s, G: s == G - 1},
 )
@@ -112,8 +114,9 @@ def medium_dominates(statement):
     where="Section 3, after Theorem 2; Figure 6",
     says="Simple and hard prompts as far from p = 0.5, such as 0.75 and 0.25, weigh the same.",
     refuted_by="p at which the sum of |A| differs from that at 1 - p",
-    reading="The sum of |A|. Its parts are not alike: at p = 0.25 few rollouts carry a large positive advantage, at "
-    "0.75 few carry a large negative one. On the reading that each rollout's weight is the same it would fail.",
+    reading="The sum of |A|. On the reading that each rollout's weight is the same it would fail.",
+    caveat="The sums agree, their parts do not: at p = 0.25 few rollouts carry a large positive advantage, at 0.75 "
+    "few carry a large negative one.",
     statement=lambda sums, G, s: abs(sums[0] - sums[1]) < mpf("1e-40"),
     planted={"hard prompts weigh more": lambda sums, G, s: sums[0] > sums[1] or 2 * s >= G},
 )
@@ -239,9 +242,9 @@ def kept_maximum(statement):
     where="Section 4.1, Control Experiment II",
     says="The hard-focused variant shifts weight toward harder prompts, the easy-focused one toward simpler ones.",
     refuted_by="two prompts of which the harder gains less of the weight than under GRPO, or the reverse",
-    reading="Relative weight of two mixed groups. Absolutely, the hard-focused factor 0.5/sqrt(p) raises weights only "
-    "below p = 1/4 and is 1 at the paper's own hard prompt, p = 0.25; all easier ones lose. On the reading that "
-    "prompts below p = 1/2 gain weight it would fail.",
+    reading="Relative weight of two mixed groups. On the reading that prompts below p = 1/2 gain weight it would fail.",
+    caveat="Relative to one another. In absolute terms the hard-focused factor 0.5/sqrt(p) raises weights only below "
+    "p = 1/4 and lowers those of all easier prompts.",
     statement={"hard_focused": 1, "easy_focused": -1},
     planted={"exchanged": {"hard_focused": -1, "easy_focused": 1}},
 )

@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import FACTORS, action_weights, binary_group, grae, probability_change, tilted
 from paper_checks.a_grae.logits import ETA, PEAKED, SIMULATED_SIZE
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import Evidence, equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, binomial, entropy, expectation, groups, mass, score_gradient, stepped
 from paper_checks.simulated import estimate, simulated_step
@@ -115,10 +115,13 @@ def rise_more(changes, correct, **_):
     says="Suppressing positive advantages is an incentive to explore: it raises the logits of correct paths that may "
     "go unsampled more than GRPO does.",
     refuted_by="a correct action whose expected logit change is smaller than under GRPO",
-    reading="Case C speaks of one group that does not contain the path, and there it holds. But the same path is in "
-    "other groups, where its success counts a tenth, and over all groups that costs more than the drift brings. On the "
-    "reading that exploration is what the mean step does it would fail; on that of Case C alone it would hold without "
-    "a condition (a-grae:eq-36).",
+    reading="Case C speaks of one group that does not contain the path, and there it holds (a-grae:eq-36). But the "
+    "same path is in other groups, where its success counts a tenth, and over all groups that costs more than the "
+    "drift brings: each logit's change is Q + (1 - Q)/10 of GRPO's.",
+    severity=CHANGES,
+    met="no: a training step is taken with all groups, also those that contain the path.",
+    caveat="In expectation, at one prompt of a tabular softmax. In a batch easy prompts keep more of their step than "
+    "hard ones (a-grae:sec-4.2-negative).",
     statement=lambda changes, counted, policy, correct, G: rise_more(changes, correct),
     condition=Amended(
         "only groups without the path are counted; over all groups each logit's change is GRPO's times Q + (1 - Q)/10, "
@@ -206,10 +209,10 @@ def drift_up_noise_down(changes, measure, **_):
     where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
     says="Under the negative-dominant control an overconfident error displaces correct paths: the correct mass falls.",
     refuted_by="an overconfident error under which the correct mass does not fall, in the mean or in any group",
-    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which is "
-    "the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On the "
-    "reading that the instability is a drift, which adds up over a training, it would fail: the mean change of the "
-    "correct mass is upward.",
+    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which "
+    "is the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On "
+    "the reading that the instability is a drift, which adds up over a training, it would fail.",
+    met="unknown: Appendix D.3 reports that some runs collapse, not what single groups do.",
     statement=lambda changes, **_: changes[0] < 0,
     condition=Amended(
         "single groups are meant (no group of GRPO lowers the correct mass); on average over groups it rises, more "
@@ -269,9 +272,10 @@ def judge_entropy(statement, *variants):
     where="Section 4.2, 'Over-emphasizing correct paths triggers entropy collapse'; Figure 3",
     says="The more weight correct rollouts have the faster entropy falls: positive-dominant, GRPO, negative-dominant.",
     refuted_by="a policy at which entropy falls no faster the larger the weight",
-    reading="Expected first-order entropy change of a tabular softmax. Where GRPO raises entropy, as with a likely "
-    "error to be unlearned, more weight raises it faster. On the reading that the sentence reports Figure 3's run "
-    "only, nothing can be decided here.",
+    reading="Expected first-order entropy change of a tabular softmax, one prompt. Where GRPO raises entropy, as with "
+    "a likely error to be unlearned, more weight raises it faster. On the reading that the sentence reports Figure "
+    "3's run only, nothing can be decided here.",
+    met="yes: Section 4.2 says that entropy falls under GRPO (Figure 3).",
     statement=lambda rate, **_: rate[0] < rate[1] < rate[2],
     condition=Amended(
         "GRPO itself lowers the entropy", lambda rate, **_: rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
@@ -352,6 +356,8 @@ BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VA
     reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation either rescales the "
     "same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its own normalisation, and "
     "neither about the sign balance. On the reading that step sizes are matched the two lose the same.",
+    inferred=True,
+    met="yes: A-GRAE's control divides successes by 10; FADE's delta strengthens failures.",
     statement=lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 else None,
     condition=Amended(
         "the bias weakens successes; strengthening failures speeds the loss",
@@ -376,10 +382,12 @@ def failure_bias(statement):
     where="Section 4.1: Experiment I breaks symmetry within a group, Experiment II difficulty focus",
     says="Experiment I leaves the focus on difficulties as it is: its update is one multiple of GRPO's at every p.",
     refuted_by="two success rates at which the update is a different multiple of GRPO's",
-    reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is "
-    "(1 + 1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it "
-    "on easy ones, so that the negative-dominant control is also an easy-focused one (and the positive-dominant a "
-    "hard-focused one).",
+    reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is (1 + "
+    "1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it on "
+    "easy ones. By that measure the negative-dominant control is also an easy-focused one, and the positive-dominant "
+    "a hard-focused one.",
+    inferred=True,
+    met="yes: Theorem 2's measure is the paper's; the expected step is not looked at.",
     statement=lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30"),
     condition=Amended(
         "updates are measured by the sum of |A|",

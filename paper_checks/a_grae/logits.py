@@ -8,7 +8,7 @@ import sympy
 from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import FACTORS, action_weights, probability_change
-from paper_checks.claim import COSMETIC, Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Estimate, equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, compositions, logits, score_gradient, stepped
 from paper_checks.simulated import simulated_step
@@ -170,8 +170,10 @@ def set_sum(statement):
     says="Eq. 6 gives the update of the probability of path b.",
     formula=r"\nabla_{\theta} J = \eta [\mathbb{I}(b_i \in \mathcal{G}) A_i - C \pi_{b_i}]",
     refuted_by="a group after which probabilities change otherwise, to first order in eta",
-    reading="Taken at its word; the theorem's title, Eq. 7 and Appendix B.3 say logits, so the word is a slip. The "
+    reading="By the letter; the theorem's title, Eq. 7 and Appendix B.3 say logits, so the word is a slip. The "
     "difference matters: with C = 0 it turns unchanged logits into unchanged probabilities (a-grae:app-b5-constant).",
+    severity=COSMETIC,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda policy, change: change,
     slip=Amended("the update of the logit; the probability changes by p_b (dh_b - sum of p dh)", probability_change),
     planted={
@@ -268,8 +270,9 @@ def unsampled(values, counts):
     formula=r"\Delta h_{b_i} = \eta (0 - 0 \cdot \pi_{b_i}) = 0",
     refuted_by="a group that moves the logit of an action it does not contain",
     reading="Logits of a tabular softmax, any group, repeated paths included. On the reading that 'unchanged' speaks "
-    "of probabilities it would fail (a-grae:app-b5-constant). That it traps GRPO in local optima does not follow: in "
-    "expectation the correct mass always rises. With parameters shared between paths nothing of it is left.",
+    "of probabilities it would fail (a-grae:app-b5-constant).",
+    caveat="That GRPO is trapped in local optima does not follow: in expectation the correct mass always rises. Where "
+    "paths share parameters, unsampled ones move too.",
     statement=lambda policy, correct, counts, factor: (0,) * counts.count(0),
     planted={"-C p": lambda policy, correct, counts, factor: unsampled([-number(p) for p in policy], counts)},
 )
@@ -303,6 +306,8 @@ def rescaled_tail(policy, correct, counts, factor):
     refuted_by="a group after which an unsampled action has another probability",
     reading="Output probabilities, as the sentence says. A constant logit is not a constant probability: the sampled "
     "ones change the normalisation. On the reading that logits are meant it would hold (a-grae:eq-9).",
+    severity=CONDITIONS,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda policy, correct, counts, factor: unsampled([number(p) for p in policy], counts),
     correction=Amended(
         "all unsampled probabilities change by one common factor, so that only their ratios remain constant",
@@ -325,8 +330,10 @@ def unsampled_probability(statement):
     says="Zero-sum advantages leave unsampled logits unchanged, whichever of the two papers' objectives is taken.",
     refuted_by="an objective and group for which an unsampled logit moves",
     reading="F-GRPO maximises the mean of A times *probability*, so that the probability-weighted sum S of the "
-    "advantages moves unsampled logits though the plain sum C is 0; A-GRAE maximises A times log-probability. Both "
-    "theorems are right for their own objective, and only A-GRAE's is the on-policy gradient of GRPO.",
+    "advantages moves unsampled logits though the plain sum C is 0; A-GRAE maximises A times log-probability. Each "
+    "theorem is right for its own objective, and A-GRAE's is the on-policy gradient of GRPO.",
+    inferred=True,
+    met="yes: Eq. 1 is of ratios, and Appendix B.3 of log-probabilities.",
     statement=lambda objective, policy, correct, counts, factor: (0,) * counts.count(0),
     condition=Amended(
         "the objective is of log-probabilities or of ratios to the sampling policy",

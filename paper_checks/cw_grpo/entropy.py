@@ -94,9 +94,9 @@ def decide_rate(update: str, statement: Callable[..., Any]) -> Any:
     says="Under the natural policy gradient the entropy changes by -eta Cov(log pi, A), to first order.",
     formula=r"\Delta\mathcal{H} \approx -\eta \cdot \mathrm{Cov}_t(\log\pi_\theta(o_t|q,o_{<t}), \hat{A}_i)",
     refuted_by="a policy and advantages for which (exact change) + eta Cov is not of second order in eta",
-    reading="One state of a tabular softmax, the covariance under the policy itself, A any function of the action. On "
-    "the reading that the update is the plain gradient, which is what GRPO takes, it would fail: see "
-    "cw-grpo:entropy-covariance-in-grpo.",
+    reading="The covariance under the policy itself, A any function of the action.",
+    caveat="For one state of a tabular softmax under the natural gradient, which is not the update of GRPO "
+    "(cw-grpo:entropy-covariance-in-grpo).",
     statement=lambda policy, advantages: -log_covariance(policy, advantages),
     planted={
         "the sign": log_covariance,
@@ -171,12 +171,13 @@ def rate_by_probabilities(statement):
 
 @claim(
     "cw-grpo:covariance-sign",
-    where="Sections 1 and 2.2",
+    where="Section 2.2 ('covariance directly drives entropy'); Section 1",
     says="Positive covariance of log pi and A lowers the entropy, negative covariance raises it.",
     refuted_by="an update at which covariance and entropy move the same way",
     reading="The identity's sign, for both updates. At two actions plain and natural gradient agree in sign; from "
-    "three on the plain gradient can raise entropy at positive covariance. On the reading that only natural gradients "
-    "are meant it would hold.",
+    "three on the plain gradient can raise entropy at positive covariance.",
+    same_error_as="cw-grpo:entropy-covariance-in-grpo",
+    met=NATURAL_ONLY,
     statement=lambda found, update, **_: found[0] * found[1] < 0,
     condition=Amended(
         "The update is a natural gradient step.",
@@ -198,13 +199,14 @@ def covariance_sign(statement):
 
 @claim(
     "cw-grpo:entropy-drift",
-    where="Section 2.2 beside FADE Eq. 7",
+    where="Section 2.2, the change of entropy, beside FADE Eq. 7",
     says="Only the covariance counts: a constant added to every advantage does not change how entropy moves, though "
     "FADE has it add the constant times the entropy.",
     refuted_by="an update whose entropy change differs after a constant is added to every advantage",
-    reading="Expected updates, plain or natural, of one state. The papers contradict one another; this one is right: "
-    "the policy's score has mean zero. In a finite group a mean of the sampled advantages does act, but through (mean "
-    "log pi + H), not through H. No reading was found on which FADE's drift is right for a softmax.",
+    reading="Expected updates, plain or natural, of one state. The two papers differ, and this one is right: the "
+    "policy's score has mean zero. In a finite group a mean of the sampled advantages does act, but through (mean "
+    "log pi + H), not through H.",
+    inferred=True,
     statement=lambda policy, advantages, update, shift: mpf(0),
     planted={"FADE's drift": lambda policy, advantages, update, shift: shift * entropy(policy)},
 )
@@ -274,6 +276,8 @@ def by_position(first: Policy, second: Any) -> tuple[Any, Any]:
     reading="Tokens drawn from pi^(1/T), many of them; log pi and the entropy at temperature 1 or at T, which the "
     "paper does not say. On the reading that pi means the tempered policy everywhere (in log pi, the ratio and the "
     "entropy), as in code that divides the logits by T, it holds.",
+    inferred=True,
+    met="unknown: the paper samples at 0.7 and does not say at which temperature log pi is taken.",
     statement=lambda policy, advantages, sampled, scored: covariance_under(
         tempered(policy, sampled),
         [log(p) for p in tempered(policy, scored)],

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim, undecided
+from paper_checks.claim import CHANGES, CONDITIONS, COSMETIC, Amended, claim, undecided
 from paper_checks.evidence import Evidence, Printed, arithmetic, grid, satisfies
 
 # Share of the tokens of each sign (percent), threshold of positive covariance, threshold of negative covariance.
@@ -94,7 +94,7 @@ def table_1_dominance(statement):
 
 @claim(
     "cw-grpo:table-2-averages",
-    where="Table 2, the column of averages",
+    where="Section 3.2, Table 2, the column of averages",
     says="The averages are the means of the five benchmarks.",
     refuted_by="a row whose average is off by more than rounding",
     reading="All rows with five scores; each score and the average rounded to 0.1, so that 0.1 can be off.",
@@ -132,7 +132,7 @@ PRINTED_GAINS = {key: row[2] for key, row in TABLE_2.items() if row[2] is not No
 
 @claim(
     "cw-grpo:table-2-gains",
-    where="Table 2, in parentheses",
+    where="Section 3.2, Table 2, in parentheses",
     says="The figures in parentheses are the improvements of the average over the base model.",
     refuted_by="a figure that is not the difference of the averages",
     reading="Rounding can explain 0.1. CW-GRPO's 7B row prints +4.3 beside 46.7 and a base of 41.4: the difference is "
@@ -235,6 +235,7 @@ def pooled_gains(statement):
     refuted_by="a benchmark in Table 2 on which it is not",
     reading="Cells of Table 2. AIME24 at 1.5B (30.0 against 33.3) and Minerva at 7B (32.0 against 33.1) are below. On "
     "the reading 'on average' it holds at both scales.",
+    severity=CHANGES,
     statement=tuple(BENCHMARKS),
     correction=Amended("On three benchmarks at both scales.", ("MATH-500", "AMC23", "OlympiadBench")),
     planted={"with AIME24": ("AIME24", "MATH-500")},
@@ -278,6 +279,7 @@ def notable_gains(statement):
     refuted_by="a larger gain elsewhere",
     reading="Points of Table 2: AIME24 gains 3.3, OlympiadBench 2.4. AIME24's gain is one problem of 30; on the "
     "reading that counts problems OlympiadBench has the largest gain and AMC23 ties with MATH-500 at 3.",
+    severity=COSMETIC,
     statement=("AMC23", "OlympiadBench"),
     correction=Amended("AMC23 and AIME24.", ("AMC23", "AIME24")),
     planted={"Minerva": ("AMC23", "Minerva")},
@@ -302,14 +304,15 @@ NO_COUNTS = (
 
 @claim(
     "cw-grpo:table-2-counts",
-    where="Table 2 (zero-shot pass@1) with the sizes of Table 4",
+    where="Section 3.2, Table 2 (zero-shot pass@1) with the sizes of Table 4",
     says="Each score of the models trained and their bases is a whole number of problems solved out of the "
     "benchmark's.",
     refuted_by="a score that no count of problems rounds to",
     reading="pass@1 from one answer a problem, as the printed 3/30, 412/500... of the 7B Clip-Cov row are. The 1.5B "
     "base model's 28.8 (of 30) and 62.9 (of 40) are no such figures, nor are Clip-Cov's 85.5 (of 500) and 50.0 (of "
     "675), which lie half a problem off; the other 36 are. On the reading that these four are averages of several "
-    "answers or runs, or come from another paper, it holds, but the rows compared are then not measured alike.",
+    "answers or runs, or come from another paper, it holds; the rows compared are then measured in different ways.",
+    severity=CONDITIONS,
     statement=(),
     correction=Amended(
         "All but four: AIME24 and AMC23 of the 1.5B base model, MATH-500 and OlympiadBench of its Clip-Cov.", NO_COUNTS
@@ -327,7 +330,7 @@ def table_2_counts(statement):
 
 @claim(
     "cw-grpo:table-2-fractions",
-    where="Table 2, the 7B Clip-Cov row",
+    where="Section 3.2, Table 2, the 7B Clip-Cov row",
     says="The fractions printed are the percentages beside them, of the benchmarks' sizes.",
     refuted_by="a fraction that rounds to another percentage, or a denominator that is not the size in Table 4",
     reading="To 0.05.",
@@ -346,9 +349,9 @@ def table_2_fractions(statement):
     where="Section 3.2 beside Table 3",
     says="From step 100 to 200 GRPO falls from 85.0 to 79.8 on MATH-500, while CW-GRPO stays between 86.2 and 87.0.",
     refuted_by="a figure in Table 3 that is another",
-    reading="MATH-500 alone, as the text says. On OlympiadBench CW-GRPO moves as much (52.0 to 53.9, upwards) as GRPO "
-    "(49.9 to 47.8). The steps of low and high entropy are labelled alike for both methods, though CW-GRPO's is said "
-    "to be stable.",
+    reading="MATH-500 alone, as the text says. The steps of low and high entropy are labelled alike for both methods, "
+    "though CW-GRPO's is said to be stable.",
+    caveat="On OlympiadBench CW-GRPO moves as much (52.0 to 53.9, upwards) as GRPO (49.9 to 47.8).",
     statement=(85.0, 79.8, 86.2, 87.0),
     planted={"a range": (85.0, 79.8, 86.4, 87.0)},
 )
@@ -362,7 +365,7 @@ def table_3_text(statement):
 
 @claim(
     "cw-grpo:tables-2-and-3",
-    where="Table 2 beside Table 3, step 100",
+    where="Section 3.2, Tables 2 and 3, step 100",
     says="Table 2's 1.5B scores are those of Table 3 at step 100.",
     refuted_by="a score that differs",
     reading="MATH-500 and OlympiadBench of GRPO and CW-GRPO; 100 is the number of steps in Table 5.",
@@ -390,7 +393,7 @@ undecided(
 )
 undecided(
     "cw-grpo:figure-1",
-    where="Figure 1; Section 3.2",
+    where="Section 3.2, Figure 1",
     says="CW-GRPO keeps the policy's entropy at a reasonable level during training, while GRPO's is unstable.",
     needs="the entropy curves of several training runs of the 1.5B model",
     reading="Figures are not in the stored text. What the method does to entropy in a bandit: "
@@ -398,7 +401,7 @@ undecided(
 )
 undecided(
     "cw-grpo:figure-3",
-    where="Figure 3",
+    where="Section 2.2, Figure 3",
     says="In 50 steps of GRPO a small fraction of tokens makes up most of the cumulative covariance.",
     needs="the token-level covariances of the authors' run, or the figure",
     reading="What Table 1 implies: cw-grpo:table-1-dominance.",
