@@ -27,7 +27,6 @@ POOL = (
     *PEAKED,
     ((Fraction(1, 50), Fraction(97, 100), Fraction(1, 100)), (True, False, False)),
 )
-ENTROPY_POINTS = [{"policy": policy, "correct": correct, "G": G} for policy, correct in POOL for G in (2, 4)]
 
 
 def group_change(policy, correct, counts, success, failure):
@@ -234,6 +233,7 @@ def displacement(statement):
     )
 
 
+@functools.cache
 def entropy_rate(policy, correct, G, success=1, failure=1):
     """The expected change of entropy over groups, by a step so small that it is first-order, over that step."""
     before = entropy(policy)
@@ -244,6 +244,7 @@ def entropy_rate(policy, correct, G, success=1, failure=1):
     return total / STEP
 
 
+@functools.cache
 def derived_entropy_rate(policy, correct, G, success=1, failure=1):
     """Minus the covariance, under the policy, of log-probability and expected logit change."""
     change = conditioned_change(policy, correct, G, success, failure)
@@ -251,59 +252,62 @@ def derived_entropy_rate(policy, correct, G, success=1, failure=1):
     return -mp.fsum(q * (mp.log(q) + entropy(policy)) * move for q, move in zip(p, change, strict=True))
 
 
-def rates(rate, *variants):
-    """Entropy rates of several pairs of factors at a point."""
-    return lambda policy, correct, G: tuple(rate(policy, correct, G, *pair) for pair in variants)
+# A prompt of several right answers and one likely error, whose entropy GRPO raises; one whose right answer is already
+# the likeliest, whose entropy it lowers.
+RISING = ((Fraction(3, 10), Fraction(3, 10), Fraction(2, 5)), (True, True, False))
+FALLING = ((Fraction(41, 100), Fraction(59, 200), Fraction(59, 200)), (True, False, False))
+BATCHES = {prompts: list(itertools.combinations((*POOL, RISING, FALLING), prompts)) for prompts in (1, 2)}
+ENTROPY_POINTS = [{"batch": batch, "G": G} for batch in (*BATCHES[1], *BATCHES[2]) for G in (2, 4)]
+
+
+def batch_rates(rate, batch, G, variants):
+    """The mean entropy rates of a batch of prompts under several variants."""
+    return tuple(mp.fsum(rate(*prompt, G, *variant) for prompt in batch) / len(batch) for variant in variants)
 
 
 def judge_entropy(statement, *variants):
     """A predicate on the entropy rates of several variants, which are both enumerated and derived."""
+
+    def by(rate):
+        return lambda batch, G: batch_rates(rate, batch, G, variants)
+
     return satisfies(
-        statement,
-        ENTROPY_POINTS,
-        rates(entropy_rate, *variants),
-        derived=rates(derived_entropy_rate, *variants),
-        tolerance=RATE_TOLERANCE,
+        statement, ENTROPY_POINTS, by(entropy_rate), derived=by(derived_entropy_rate), tolerance=RATE_TOLERANCE
     )
+
+
+def at_one_prompt(predicate):
+    """A predicate on entropy rates, silent on batches of several prompts."""
+    return lambda rate, batch, **point: predicate(rate, **point) if len(batch) == 1 else None
+
+
+def faster_with_weight(rate, **_):
+    """Whether entropy falls faster the more weight correct rollouts have; None where the second does not lower it."""
+    return rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
 
 
 @claim(
     "a-grae:sec-4.2-positive",
     where="Section 4.2, 'Over-emphasizing correct paths triggers entropy collapse'; Figure 3",
     says="The more weight correct rollouts have the faster entropy falls: positive-dominant, GRPO, negative-dominant.",
-    refuted_by="a policy at which entropy falls no faster the larger the weight",
-    reading="Expected first-order entropy change of a tabular softmax, one prompt. Where GRPO raises entropy, as with "
-    "a likely error to be unlearned, more weight raises it faster. On the reading that the sentence reports Figure "
-    "3's run only, nothing can be decided here.",
-    met="yes: Section 4.2 says that entropy falls under GRPO (Figure 3).",
+    refuted_by="a batch at which entropy falls no faster the larger the weight",
+    reading="Expected first-order entropy change of tabular softmaxes, in batches of one and of two prompts. Where "
+    "GRPO raises entropy, as with a likely error to be unlearned, more weight raises it faster; in a batch each "
+    "prompt has its own factor, which can turn the order. On the reading that the sentence reports Figure 3's run "
+    "only, nothing can be decided here.",
+    met="partly: Section 4.2 says that entropy falls under GRPO (Figure 3), in batches of 1,024 prompts.",
     statement=lambda rate, **_: rate[0] < rate[1] < rate[2],
-    condition=Amended(
-        "GRPO itself lowers the entropy", lambda rate, **_: rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
-    ),
-    planted={"the other way round": lambda rate, **_: rate[0] > rate[1] > rate[2] if rate[1] < 0 else None},
+    condition=Amended("at a single prompt whose entropy GRPO itself lowers", at_one_prompt(faster_with_weight)),
+    planted={
+        "the other way round": at_one_prompt(lambda rate, **_: rate[0] > rate[1] > rate[2] if rate[1] < 0 else None),
+        "also in a batch": faster_with_weight,
+    },
 )
 def entropy_order(statement):
     """Enumerate the entropy after a vanishing step under the three variants, and derive it as a covariance."""
     yield from judge_entropy(
         statement, *(VARIANTS[name] for name in ("positive_dominant", "grpo", "negative_dominant"))
     )
-
-
-# A prompt of several right answers and one likely error, whose entropy GRPO raises; one whose right answer is already
-# the likeliest, whose entropy it lowers.
-RISING = ((Fraction(3, 10), Fraction(3, 10), Fraction(2, 5)), (True, True, False))
-FALLING = ((Fraction(41, 100), Fraction(59, 200), Fraction(59, 200)), (True, False, False))
-
-
-def batches_of(prompts):
-    """All batches of one or two prompts of the pool."""
-    return list(itertools.combinations((*POOL[:5], RISING, FALLING), prompts))
-
-
-def batch_rates(rate, batch, G):
-    """The mean entropy rates of a batch of prompts, under GRPO and under the negative-dominant control."""
-    variants = (VARIANTS["grpo"], VARIANTS["negative_dominant"])
-    return tuple(mp.fsum(rate(*prompt, G, *pair) for prompt in batch) / len(batch) for pair in variants)
 
 
 def turned_upward(rates):
@@ -335,17 +339,24 @@ def turned_upward(rates):
 def entropy_reversal(statement):
     """Search the batches of one and of two prompts for a turned sign, with enumerated and derived rates."""
 
+    variants = (VARIANTS["grpo"], VARIANTS["negative_dominant"])
+
     def found(rate):
         return lambda prompts: any(
-            turned_upward(batch_rates(rate, batch, G)) for batch in batches_of(prompts) for G in (2, 4)
+            turned_upward(batch_rates(rate, batch, G, variants)) for batch in BATCHES[prompts] for G in (2, 4)
         )
 
     yield from satisfies(
-        statement, grid(prompts=[1, 2]), found(functools.cache(entropy_rate)), derived=found(derived_entropy_rate)
+        statement, grid(prompts=list(BATCHES)), found(entropy_rate), derived=found(derived_entropy_rate)
     )
 
 
 BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VARIANTS["negative_dominant"]}
+
+
+def slower_loss(rate, **_):
+    """Whether the biased update, the second, loses entropy more slowly; None where the first one loses none."""
+    return rate[1] > rate[0] if rate[0] < 0 else None
 
 
 @claim(
@@ -353,23 +364,29 @@ BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VA
     where="Section 4.2 (failure bias is exploration) against FADE Section 5 (delta < 1 'forces exploitation')",
     says="A failure-biased update keeps more entropy than the balanced one, where that one loses entropy.",
     refuted_by="a failure-biased update that loses entropy faster than GRPO",
-    reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation either rescales the "
-    "same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its own normalisation, and "
-    "neither about the sign balance. On the reading that step sizes are matched the two lose the same.",
+    reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation, at one prompt, "
+    "either rescales the same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its "
+    "own normalisation, and the balance of signs decides nothing. In a batch each prompt has its own factor, and the "
+    "outcome depends on the batch. On the reading that step sizes are matched the two lose the same at one prompt.",
     inferred=True,
-    met="yes: A-GRAE's control divides successes by 10; FADE's delta strengthens failures.",
-    statement=lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 else None,
+    met="partly: A-GRAE's control weakens successes, but in batches of many prompts; FADE strengthens failures.",
+    statement=lambda rate, bias, batch, G: slower_loss(rate),
     condition=Amended(
-        "the bias weakens successes; strengthening failures speeds the loss",
-        lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 and bias == "successes / 10" else None,
+        "at a single prompt, with a bias that weakens successes; one that strengthens failures speeds the loss",
+        at_one_prompt(
+            lambda rate, bias, **_: None if (slow := slower_loss(rate)) is None else slow == (bias == "successes / 10")
+        ),
     ),
-    planted={"only if failures are strengthened": lambda rate, bias, **_: (rate[1] > rate[0]) == ("failures" in bias)},
+    planted={
+        "either bias": at_one_prompt(slower_loss),
+        "in any batch": lambda rate, bias, **_: slower_loss(rate) if bias == "successes / 10" else None,
+    },
 )
 def failure_bias(statement):
     """The entropy rates of GRPO and of either kind of failure bias."""
 
     def pair(rate):
-        return lambda bias, **point: rates(rate, VARIANTS["grpo"], BIASES[bias])(**point)
+        return lambda bias, batch, G: batch_rates(rate, batch, G, (VARIANTS["grpo"], BIASES[bias]))
 
     points = [{"bias": bias} | point for bias in BIASES for point in ENTROPY_POINTS]
     yield from satisfies(
