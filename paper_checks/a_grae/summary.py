@@ -5,15 +5,16 @@ from paper_checks.summary import Sentence, Summary
 SUMMARY = Summary(
     findings=[
         Sentence(
-            "The released A-GRAE scripts train the plain baselines. The code takes A-GRAE's branch only at a weight of "
-            "exactly 2.0, which the trainer has lowered by its first step, or which the script never sets; to rerun the "
-            "paper, pass the weight 2.0 unchanged. In that branch one of the two terms is not Eq. 12's.",
+            "The released A-GRAE scripts train the plain baselines. The code takes A-GRAE's branch only at a weight "
+            "of exactly 2.0, which the trainer has lowered by its first step, or which the script never sets; to "
+            "rerun the paper, pass the weight 2.0 unchanged. In that branch one of the two terms is not Eq. 12's.",
             {"a-grae:code-branch": "fails", "a-grae:code-easy-term": "fails"},
         ),
         Sentence(
-            "Damping successes explores less than the one-group argument suggests. A group that misses a path does lift "
-            "it; but counted over all groups, the expected update at one prompt is GRPO's own, in the same direction "
-            "and smaller. In a batch this shifts weight to easy prompts, and that alone can make entropy rise.",
+            "Damping successes explores less than the one-group argument suggests. A group that misses a path does "
+            "lift it; but counted over all groups, the expected update of a small policy at one prompt is GRPO's "
+            "own, in the same direction and smaller. In a batch this shifts weight to easy prompts, and that alone "
+            "can make entropy rise.",
             {
                 "a-grae:eq-36": "holds",
                 "a-grae:app-b5-exploration": "holds if",
@@ -21,13 +22,13 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "The lift of unsampled answers is proportional to their probability. The likely ones gain most, and a rare "
-            "answer, which exploration is meant to find, can lose.",
+            "The lift of unsampled answers is proportional to their probability. The likely ones gain most, and a "
+            "rare answer, which exploration is meant to find, can lose.",
             {"a-grae:app-b5-increase": "fails", "a-grae:against-casp": "fails"},
         ),
         Sentence(
-            "Which part to use depends on k. The full method is best at Pass@1; at Pass@256 its group-level part alone "
-            "is ahead on all three benchmarks, and the full method is never ahead of W-REINFORCE.",
+            "Which part to use depends on k. The full method is best at Pass@1; at Pass@256 its group-level part "
+            "alone is ahead on all three benchmarks, and the full method is never ahead of W-REINFORCE.",
             {"a-grae:sec-5.4-full": "fails", "a-grae:sec-5.3-baselines": "fails"},
         ),
         Sentence(
@@ -39,9 +40,9 @@ SUMMARY = Summary(
     ],
     stands=[
         Sentence(
-            "The symmetry itself stands: correct and incorrect rollouts of a group weigh the same, a group's weights sum "
-            "to 2 G sqrt(p (1 - p)), and a group leaves the logits of answers that it does not contain unchanged (for "
-            "a policy without shared parameters).",
+            "The symmetry itself stands: correct and incorrect rollouts of a group weigh the same, a group's weights "
+            "sum to 2 G sqrt(p (1 - p)), and a group leaves the logits of answers that it does not contain unchanged "
+            "(for a policy without shared parameters).",
             {"a-grae:eq-5": "holds", "a-grae:thm-1": "holds", "a-grae:thm-2": "holds", "a-grae:eq-9": "holds"},
         ),
         Sentence(
