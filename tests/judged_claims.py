@@ -23,7 +23,7 @@ LONG = {
     "fade:app-12-pass-at-k", "fade:rs-grpo", "f-grpo:lemma-3.1", "fade:power-alpha", "fade:eq-2",
     "fade:pass-at-k-chen", "fade:ha-dw", "fade:power-norm", "cw-grpo:abstract-covariance", "casp:eq-4-expected",
     "cw-grpo:entropy-stability", "casp:figure-5-casp", "fade:pkpo", "a-grae:eq-13", "fade:asym-rl",
-    "a-grae:against-fade", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
+    "a-grae:against-fade", "cw-grpo:entropy-covariance-in-grpo", "f-grpo:fig-2", "cw-grpo:entropy", "f-grpo:prop-3.2",
 }  # fmt: skip
 
 

@@ -229,7 +229,7 @@ def weighted_imitation(statement):
     yield from equals(
         statement,
         grid(shift=[mpf(1), mpf(-1), mpf(0), mpf("0.1"), mpf("-0.2")]),
-        enumerated=lambda shift: mp.diff(lambda value: clipped_objective(value, advantages), shift),
+        derived=lambda shift: mp.diff(lambda value: clipped_objective(value, advantages), shift),
         tolerance=mpf("1e-15"),
     )
 

@@ -76,6 +76,7 @@ def kernel_shape(statement):
         shape,
         grid(c=[mpf("0.1"), mpf(1), mpf(4)], sigma=[mpf("0.5"), mpf(1), mpf(3)]),
         lambda c, sigma: tuple(statement(x, sigma) for x in (c, -c, 2 * c, mpf(0))),
+        method="numerical",
     )
 
     def as_stated(found, logp, rewards):
@@ -207,7 +208,7 @@ def kernel_outliers(statement):
         weighted = [statement(value, deviation(c)) * abs(a) for value, a in zip(c, advantages, strict=True)]
         return abs(advantages[outlier]) / mp.fsum(map(abs, advantages)), weighted[outlier] / mp.fsum(weighted)
 
-    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares)
+    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares, method="numerical")
 
 
 def loss_average(logp, values):
@@ -248,7 +249,7 @@ def kernel_mean_in_loss(statement):
     def is_one(average, **_):
         return None if average is None else abs(average - 1) < mpf("1e-30")
 
-    yield from satisfies(is_one, GROUPS, averaged)
+    yield from satisfies(is_one, GROUPS, averaged, method="numerical")
 
 
 @claim(

@@ -165,7 +165,7 @@ def vanilla_clip(statement):
         return mp.diff(lambda x: min(x * A, min(max(x, mpf("0.8")), mpf("1.2")) * A), r)
 
     points = grid(r=[mpf(1), mpf("0.9"), mpf("1.1"), mpf("1.5"), mpf("0.5")], A=[1, -1])
-    yield from equals(statement, points, enumerated=slope, tolerance=mpf("1e-20"))
+    yield from equals(statement, points, derived=slope, tolerance=mpf("1e-20"))
 
 
 FORMS = {
@@ -220,6 +220,7 @@ def kl_estimators(statement):
         statement,
         [{"form": form} for form in ("k2", "k3", "k1")],
         lambda form: tuple(gap(form, j) for j in range(len(policy))),
+        method="numerical",
     )
 
 
@@ -264,6 +265,6 @@ def stop_gradient(statement):
     yield from equals(
         lambda token, detached: statement(weights(logp)[token], advantages[token], detached),
         grid(token=range(4), detached=[True, False]),
-        enumerated=gradient,
+        derived=gradient,
         tolerance=mpf("1e-20"),
     )

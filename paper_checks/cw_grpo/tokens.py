@@ -353,4 +353,4 @@ def extreme_tokens(statement):
         first=range(4),
         second=range(4),
     )
-    yield from satisfies(statement, points, pair_of_tokens)
+    yield from satisfies(statement, points, pair_of_tokens, method="numerical")
