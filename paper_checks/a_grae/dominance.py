@@ -20,12 +20,13 @@ from paper_checks.a_grae.logits import (
     PEAKED,
     SIMULATED_GROUPS,
     differentiated,
+    distinct,
     groups_of,
     simulated_change,
     summed,
     unsampled,
 )
-from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, stepped
 
@@ -126,21 +127,22 @@ def probability_moves(policy, correct, counts, factor):
     refuted_by="a mixed group after which a sampled correct action is less likely",
     reading="Exact probabilities after one step of 0.1. The logit does rise, but so do all unsampled ones, the likely "
     "ones more: a rare correct action then loses. On the reading that the logit is meant it would hold.",
-    severity=COSMETIC,
+    severity=CONDITIONS,
     same_error_as="a-grae:app-b5-increase",
     statement=lambda moves, **_: all(change > 0 for change in moves[1]),
     correction=Amended("its logit strictly increases", lambda moves, **_: all(change > 0 for change in moves[0])),
     planted={"its logit decreases": lambda moves, **_: all(change < 0 for change in moves[0])},
 )
 def correct_gains(statement):
-    """Take the step in every mixed group of two or three rollouts, and look at logits and probabilities."""
+    """Take the step in every mixed group of two or three different paths, and look at logits and probabilities."""
 
     def moves(policy, correct, counts, factor):
         change = summed(policy, correct, counts, factor)
         probabilities = probability_moves(policy, correct, counts, factor)
         return tuple(tuple(sampled_entries(values, counts, correct, True)) for values in (change, probabilities))
 
-    yield from satisfies(statement, negative_dominant_groups([2, 3]), moves)
+    points = [point for point in negative_dominant_groups([2, 3]) if distinct(point["counts"])]
+    yield from satisfies(statement, points, moves)
 
 
 def can_rise(G):
@@ -224,10 +226,11 @@ def unsampled_moves(policy, correct, counts, factor):
     planted={"their logits stay": lambda moves, **_: all(change == 0 for change in moves[0])},
 )
 def unsampled_gain(statement):
-    """Take the step in every mixed group that leaves an action out, among policies with a dominant action."""
+    """Take the step in every mixed group of different paths that leaves an action out, one action being dominant."""
     rare = ((Fraction(1, 20), Fraction(1, 20), Fraction(8, 10), Fraction(1, 10)), (True, False, True, True))
     points = negative_dominant_groups([2, 3], policies=(*POLICIES[1:3], rare))
-    yield from satisfies(statement, [point for point in points if 0 in point["counts"]], unsampled_moves)
+    tails = [point for point in points if 0 in point["counts"] and distinct(point["counts"])]
+    yield from satisfies(statement, tails, unsampled_moves)
 
 
 @claim(
@@ -257,5 +260,5 @@ def squeeze(statement):
         return tuple(new / number(old) for old, new in (pairs[0], pairs[-1]))
 
     points = negative_dominant_groups([2, 3], policies=POLICIES[2:])
-    several = [point for point in points if point["counts"].count(0) >= 2]
+    several = [point for point in points if point["counts"].count(0) >= 2 and distinct(point["counts"])]
     yield from satisfies(statement, several, factors)

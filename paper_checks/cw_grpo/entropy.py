@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.cw_grpo.updates import UPDATES, direction, entropy_rate
 from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import Policy, entropy, stepped
@@ -126,6 +126,7 @@ NATURAL_ONLY = (
     "gradient the covariance is that of log pi and pi (A - E A): rare tokens count in proportion to pi. The source "
     "that the paper quotes (2505.22617) has both forms. As a claim on the sign alone: cw-grpo:covariance-sign.",
     met=NATURAL_ONLY,
+    severity=CHANGES,
     statement=lambda policy, advantages, update: -log_covariance(policy, advantages),
     condition=Amended(
         "the update is a natural gradient step; under the plain gradient A becomes pi (A - E A)",
