@@ -2,7 +2,8 @@
 
 Appendix B.5 follows one group. Over all groups of i.i.d. rollouts the correct ones push along +grad log Q and the
 incorrect ones along -grad log(1 - Q), Q the correct mass; both are multiples of grad Q. Rescaling either side
-rescales the expected step of a prompt and leaves its direction alone.
+rescales the expected step of a prompt and leaves its direction alone. That GRPO and its kin climb a transform of Q
+is due to Davis and Recht (arXiv:2510.13651).
 """
 
 import functools
@@ -119,7 +120,8 @@ def rise_more(changes, correct, **_):
     "drift brings: each logit's change is Q + (1 - Q)/10 of GRPO's.",
     severity=CHANGES,
     met="no: a training step is taken with all groups, also those that contain the path.",
-    caveat="In expectation, at one prompt of a tabular softmax. In a batch easy prompts keep more of their step than "
+    caveat="In expectation, on policy, at one prompt; enumerated for tabular policies. Davis and Recht (2510.13651) "
+    "show for any policy that such an update follows grad Q. In a batch easy prompts keep more of their step than "
     "hard ones (a-grae:sec-4.2-negative).",
     statement=lambda changes, counted, policy, correct, G: rise_more(changes, correct),
     condition=Amended(

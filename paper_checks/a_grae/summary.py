@@ -12,9 +12,9 @@ SUMMARY = Summary(
         ),
         Sentence(
             "Damping successes explores less than the one-group argument suggests. A group that misses a path does "
-            "lift it; but counted over all groups, the expected update of a small policy at one prompt is GRPO's "
-            "own, in the same direction and smaller. In a batch this shifts weight to easy prompts, and that alone "
-            "can make entropy rise.",
+            "lift it; but counted over all groups, the expected update at one prompt is GRPO's own, in the same "
+            "direction and smaller. In a batch this shifts weight to easy prompts, and that alone can make entropy "
+            "rise.",
             {
                 "a-grae:eq-36": "holds",
                 "a-grae:app-b5-exploration": "holds if",

@@ -150,12 +150,13 @@ OFF_GRID = {
 @claim(
     "a-grae:pass-256-counts",
     where="Appendix C.2 (16 runs for AIME 2025 and AMC23; Eq. 37), against Tables 2 and 4-6",
-    says="Each Pass@256 on AIME 2025 and AMC23 is an average over up to 16 runs of whole numbers of questions.",
+    says="Each Pass@256 on AIME 2025 and AMC23 is an average over 16 runs of whole numbers of questions.",
     refuted_by="a Pass@256 that is no multiple of one question in one of 16 runs, up to rounding",
     reading="With n = k = 256 Eq. 37 is 0 or 1 for a question, so a mean over 16 runs of 30 questions is a multiple of "
     "1/480, over 40 questions of 1/640. 55 of the 58 figures are; AIME 2025 has 74.3, 73.6 and 50.3. That n is 256 is "
     "taken from the public evaluation scripts.",
-    caveat="With more than 256 responses a question in one run, any figure is possible: the paper does not print n.",
+    caveat="With more than 256 responses a question in one run, or another number of runs, other figures are "
+    "possible: the paper does not print n.",
     inferred=True,
     severity=CONDITIONS,
     statement=frozenset(),
