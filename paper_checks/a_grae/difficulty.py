@@ -1,15 +1,17 @@
 """Section 3, Theorem 2, Figure 6 and Appendix B.4; Control Experiment II: how much each difficulty weighs."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import sympy
 from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import GAMMA, GROUPS, MIXED, action_weights, binary_group, drawn_with, grae
-from paper_checks.a_grae.logits import groups_of, summed
-from paper_checks.claim import claim
+from paper_checks.a_grae.logits import distinct, groups_of, summed
+from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
+from paper_checks.exact import binomial
 
 SIZE, RATE = sympy.Symbol("G", positive=True, integer=True), sympy.Symbol("p", positive=True)
 SYMBOLIC = {"G": SIZE, "s": RATE * SIZE}
@@ -65,8 +67,9 @@ def drawn_magnitude(G, s, variant="grpo"):
     says="The absolute advantages of a group sum to 2 G sqrt(p (1 - p)), p its success rate.",
     formula=r"\sum_i |A_i| = 2 |G| \sqrt{p (1 - p)}",
     refuted_by="a group of binary rewards with another sum",
-    reading="Population standard deviation, as Eq. 17 has it, and no eps. On the reading that it is the sample "
-    "deviation, as in verl, with which the authors train, the sum is smaller by sqrt((G - 1) / G), 0.94 at G = 8.",
+    reading="Population standard deviation, as Eq. 31 has it, and no eps.",
+    caveat="With the standard deviation of a sample, as in verl and in the paper's public code, the sum is smaller by "
+    "sqrt((G - 1) / G): 0.94 at G = 8, for every prompt alike.",
     statement=theorem_2,
     planted={
         "sample standard deviation": lambda G, s: theorem_2(G, s) * root(1 - sympy.Rational(1) / G),
@@ -92,9 +95,10 @@ def update_magnitude(statement):
     where="Section 3, after Theorem 2 ('samples of intermediate difficulty (p = 0.5) dominate'); Figures 1 and 6",
     says="No success rate weighs more than the one nearest to p = 0.5.",
     refuted_by="a group size at which another success rate has a larger sum of |A|",
-    reading="Per prompt: how many prompts there are at each p is not part of it, and a batch of easy prompts is "
-    "dominated by easy ones all the same. On the reading that they dominate a batch 'irrespective of the training "
-    "stage' it would depend on that batch.",
+    reading="Theorem 2's measure, per prompt. On the reading that medium prompts dominate a batch 'irrespective of "
+    "the training stage' it would depend on how many prompts there are at each p.",
+    caveat="Per prompt and in L1: a batch of mostly easy prompts is dominated by easy ones, and in L2 all mixed "
+    "groups weigh the same (a-grae:sec-3-magnitude).",
     statement=lambda s, G: abs(2 * s - G) <= 1,
     planted={"hard": lambda s, G: s == 1, "easy": lambda s, G: s == G - 1},
 )
@@ -110,8 +114,9 @@ def medium_dominates(statement):
     where="Section 3, after Theorem 2; Figure 6",
     says="Simple and hard prompts as far from p = 0.5, such as 0.75 and 0.25, weigh the same.",
     refuted_by="p at which the sum of |A| differs from that at 1 - p",
-    reading="The sum of |A|. Its parts are not alike: at p = 0.25 few rollouts carry a large positive advantage, at "
-    "0.75 few carry a large negative one. On the reading that each rollout's weight is the same it would fail.",
+    reading="The sum of |A|. On the reading that each rollout's weight is the same it would fail.",
+    caveat="The sums agree, their parts do not: at p = 0.25 few rollouts carry a large positive advantage, at 0.75 "
+    "few carry a large negative one.",
     statement=lambda sums, G, s: abs(sums[0] - sums[1]) < mpf("1e-40"),
     planted={"hard prompts weigh more": lambda sums, G, s: sums[0] > sums[1] or 2 * s >= G},
 )
@@ -120,27 +125,51 @@ def mirrored(statement):
     yield from satisfies(statement, MIXED, lambda G, s: (magnitude(G, s), magnitude(G, G - s)))
 
 
+def length(norm, vector):
+    """The L1 or L2 length of a vector."""
+    return total(vector) if norm == 1 else mp.sqrt(mp.fsum(value**2 for value in vector))
+
+
+def absolute_advantages(norm, policy, correct, counts, factor):
+    """The sum of |A| over the rollouts of a group."""
+    return total(grae([correct[action] for action, count in enumerate(counts) for _ in range(count)]))
+
+
+def in_l1(norm, policy, correct, counts, factor):
+    """The sum of |A| for the L1 length; for the L2 length of a mixed group of different paths, sqrt(G)."""
+    if norm == 1:
+        return absolute_advantages(norm, policy, correct, counts, factor)
+    mixed = 0 < sum(count for count, right in zip(counts, correct, strict=True) if right) < sum(counts)
+    return mp.sqrt(sum(counts)) if mixed and distinct(counts) else None
+
+
 @claim(
     "a-grae:sec-3-magnitude",
     where="Section 3, 'the overall learning contribution can be captured by the sum of absolute advantages'",
     says="The sum of |A| is the total magnitude of a prompt's update.",
-    refuted_by="a group whose logit update has another L1 length",
-    reading="L1 length of the change of a tabular softmax's logits at eta = 1. It is exact because C = 0 and the "
-    "rollouts of one path have one sign; under Control Experiment I it fails. In L2, or in parameters, it is only a "
-    "proxy, and on that reading it would fail.",
-    statement=lambda policy, correct, counts, factor: total(
-        value for value in grae([correct[action] for action, count in enumerate(counts) for _ in range(count)])
-    ),
+    refuted_by="a group whose logit update has another length, in L1 or in L2",
+    reading="Length of the change of a tabular softmax's logits at eta = 1. In L1 it is exact, because C = 0 and the "
+    "rollouts of one path have one sign; under Control Experiment I it is not. In L2 a group of different paths has "
+    "the length sqrt(G) at every success rate but 0 and 1, since the squares of its advantages sum to G.",
+    caveat="In L2 no difficulty dominates: the length is the same for every mixed group. Which norm counts depends on "
+    "the optimiser and on the shared parameters.",
+    met="unknown: the paper names no norm, and trains shared parameters with an optimiser of its own scaling.",
+    statement=absolute_advantages,
+    condition=Amended("lengths are L1 lengths of logit changes; the L2 length is sqrt(G) at every difficulty", in_l1),
     planted={
-        "half of it": lambda policy, correct, counts, factor: total(action_weights(counts, correct)) / 2,
-        "per distinct path": lambda policy, correct, counts, factor: total(
+        "half of it": lambda norm, policy, correct, counts, factor: total(action_weights(counts, correct)) / 2,
+        "per distinct path": lambda norm, policy, correct, counts, factor: total(
             weight / count for weight, count in zip(action_weights(counts, correct), counts, strict=True) if count
         ),
     },
 )
 def captured(statement):
-    """The L1 length of the logit change of every group of two to four rollouts."""
-    yield from equals(statement, groups_of([2, 3, 4]), enumerated=lambda **group: total(summed(**group)))
+    """Both lengths of the logit change of every group of two to four rollouts."""
+    yield from equals(
+        statement,
+        [{"norm": norm} | group for norm in (1, 2) for group in groups_of([2, 3, 4])],
+        enumerated=lambda norm, **group: length(norm, summed(**group)),
+    )
 
 
 def table_1b(variant, G, s):
@@ -213,9 +242,9 @@ def kept_maximum(statement):
     where="Section 4.1, Control Experiment II",
     says="The hard-focused variant shifts weight toward harder prompts, the easy-focused one toward simpler ones.",
     refuted_by="two prompts of which the harder gains less of the weight than under GRPO, or the reverse",
-    reading="Relative weight of two mixed groups. Absolutely, the hard-focused factor 0.5/sqrt(p) raises weights only "
-    "below p = 1/4 and is 1 at the paper's own hard prompt, p = 0.25; all easier ones lose. On the reading that "
-    "prompts below p = 1/2 gain weight it would fail.",
+    reading="Relative weight of two mixed groups. On the reading that prompts below p = 1/2 gain weight it would fail.",
+    caveat="Relative to one another. In absolute terms the hard-focused factor 0.5/sqrt(p) raises weights only below "
+    "p = 1/4 and lowers those of all easier prompts.",
     statement={"hard_focused": 1, "easy_focused": -1},
     planted={"exchanged": {"hard_focused": -1, "easy_focused": 1}},
 )
@@ -232,3 +261,68 @@ def shifted_focus(statement):
         variant=list(statement), G=[3, 5, 8], hard=range(1, 7), easy=range(2, 8),
     )  # fmt: skip
     yield from satisfies(lambda value, variant, **_: statement[variant] * value > 0, pairs, gain)
+
+
+# Eight prompts' probabilities of success as a training shifts all their log-odds upward.
+START = tuple(Fraction(place, 9) for place in range(1, 9))
+SHIFTS = (0, 1, 2, 3)
+OVERFIT_SIZE = 8  # the paper's
+
+
+def shifted(chance, shift):
+    """A probability whose log-odds have grown."""
+    odds = number(chance) / (1 - number(chance)) * mp.exp(shift)
+    return odds / (1 + odds)
+
+
+def expected_weight(chance):
+    """The mean sum of |A| of a prompt's group of eight, by its probability of success."""
+    return mp.fsum(
+        number(probability) * magnitude(OVERFIT_SIZE, s) for s, probability in enumerate(binomial(OVERFIT_SIZE, chance))
+    )
+
+
+def easy_share(shift):
+    """The share of the batch's weight that lies on prompts of a success probability above 1/2."""
+    chances = [shifted(chance, shift) for chance in START]
+    return mp.fsum(expected_weight(p) for p in chances if p > mpf("0.5")) / mp.fsum(map(expected_weight, chances))
+
+
+def weights_over_training(measure):
+    """The weight, as training goes on, of all simple prompts in the batch, or of one prompt that is simple."""
+    if measure == "all simple prompts, by their share":
+        return tuple(easy_share(shift) for shift in SHIFTS)
+    return tuple(expected_weight(shifted(Fraction(1, 2), shift)) for shift in SHIFTS)
+
+
+def grows(values):
+    """Whether each value is larger than the one before."""
+    return all(after > before for before, after in pairwise(values))
+
+
+@claim(
+    "a-grae:sec-3-overfit",
+    where="Section 3, after Theorem 2 ('predisposes the model to overfit on trivial data')",
+    says="As prompts become simple, GRPO puts ever more weight on them.",
+    refuted_by="a stage of training at which simple prompts weigh less than before",
+    reading="Eight prompts of success probabilities 1/9 to 8/9, whose log-odds all grow by 1, 2 and 3; Theorem 2's "
+    "sums averaged over groups of eight. Together the simple ones take a growing share of the batch, because they "
+    "become more. But the weight of each falls to 0 as it is solved, by Theorem 2 itself.",
+    caveat="Theorem 2 guards each solved prompt against more training; how many prompts are simple is a matter of the "
+    "data. Whether a model overfits is not decided here.",
+    met="yes: the paper says that the ratio of simple instances increases.",
+    statement=lambda values, measure: grows(values),
+    condition=Amended(
+        "all simple prompts are counted together, as they become more numerous; the weight of each one falls",
+        lambda values, measure: grows(values if measure == "all simple prompts, by their share" else values[::-1]),
+    ),
+    planted={
+        "on one solved prompt": lambda values, measure: grows(values) if measure == "one prompt" else None,
+        "less, in all": lambda values, measure: grows(values[::-1]),
+    },
+)
+def overfit(statement):
+    """Both weights at four stages of a training, by summing over all groups."""
+    yield from satisfies(
+        statement, grid(measure=["all simple prompts, by their share", "one prompt"]), weights_over_training
+    )

@@ -20,12 +20,13 @@ from paper_checks.a_grae.logits import (
     PEAKED,
     SIMULATED_GROUPS,
     differentiated,
+    distinct,
     groups_of,
     simulated_change,
     summed,
     unsampled,
 )
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, stepped
 
@@ -86,7 +87,7 @@ TABLE_1 = (r"\beta \cdot A_{pos}", r"A_{pos}/\beta", r"\gamma \cdot A_i/\sqrt{p}
 
 @claim(
     "a-grae:table-1-caption",
-    where="Table 1, caption, against Section 4.1 and Eq. 13",
+    where="Section 4.1, Table 1, caption, against Eq. 13",
     says="The scaling constants of the controlled experiments are alpha = 10 and gamma = 0.5.",
     formula=r"\alpha = 10, \quad \gamma = 0.5",
     refuted_by="a constant of the caption that no formula of the table contains, or a value Eq. 13 excludes",
@@ -126,19 +127,22 @@ def probability_moves(policy, correct, counts, factor):
     refuted_by="a mixed group after which a sampled correct action is less likely",
     reading="Exact probabilities after one step of 0.1. The logit does rise, but so do all unsampled ones, the likely "
     "ones more: a rare correct action then loses. On the reading that the logit is meant it would hold.",
+    severity=CONDITIONS,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda moves, **_: all(change > 0 for change in moves[1]),
     correction=Amended("its logit strictly increases", lambda moves, **_: all(change > 0 for change in moves[0])),
     planted={"its logit decreases": lambda moves, **_: all(change < 0 for change in moves[0])},
 )
 def correct_gains(statement):
-    """Take the step in every mixed group of two or three rollouts, and look at logits and probabilities."""
+    """Take the step in every mixed group of two or three different paths, and look at logits and probabilities."""
 
     def moves(policy, correct, counts, factor):
         change = summed(policy, correct, counts, factor)
         probabilities = probability_moves(policy, correct, counts, factor)
         return tuple(tuple(sampled_entries(values, counts, correct, True)) for values in (change, probabilities))
 
-    yield from satisfies(statement, negative_dominant_groups([2, 3]), moves)
+    points = [point for point in negative_dominant_groups([2, 3]) if distinct(point["counts"])]
+    yield from satisfies(statement, points, moves)
 
 
 def can_rise(G):
@@ -156,9 +160,10 @@ def can_rise(G):
     says="Under the negative-dominant control the logit of an overconfident sampled error can even rise.",
     formula=r"\Delta h_{b_i} = \eta (A_{neg} - C \pi_{b_i})",
     refuted_by="a group size at which no group raises the logit of any error it contains",
-    reading="One group, of different paths, three or more. It takes pi_b > beta / ((beta - 1)(G - s)), so for a single "
-    "error (and for G = 2) it cannot happen. On the reading that this is a drift it would fail: averaged over groups "
-    "the logit of every error falls, as under GRPO (simlab:exploration-is-paid-back).",
+    reading="One group, of different paths, three or more. It takes pi_b > beta / ((beta - 1)(G - s)), so that for a "
+    "single error (and for G = 2) it cannot happen.",
+    caveat="In single groups. Averaged over groups the logit of every error falls, as under GRPO "
+    "(simlab:exploration-is-paid-back).",
     statement=lambda G: True,
     planted={"never": lambda G: False, "only in large groups": lambda G: G >= 8},
 )
@@ -213,30 +218,35 @@ def unsampled_moves(policy, correct, counts, factor):
     says="Under the negative-dominant control the probabilities of all unsampled responses increase.",
     refuted_by="a mixed group after which an unsampled action is less likely",
     reading="Output probabilities, as the sentence says, after one step of 0.1. The drift grows with the probability "
-    "itself, so that a dominant unsampled action takes from a rare one. On the reading that logits are meant it would "
-    "hold, as the correction does.",
+    "itself, so that a dominant unsampled action takes from a rare one. On the reading that logits are meant it "
+    "would hold, as the correction does.",
+    severity=CHANGES,
     statement=lambda moves, **_: all(change > 0 for change in moves[1]),
     correction=Amended("their logits increase", lambda moves, **_: all(change > 0 for change in moves[0])),
     planted={"their logits stay": lambda moves, **_: all(change == 0 for change in moves[0])},
 )
 def unsampled_gain(statement):
-    """Take the step in every mixed group that leaves an action out, among policies with a dominant action."""
+    """Take the step in every mixed group of different paths that leaves an action out, one action being dominant."""
     rare = ((Fraction(1, 20), Fraction(1, 20), Fraction(8, 10), Fraction(1, 10)), (True, False, True, True))
     points = negative_dominant_groups([2, 3], policies=(*POLICIES[1:3], rare))
-    yield from satisfies(statement, [point for point in points if 0 in point["counts"]], unsampled_moves)
+    tails = [point for point in points if 0 in point["counts"] and distinct(point["counts"])]
+    yield from satisfies(statement, tails, unsampled_moves)
 
 
 @claim(
     "a-grae:against-casp",
     where="Appendix B.5, 'exploration incentive', with Figure 1 ('low-probability correct paths'), against CaSP Lemma "
-    "2 (negative samples squeeze mass onto the likeliest candidate)",
+    "2",
     says="The negative-dominant lift of unsampled paths is no squeeze: of two unsampled paths the rarer one gains at "
     "least as large a factor.",
     refuted_by="two unsampled actions of which the likelier gains the larger factor",
-    reading="The sentence is ours; A-GRAE says that all unsampled paths rise, and wants rare ones found. The lift "
-    "multiplies by exp(-eta C p), most where p is largest, so both papers describe one thing and CaSP's account of the "
-    "rare paths is the right one. On the reading that any rise of an unsampled logit is exploration A-GRAE's holds "
-    "(a-grae:eq-36).",
+    reading="CaSP's Lemma 2: negative samples squeeze mass onto the likeliest candidate. A-GRAE says that all "
+    "unsampled paths rise, and wants rare ones found. The lift multiplies by exp(-eta C p), most where p is largest: "
+    "both papers describe one thing, and for rare paths CaSP's account is the right one. On the reading that any "
+    "rise of an unsampled logit is exploration A-GRAE's holds (a-grae:eq-36).",
+    inferred=True,
+    severity=CHANGES,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda factors, **_: factors[0] >= factors[1],
     correction=Amended("the likelier gains the larger factor", lambda factors, **_: factors[0] <= factors[1]),
     planted={"no difference": lambda factors, **_: abs(factors[0] - factors[1]) < mpf("1e-30")},
@@ -250,5 +260,5 @@ def squeeze(statement):
         return tuple(new / number(old) for old, new in (pairs[0], pairs[-1]))
 
     points = negative_dominant_groups([2, 3], policies=POLICIES[2:])
-    several = [point for point in points if point["counts"].count(0) >= 2]
+    several = [point for point in points if point["counts"].count(0) >= 2 and distinct(point["counts"])]
     yield from satisfies(statement, several, factors)

@@ -2,16 +2,19 @@
 
 Appendix B.5 follows one group. Over all groups of i.i.d. rollouts the correct ones push along +grad log Q and the
 incorrect ones along -grad log(1 - Q), Q the correct mass; both are multiples of grad Q. Rescaling either side
-rescales the expected step of a prompt and leaves its direction alone.
+rescales the expected step of a prompt and leaves its direction alone. That GRPO and its kin climb a transform of Q
+is due to Davis and Recht (arXiv:2510.13651).
 """
 
+import functools
+import itertools
 from fractions import Fraction
 
 from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import FACTORS, action_weights, binary_group, grae, probability_change, tilted
 from paper_checks.a_grae.logits import ETA, PEAKED, SIMULATED_SIZE
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import Evidence, equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, binomial, entropy, expectation, groups, mass, score_gradient, stepped
 from paper_checks.simulated import estimate, simulated_step
@@ -25,7 +28,6 @@ POOL = (
     *PEAKED,
     ((Fraction(1, 50), Fraction(97, 100), Fraction(1, 100)), (True, False, False)),
 )
-ENTROPY_POINTS = [{"policy": policy, "correct": correct, "G": G} for policy, correct in POOL for G in (2, 4)]
 
 
 def group_change(policy, correct, counts, success, failure):
@@ -113,10 +115,14 @@ def rise_more(changes, correct, **_):
     says="Suppressing positive advantages is an incentive to explore: it raises the logits of correct paths that may "
     "go unsampled more than GRPO does.",
     refuted_by="a correct action whose expected logit change is smaller than under GRPO",
-    reading="Case C speaks of one group that does not contain the path, and there it holds. But the same path is in "
-    "other groups, where its success counts a tenth, and over all groups that costs more than the drift brings. On the "
-    "reading that exploration is what the mean step does it would fail; on that of Case C alone it would hold without "
-    "a condition (a-grae:eq-36).",
+    reading="Case C speaks of one group that does not contain the path, and there it holds (a-grae:eq-36). But the "
+    "same path is in other groups, where its success counts a tenth, and over all groups that costs more than the "
+    "drift brings: each logit's change is Q + (1 - Q)/10 of GRPO's.",
+    severity=CHANGES,
+    met="no: a training step is taken with all groups, also those that contain the path.",
+    caveat="In expectation, on policy, at one prompt; enumerated for tabular policies. Davis and Recht (2510.13651) "
+    "show for any policy that such an update follows grad Q. In a batch easy prompts keep more of their step than "
+    "hard ones (a-grae:sec-4.2-negative).",
     statement=lambda changes, counted, policy, correct, G: rise_more(changes, correct),
     condition=Amended(
         "only groups without the path are counted; over all groups each logit's change is GRPO's times Q + (1 - Q)/10, "
@@ -204,10 +210,10 @@ def drift_up_noise_down(changes, measure, **_):
     where="Appendix B.5, Case B; Section 4.2 and Appendix D.3 (training collapse)",
     says="Under the negative-dominant control an overconfident error displaces correct paths: the correct mass falls.",
     refuted_by="an overconfident error under which the correct mass does not fall, in the mean or in any group",
-    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which is "
-    "the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On the "
-    "reading that the instability is a drift, which adds up over a training, it would fail: the mean change of the "
-    "correct mass is upward.",
+    reading="First-order changes, error of probability 0.9 and 0.97. The paper says 'may' and 'occasionally', which "
+    "is the reading of single groups; there it holds (2 % of groups of four at 0.9, mostly with the error in it). On "
+    "the reading that the instability is a drift, which adds up over a training, it would fail.",
+    met="unknown: Appendix D.3 reports that some runs collapse, not what single groups do.",
     statement=lambda changes, **_: changes[0] < 0,
     condition=Amended(
         "single groups are meant (no group of GRPO lowers the correct mass); on average over groups it rises, more "
@@ -229,6 +235,7 @@ def displacement(statement):
     )
 
 
+@functools.cache
 def entropy_rate(policy, correct, G, success=1, failure=1):
     """The expected change of entropy over groups, by a step so small that it is first-order, over that step."""
     before = entropy(policy)
@@ -239,6 +246,7 @@ def entropy_rate(policy, correct, G, success=1, failure=1):
     return total / STEP
 
 
+@functools.cache
 def derived_entropy_rate(policy, correct, G, success=1, failure=1):
     """Minus the covariance, under the policy, of log-probability and expected logit change."""
     change = conditioned_change(policy, correct, G, success, failure)
@@ -246,35 +254,56 @@ def derived_entropy_rate(policy, correct, G, success=1, failure=1):
     return -mp.fsum(q * (mp.log(q) + entropy(policy)) * move for q, move in zip(p, change, strict=True))
 
 
-def rates(rate, *variants):
-    """Entropy rates of several pairs of factors at a point."""
-    return lambda policy, correct, G: tuple(rate(policy, correct, G, *pair) for pair in variants)
+# A prompt of several right answers and one likely error, whose entropy GRPO raises; one whose right answer is already
+# the likeliest, whose entropy it lowers.
+RISING = ((Fraction(3, 10), Fraction(3, 10), Fraction(2, 5)), (True, True, False))
+FALLING = ((Fraction(41, 100), Fraction(59, 200), Fraction(59, 200)), (True, False, False))
+BATCHES = {prompts: list(itertools.combinations((*POOL, RISING, FALLING), prompts)) for prompts in (1, 2)}
+ENTROPY_POINTS = [{"batch": batch, "G": G} for batch in (*BATCHES[1], *BATCHES[2]) for G in (2, 4)]
+
+
+def batch_rates(rate, batch, G, variants):
+    """The mean entropy rates of a batch of prompts under several variants."""
+    return tuple(mp.fsum(rate(*prompt, G, *variant) for prompt in batch) / len(batch) for variant in variants)
 
 
 def judge_entropy(statement, *variants):
     """A predicate on the entropy rates of several variants, which are both enumerated and derived."""
+
+    def by(rate):
+        return lambda batch, G: batch_rates(rate, batch, G, variants)
+
     return satisfies(
-        statement,
-        ENTROPY_POINTS,
-        rates(entropy_rate, *variants),
-        derived=rates(derived_entropy_rate, *variants),
-        tolerance=RATE_TOLERANCE,
+        statement, ENTROPY_POINTS, by(entropy_rate), derived=by(derived_entropy_rate), tolerance=RATE_TOLERANCE
     )
+
+
+def at_one_prompt(predicate):
+    """A predicate on entropy rates, silent on batches of several prompts."""
+    return lambda rate, batch, **point: predicate(rate, **point) if len(batch) == 1 else None
+
+
+def faster_with_weight(rate, **_):
+    """Whether entropy falls faster the more weight correct rollouts have; None where the second does not lower it."""
+    return rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
 
 
 @claim(
     "a-grae:sec-4.2-positive",
     where="Section 4.2, 'Over-emphasizing correct paths triggers entropy collapse'; Figure 3",
     says="The more weight correct rollouts have the faster entropy falls: positive-dominant, GRPO, negative-dominant.",
-    refuted_by="a policy at which entropy falls no faster the larger the weight",
-    reading="Expected first-order entropy change of a tabular softmax. Where GRPO raises entropy, as with a likely "
-    "error to be unlearned, more weight raises it faster. On the reading that the sentence reports Figure 3's run "
+    refuted_by="a batch at which entropy falls no faster the larger the weight",
+    reading="Expected first-order entropy change of tabular softmaxes, in batches of one and of two prompts. Where "
+    "GRPO raises entropy, as with a likely error to be unlearned, more weight raises it faster; in a batch each "
+    "prompt has its own factor, which can turn the order. On the reading that the sentence reports Figure 3's run "
     "only, nothing can be decided here.",
+    met="partly: Section 4.2 says that entropy falls under GRPO (Figure 3), in batches of 1,024 prompts.",
     statement=lambda rate, **_: rate[0] < rate[1] < rate[2],
-    condition=Amended(
-        "GRPO itself lowers the entropy", lambda rate, **_: rate[0] < rate[1] < rate[2] if rate[1] < 0 else None
-    ),
-    planted={"the other way round": lambda rate, **_: rate[0] > rate[1] > rate[2] if rate[1] < 0 else None},
+    condition=Amended("at a single prompt whose entropy GRPO itself lowers", at_one_prompt(faster_with_weight)),
+    planted={
+        "the other way round": at_one_prompt(lambda rate, **_: rate[0] > rate[1] > rate[2] if rate[1] < 0 else None),
+        "also in a batch": faster_with_weight,
+    },
 )
 def entropy_order(statement):
     """Enumerate the entropy after a vanishing step under the three variants, and derive it as a covariance."""
@@ -283,30 +312,53 @@ def entropy_order(statement):
     )
 
 
+def turned_upward(rates):
+    """Whether entropy falls under the first and rises under the second."""
+    return rates[0] < -RATE_TOLERANCE and rates[1] > RATE_TOLERANCE
+
+
 @claim(
     "a-grae:sec-4.2-negative",
     where="Section 4.2, 'a trend diametrically opposed to the other groups', put down to the suppression; Figure 3",
-    says="Suppressing positive advantages makes entropy rise where under GRPO it falls.",
-    refuted_by="a policy at which entropy falls under GRPO and under the negative-dominant control",
-    reading="As a consequence of the update rule for one prompt, in expectation and to first order: the two rates "
-    "always have the same sign. Figure 3's rise must have another cause, such as clipping, shared parameters, or the "
-    "mix of prompts: each is slowed down by its own factor, which can turn the sign of their sum. On the reading that "
-    "the rise is only reported, nothing can be decided here (a-grae:fig-3).",
-    statement=lambda rate, **_: rate[1] > 0 if rate[0] < 0 else None,
-    correction=Amended(
-        "entropy moves the same way under both, under the negative-dominant control at Q + (1 - Q)/10 of GRPO's rate",
-        lambda rate, policy, correct, G: (
-            abs(rate[1] - rate[0] * (number(mass(policy, correct)) * mpf("0.9") + mpf("0.1"))) < RATE_TOLERANCE
-        ),
+    says="Suppressing positive advantages can make the entropy of a batch rise where under GRPO it falls.",
+    refuted_by="no batch of prompts whose entropy falls under GRPO and rises under the negative-dominant control",
+    reading="Expected first-order entropy change of tabular softmaxes, averaged over the batch. At one prompt both "
+    "rates have the same sign: the control's is Q + (1 - Q)/10 of GRPO's, Q the correct mass. In a batch each prompt "
+    "has its own factor: an easy prompt that gains entropy keeps more of its rate than a hard one that loses it.",
+    caveat="The laboratory shows that the update rule can turn the trend, by weighing easy prompts more than hard "
+    "ones; whether this is the cause of Figure 3 it does not show (a-grae:fig-3).",
+    met="yes: a batch holds 1,024 prompts of MATH, of many difficulties.",
+    statement=lambda found, prompts: found,
+    condition=Amended(
+        "the batch holds several prompts of different difficulty; at a single prompt it never happens",
+        lambda found, prompts: found == (prompts > 1),
     ),
-    planted={"a tenth of the rate": lambda rate, **_: abs(rate[1] - rate[0] / 10) < RATE_TOLERANCE},
+    planted={
+        "never": lambda found, prompts: not found,
+        "at a single prompt only": lambda found, prompts: found == (prompts == 1),
+    },
 )
 def entropy_reversal(statement):
-    """The entropy rates of GRPO and the negative-dominant control at policies of both kinds."""
-    yield from judge_entropy(statement, VARIANTS["grpo"], VARIANTS["negative_dominant"])
+    """Search the batches of one and of two prompts for a turned sign, with enumerated and derived rates."""
+
+    variants = (VARIANTS["grpo"], VARIANTS["negative_dominant"])
+
+    def found(rate):
+        return lambda prompts: any(
+            turned_upward(batch_rates(rate, batch, G, variants)) for batch in BATCHES[prompts] for G in (2, 4)
+        )
+
+    yield from satisfies(
+        statement, grid(prompts=list(BATCHES)), found(entropy_rate), derived=found(derived_entropy_rate)
+    )
 
 
 BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VARIANTS["negative_dominant"]}
+
+
+def slower_loss(rate, **_):
+    """Whether the biased update, the second, loses entropy more slowly; None where the first one loses none."""
+    return rate[1] > rate[0] if rate[0] < 0 else None
 
 
 @claim(
@@ -314,21 +366,29 @@ BIASES = {"failures / 0.3": (Fraction(1), Fraction(10, 3)), "successes / 10": VA
     where="Section 4.2 (failure bias is exploration) against FADE Section 5 (delta < 1 'forces exploitation')",
     says="A failure-biased update keeps more entropy than the balanced one, where that one loses entropy.",
     refuted_by="a failure-biased update that loses entropy faster than GRPO",
-    reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation either rescales the "
-    "same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its own normalisation, and "
-    "neither about the sign balance. On the reading that step sizes are matched the two lose the same.",
-    statement=lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 else None,
+    reading="A-GRAE divides successes by 10, FADE divides failures by delta = 0.3. In expectation, at one prompt, "
+    "either rescales the same step, by Q + (1 - Q)/10 < 1 and by 1 - Q + Q/0.3 > 1: each paper is right about its "
+    "own normalisation, and the balance of signs decides nothing. In a batch each prompt has its own factor, and the "
+    "outcome depends on the batch. On the reading that step sizes are matched the two lose the same at one prompt.",
+    inferred=True,
+    met="partly: A-GRAE's control weakens successes, but in batches of many prompts; FADE strengthens failures.",
+    statement=lambda rate, bias, batch, G: slower_loss(rate),
     condition=Amended(
-        "the bias weakens successes; strengthening failures speeds the loss",
-        lambda rate, bias, **_: rate[1] > rate[0] if rate[0] < 0 and bias == "successes / 10" else None,
+        "at a single prompt, with a bias that weakens successes; one that strengthens failures speeds the loss",
+        at_one_prompt(
+            lambda rate, bias, **_: None if (slow := slower_loss(rate)) is None else slow == (bias == "successes / 10")
+        ),
     ),
-    planted={"only if failures are strengthened": lambda rate, bias, **_: (rate[1] > rate[0]) == ("failures" in bias)},
+    planted={
+        "either bias": at_one_prompt(slower_loss),
+        "in any batch": lambda rate, bias, **_: slower_loss(rate) if bias == "successes / 10" else None,
+    },
 )
 def failure_bias(statement):
     """The entropy rates of GRPO and of either kind of failure bias."""
 
     def pair(rate):
-        return lambda bias, **point: rates(rate, VARIANTS["grpo"], BIASES[bias])(**point)
+        return lambda bias, batch, G: batch_rates(rate, batch, G, (VARIANTS["grpo"], BIASES[bias]))
 
     points = [{"bias": bias} | point for bias in BIASES for point in ENTROPY_POINTS]
     yield from satisfies(
@@ -341,10 +401,12 @@ def failure_bias(statement):
     where="Section 4.1: Experiment I breaks symmetry within a group, Experiment II difficulty focus",
     says="Experiment I leaves the focus on difficulties as it is: its update is one multiple of GRPO's at every p.",
     refuted_by="two success rates at which the update is a different multiple of GRPO's",
-    reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is "
-    "(1 + 1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it "
-    "on easy ones, so that the negative-dominant control is also an easy-focused one (and the positive-dominant a "
-    "hard-focused one).",
+    reading="The design implies it, no sentence says it. By Theorem 2's measure, the sum of |A|, the multiple is (1 + "
+    "1/beta)/2 everywhere. The expected step is Q + (1 - Q)/beta of GRPO's: hardly any on hard prompts, all of it on "
+    "easy ones. By that measure the negative-dominant control is also an easy-focused one, and the positive-dominant "
+    "a hard-focused one.",
+    inferred=True,
+    met="yes: Theorem 2's measure is the paper's; the expected step is not looked at.",
     statement=lambda multiples, measure: max(multiples) - min(multiples) < mpf("1e-30"),
     condition=Amended(
         "updates are measured by the sum of |A|",

@@ -16,7 +16,7 @@ undecided(
     where="Section 4.2, Figure 3",
     says="Training entropy rises under the negative-dominant control and falls under GRPO and positive-dominant.",
     needs=NEEDS,
-    reading="As a measurement. It does not follow from the update rule: a-grae:sec-4.2-negative.",
+    reading="As a measurement. The update rule can give such a turn in a batch of prompts: a-grae:sec-4.2-negative.",
 )
 undecided(
     "a-grae:fig-5",

@@ -8,7 +8,7 @@ import sympy
 from mpmath import mp, mpf
 
 from paper_checks.a_grae.advantage import FACTORS, action_weights, probability_change
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Estimate, equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, compositions, logits, score_gradient, stepped
 from paper_checks.simulated import simulated_step
@@ -116,12 +116,11 @@ SIMULATED_GROUPS = [
     "of the group's advantages.",
     formula=r"\eta [\mathbb{I}(b_i \in \mathcal{G}) A_i - C \pi_{b_i}]",
     refuted_by="a group for which the gradient of sum of A log pi over its rollouts differs",
-    reading="Each of the G rollouts counts, as in Eqs. 4 and 15 (eta takes up the 1/G). Where an action is drawn n "
-    "times its own term is n A. On the reading of Appendix B.3, that a group is a *set* of G different paths, it "
-    "would hold without the condition, which is then built in.",
-    statement=theorem_1,
-    condition=Amended("no path is sampled twice", when_distinct(theorem_1)),
+    reading="Appendix B.3 defines the group as a set of G different paths; eta takes up the 1/G of Eq. 4. What changes "
+    "when a path is drawn twice: a-grae:thm-1-zero-sum.",
+    statement=when_distinct(theorem_1),
     planted={
+        "a repeated path counted once": theorem_1,
         "the sign of C": functools.partial(theorem_1, sign=1),
         "without C": when_distinct(functools.partial(theorem_1, sign=0)),
     },
@@ -140,12 +139,17 @@ def logit_update(statement):
 
 @claim(
     "a-grae:thm-1-zero-sum",
-    where="Section 3, 'In the standard GRPO setting ... C = 0', with C summed over the set G of Theorem 1",
-    says="GRPO's normalisation makes C zero, C being summed over the sampled set.",
+    where="Section 3, 'In the standard GRPO setting ... C = 0'; Appendix B.3, the sampled group as a set",
+    says="GRPO's normalisation makes C zero, C being summed over the sampled set, when rollouts are drawn one by one.",
     formula=r"C = \sum_{o_i \in \mathcal{G}} A_i = 0",
     refuted_by="a group whose distinct paths' advantages do not sum to zero",
-    reading="The sampled set is a subset of the behaviours, so each path is in it once, while A is normalised over "
-    "rollouts. On the reading that C runs over rollouts it would hold always (a-grae:eq-19).",
+    reading="A set holds each path once, while A is normalised over the G rollouts. All that repeated paths change in "
+    "Section 3 is gathered here: a path drawn n times has the term n A, and beside a likely path drawn twice, a path "
+    "of its own side drawn once can move against the sign of its advantage. On the reading that C runs over rollouts "
+    "it holds always (a-grae:eq-19).",
+    inferred=True,
+    severity=COSMETIC,
+    met="yes: Appendix B.3 takes the group to be a set, and long responses sampled at temperature 1 hardly repeat.",
     statement=lambda policy, correct, counts, factor: 0,
     condition=Amended("no path is sampled twice", when_distinct(lambda policy, correct, counts, factor: 0)),
     planted={"minus one": when_distinct(lambda policy, correct, counts, factor: -1)},
@@ -166,8 +170,10 @@ def set_sum(statement):
     says="Eq. 6 gives the update of the probability of path b.",
     formula=r"\nabla_{\theta} J = \eta [\mathbb{I}(b_i \in \mathcal{G}) A_i - C \pi_{b_i}]",
     refuted_by="a group after which probabilities change otherwise, to first order in eta",
-    reading="Taken at its word; the theorem's title, Eq. 7 and Appendix B.3 say logits, so the word is a slip. The "
+    reading="By the letter; the theorem's title, Eq. 7 and Appendix B.3 say logits, so the word is a slip. The "
     "difference matters: with C = 0 it turns unchanged logits into unchanged probabilities (a-grae:app-b5-constant).",
+    severity=COSMETIC,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda policy, change: change,
     slip=Amended("the update of the logit; the probability changes by p_b (dh_b - sum of p dh)", probability_change),
     planted={
@@ -220,12 +226,13 @@ SIDES = groups_of([2, 3, 4], policies=(*POLICIES[:3], *PEAKED))
     says="Under GRPO every sampled correct path gains probability.",
     formula=r"\Delta h_{b_i} = \eta A_{pos}",
     refuted_by="a mixed group after which a sampled correct action is less likely",
-    reading="Exact probabilities after a step of 0.1 of GRPO, rollouts i.i.d. Drawn once beside a dominant correct "
-    "action drawn twice, a correct action loses: its logit rises less than the average. On the reading that a group "
-    "is a set it would hold.",
-    statement=sampled_side_moves(True, 1),
-    condition=Amended("no path is sampled twice", sampled_side_moves(True, 1, only_distinct=True)),
-    planted={"loses": sampled_side_moves(True, -1, only_distinct=True)},
+    reading="Exact probabilities after a step of 0.1 of GRPO, the group a set of different paths as in Appendix B.3. "
+    "With repeats (a-grae:thm-1-zero-sum) a correct path drawn once can lose beside a dominant one drawn twice.",
+    statement=sampled_side_moves(True, 1, only_distinct=True),
+    planted={
+        "loses": sampled_side_moves(True, -1, only_distinct=True),
+        "also beside repeated paths": sampled_side_moves(True, 1),
+    },
 )
 def sampled_correct_gain(statement):
     """Take the step in every mixed group of up to four rollouts."""
@@ -238,11 +245,13 @@ def sampled_correct_gain(statement):
     says="Under GRPO every sampled incorrect path loses probability.",
     formula=r"\Delta h_{b_i} = \eta A_{neg}",
     refuted_by="a mixed group after which a sampled incorrect action is more likely",
-    reading="As a-grae:eq-7: drawn once beside a dominant incorrect action drawn twice, an error gains. On the reading "
-    "that a group is a set, or that only the logit is meant, it would hold.",
-    statement=sampled_side_moves(False, -1),
-    condition=Amended("no path is sampled twice", sampled_side_moves(False, -1, only_distinct=True)),
-    planted={"gains": sampled_side_moves(False, 1, only_distinct=True)},
+    reading="As a-grae:eq-7, the group being a set. With repeats (a-grae:thm-1-zero-sum) an error drawn once can gain "
+    "beside a dominant one drawn twice.",
+    statement=sampled_side_moves(False, -1, only_distinct=True),
+    planted={
+        "gains": sampled_side_moves(False, 1, only_distinct=True),
+        "also beside repeated paths": sampled_side_moves(False, -1),
+    },
 )
 def sampled_incorrect_lose(statement):
     """Take the step in every mixed group of up to four rollouts."""
@@ -261,8 +270,9 @@ def unsampled(values, counts):
     formula=r"\Delta h_{b_i} = \eta (0 - 0 \cdot \pi_{b_i}) = 0",
     refuted_by="a group that moves the logit of an action it does not contain",
     reading="Logits of a tabular softmax, any group, repeated paths included. On the reading that 'unchanged' speaks "
-    "of probabilities it would fail (a-grae:app-b5-constant). That it traps GRPO in local optima does not follow: in "
-    "expectation the correct mass always rises. With parameters shared between paths nothing of it is left.",
+    "of probabilities it would fail (a-grae:app-b5-constant).",
+    caveat="That GRPO is trapped in local optima does not follow: in expectation the correct mass always rises. Where "
+    "paths share parameters, unsampled ones move too.",
     statement=lambda policy, correct, counts, factor: (0,) * counts.count(0),
     planted={"-C p": lambda policy, correct, counts, factor: unsampled([-number(p) for p in policy], counts)},
 )
@@ -296,6 +306,8 @@ def rescaled_tail(policy, correct, counts, factor):
     refuted_by="a group after which an unsampled action has another probability",
     reading="Output probabilities, as the sentence says. A constant logit is not a constant probability: the sampled "
     "ones change the normalisation. On the reading that logits are meant it would hold (a-grae:eq-9).",
+    severity=CONDITIONS,
+    same_error_as="a-grae:app-b5-increase",
     statement=lambda policy, correct, counts, factor: unsampled([number(p) for p in policy], counts),
     correction=Amended(
         "all unsampled probabilities change by one common factor, so that only their ratios remain constant",
@@ -318,8 +330,10 @@ def unsampled_probability(statement):
     says="Zero-sum advantages leave unsampled logits unchanged, whichever of the two papers' objectives is taken.",
     refuted_by="an objective and group for which an unsampled logit moves",
     reading="F-GRPO maximises the mean of A times *probability*, so that the probability-weighted sum S of the "
-    "advantages moves unsampled logits though the plain sum C is 0; A-GRAE maximises A times log-probability. Both "
-    "theorems are right for their own objective, and only A-GRAE's is the on-policy gradient of GRPO.",
+    "advantages moves unsampled logits though the plain sum C is 0; A-GRAE maximises A times log-probability. Each "
+    "theorem is right for its own objective, and A-GRAE's is the on-policy gradient of GRPO.",
+    inferred=True,
+    met="yes: Eq. 1 is of ratios, and Appendix B.3 of log-probabilities.",
     statement=lambda objective, policy, correct, counts, factor: (0,) * counts.count(0),
     condition=Amended(
         "the objective is of log-probabilities or of ratios to the sampling policy",

@@ -49,6 +49,24 @@ Dr.GRPO: 60.7 69.8 75.6 82.6 87.8 90.9 93.2 94.6 95.0
 Dr.GRPO + A-GRAE: 62.8 71.6 78.2 84.0 89.6 92.3 95.2 95.9 100.0
 """)
 
+# B: bold, U: underlined, in the order of KS; methods without a mark are left out.
+MARKS_2 = {
+    "MATH": {"GRPO + A-GRAE": "BUUBUUUUU", "Dr.GRPO + A-GRAE": "BUUUBBBBB"},
+    "AIME 2025": {
+        "GRPO + A-GRAE": "-----BU-U",
+        "DAPO": "U-UUU---U",
+        "DAPO + A-GRAE": "BBBBBBBBB",
+        "Dr.GRPO + A-GRAE": "-U-----UU",
+    },
+    "AMC23": {
+        "Base Model": "-------BB",
+        "GRPO + A-GRAE": "U-----U-U",
+        "DAPO": "-U------U",
+        "DAPO + A-GRAE": "BBBBBB-UB",
+        "Dr.GRPO + A-GRAE": "--UUUUB-B",
+    },
+}
+
 TABLE_4 = table("""
 MATH
 Base Model: 84.3 89.6 92.8 94.8 96.0 96.8 97.4 97.8 98.0

@@ -1,5 +1,6 @@
 """Section 5.1, Eqs. 11-13, with their constants (Appendix C.2) and the published code: A-GRAE's schedules."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -8,8 +9,8 @@ from mpmath import mp, mpf
 import simlab
 from paper_checks.a_grae.advantage import binary_group, grae, tilted
 from paper_checks.a_grae.difficulty import focused, total
-from paper_checks.claim import Amended, claim
-from paper_checks.evidence import equals, grid, number, satisfies
+from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
+from paper_checks.evidence import Printed, arithmetic, equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.simulated import drawn, estimate
 
@@ -125,8 +126,8 @@ RATES = [Fraction(tenth, 10) for tenth in range(11)]
     where="Section 5.1, before and after Eq. 12",
     says="As the mean reward rises attention shifts from easy to hard prompts.",
     refuted_by="a rise of omega after which a harder prompt weighs no more, relative to a simpler one, than before",
-    reading="Sums of |A| of two mixed groups. The success rate of most weight is (1 - omega)^2 / (omega^2 + "
-    "(1 - omega)^2), falling from 1 to 0. No reading was found on which it would fail for binary rewards.",
+    reading="Sums of |A| of two mixed groups. The success rate of most weight is (1 - omega)^2 / (omega^2 + (1 - "
+    "omega)^2), falling from 1 to 0.",
     statement=lambda ratios, **_: ratios[1] > ratios[0],
     planted={"from hard to easy": lambda ratios, **_: ratios[1] < ratios[0]},
 )
@@ -140,7 +141,7 @@ def transition(statement):
     points = grid(
         lambda low, high, hard, easy: low < high and hard < easy, low=RATES, high=RATES, hard=eighths, easy=eighths
     )
-    yield from satisfies(statement, points, ratios)
+    yield from satisfies(statement, points, ratios, method="numerical")
 
 
 BASE_ACCURACY = {  # Tables 2, 3 and 4, base model, Pass@1
@@ -155,10 +156,13 @@ BASE_ACCURACY = {  # Tables 2, 3 and 4, base model, Pass@1
     where="Section 5.1, Eq. 12; abstract (ii); Section 4.3, Takeaway 2",
     says="Training starts with the weight on simpler prompts.",
     refuted_by="a run of the paper whose first batch puts more weight on p = 0.25 than on p = 0.75",
-    reading="The first batch's omega taken to be the base model's printed Pass@1: 0.634 on MATH, where the schedule "
-    "is hard-focused from the first step and most so at p = 0.25. Test set, temperature 0.6: if the base model solves "
-    "less than half of the training rollouts at temperature 1 it would hold, and on the reading that only the "
-    "direction of the shift matters it does (a-grae:eq-12-transition).",
+    reading="The first batch's omega is taken to be the base model's printed Pass@1: at 0.634, on MATH, the schedule "
+    "is hard-focused from the first step and most so at p = 0.25. On the reading that only the direction of the "
+    "shift matters it holds (a-grae:eq-12-transition).",
+    met="unknown: no first batch is printed. On test problems the base models solve 63.4 % and 84.3 % of MATH and "
+    "27.8 % of Geo3K.",
+    caveat="Test problems at temperature 0.6 stand in for training rollouts at temperature 1, which are solved less "
+    "often.",
     statement=lambda sums, **_: sums[1] > sums[0],
     condition=Amended(
         "the first batch's mean reward is below 1/2 (0.634 and 0.843 are printed for MATH, 0.278 for Geo3K)",
@@ -182,8 +186,10 @@ def easy_first(statement):
     says="At a success rate of 0 or 1 there is nothing to rescale: the standard advantage is 0.",
     refuted_by="a group all right or all wrong with an advantage that is not 0",
     reading="p the share of correct answers. With the multimodal reward (as intended, a-grae:app-b2-sign) a group "
-    "that is all wrong but not all well-formed has advantages; they are left as in GRPO, so nothing breaks but the "
-    "reason. On the reading that p is the mean reward it would hold, since all rewards are then equal.",
+    "that is all wrong but not all well-formed has advantages; they are left as in GRPO, so that nothing breaks. On "
+    "the reading that p is the mean reward it would hold, since all rewards are then equal.",
+    severity=COSMETIC,
+    met="partly: on MATH; the multimodal reward has a part for format.",
     statement=lambda largest, **_: largest == 0,
     condition=Amended(
         "rewards are 0 or 1 for accuracy alone",
@@ -220,8 +226,8 @@ def side_ratio(advantages):
     formula=r"A_i^* = A_i \min(1, \omega_s / \alpha) \text{ if } A > 0",
     refuted_by="a batch in which the two sums of |A| are in another ratio",
     reading="Advantages of Eq. 12, whose factor both sides share. With alpha = 1 (MATH) symmetry returns only in a "
-    "batch without an error, so C < 0 throughout; at the base model's 0.634 the factor is far from Control I's 0.1. On "
-    "the reading that alpha is Table 1's constant 10 it never exceeds 0.1.",
+    "batch without an error, so that C < 0 throughout; at the base model's 0.634 the factor is far from Control I's "
+    "0.1.",
     statement=lambda G, s, solved, alpha: min(Fraction(1), omega(G, s, solved) / alpha),
     planted={
         "without the bound": lambda G, s, solved, alpha: omega(G, s, solved) / alpha,
@@ -245,8 +251,8 @@ def attenuation(statement):
     where="Appendix C.2 (alpha 1 for MATH, 0.5 for Geo3K and medical data)",
     says="A smaller alpha keeps closer to the symmetric, more stable update.",
     refuted_by="a batch in which the smaller alpha leaves the two sums further apart",
-    reading="Closer to symmetry; that symmetry is more stable is the paper's experiment. No reading was found on "
-    "which it would fail.",
+    reading="Closer to symmetry in the sense of Eq. 5.",
+    caveat="That the symmetric update is more stable is the paper's observation, and is not tested here.",
     statement=lambda ratios, **_: ratios[0] >= ratios[1],
     planted={"a larger one does": lambda ratios, **_: ratios[0] <= ratios[1]},
 )
@@ -264,9 +270,11 @@ def smaller_alpha(statement):
     where="Appendix C.2: alpha = 0.5 with the reward 0.1 accuracy + 0.9 format; Eq. 13",
     says="With alpha = 0.5 a model that is well-formed but mostly wrong has its positive advantages attenuated.",
     refuted_by="a model of low accuracy whose attenuation factor is 1",
-    reading="Reward weights as printed: omega is at least 0.9 for well-formed answers, so nothing is ever attenuated "
-    "and A-GRAE is hard-focused from the start. Taken for the slip of a-grae:app-b2-sign. On the reading that omega "
-    "is accuracy alone it would hold.",
+    reading="Reward weights as printed: omega is at least 0.9 for well-formed answers, so that nothing is ever "
+    "attenuated and A-GRAE is hard-focused from the start. The public code has the weights the other way round "
+    "(a-grae:app-b2-sign). On the reading that omega is accuracy alone it would hold.",
+    inferred=True,
+    same_error_as="a-grae:app-b2-sign",
     statement=(Fraction(1, 10), Fraction(9, 10)),
     slip=Amended("r = 0.9 acc + 0.1 format", (Fraction(9, 10), Fraction(1, 10))),
     planted={"equal weights": (Fraction(1, 2), Fraction(1, 2))},
@@ -285,32 +293,136 @@ def printed_sum(G, s, solved):
     return total(eq_12(G, s, solved))
 
 
-def code_sum(G, s, solved):
-    """Sum of |A| with 1 - sqrt(p) in place of sqrt(1 - p)."""
+def code_sum(G, s, solved, sample_deviation=True):
+    """The same with 1 - sqrt(p) in place of sqrt(1 - p), and with the deviation of a sample."""
     rate, p = number(omega(G, s, solved)), number(Fraction(s, G))
-    return G * (rate * mp.sqrt(1 - p) + (1 - rate) * mp.sqrt(p * (1 - p)) / (1 - mp.sqrt(p)))
+    blend = rate * mp.sqrt(1 - p) + (1 - rate) * mp.sqrt(p * (1 - p)) / (1 - mp.sqrt(p))
+    return G * blend * (mp.sqrt(mpf(G - 1) / G) if sample_deviation else 1)
+
+
+def code_advantages(G, s, solved):
+    """What the public function computes for a group, rollout by rollout, without its attenuation of successes."""
+    eps, rate, p = mpf("1e-6"), number(omega(G, s, solved)), number(Fraction(s, G))
+    spread = mp.sqrt(mp.fsum((number(r) - p) ** 2 for r in binary_group(G, s)) / (G - 1))
+    blend = rate / 2 / (mp.sqrt(p) + eps) + (1 - rate) / 2 / (1 - mp.sqrt(p) + eps)
+    return tuple((number(reward) - p) / (spread + eps) * blend for reward in binary_group(G, s))
 
 
 @claim(
     "a-grae:code-easy-term",
-    where="Section 5.1, Eq. 12, against the published code",
-    says="The published code computes Eq. 12.",
+    where="Section 5.1, Eq. 12, against the public code",
+    says="The public code computes Eq. 12.",
     refuted_by="a batch whose advantages the code scales otherwise",
-    reading="That the code divides the easy term by 1 - sqrt(p) + 1e-6 is taken from this project's notes on it; the "
-    "code is not stored here, and this checks simlab's copy. Seven of eight right then sum to 41 in the easy term "
-    "where Eq. 12 gives 7.5, and the control at most 8, the bound gamma is there to keep. No reading was found on "
-    "which the two formulas agree.",
+    reading="Read in compute_grpo_outcome_advantage of the paper's repository (commit c5aa316), and transcribed here: "
+    "the easy term is divided by 1 - sqrt(p) + 1e-6, and the standard deviation is that of a sample, "
+    "sqrt(G / (G - 1)) larger. simlab's copy, of the population deviation, agrees but for that factor. At seven "
+    "right of eight the easy term alone sums to 38 where Eq. 12 gives 7.5.",
+    severity=CHANGES,
     statement=printed_sum,
-    correction=Amended("it divides the easy term by 1 - sqrt(p), up to 1e-6", code_sum),
-    planted={"hard term only": lambda G, s, solved: total(focused("hard_focused", G, s))},
+    correction=Amended(
+        "it divides the easy term by 1 - sqrt(p) and uses the standard deviation of a sample, up to 1e-6", code_sum
+    ),
+    planted={
+        "but for the deviation": functools.partial(code_sum, sample_deviation=False),
+        "hard term only": lambda G, s, solved: total(focused("hard_focused", G, s)),
+    },
 )
 def published_code(statement):
-    """simlab's transcription of the code, without the attenuation."""
+    """The transcription, rollout by rollout, and simlab's copy with the sample's deviation."""
+
+    def of_simlab(G, s, solved):
+        advantages = implemented(G, s, solved, alpha=NO_ATTENUATION, easy_term="code")
+        return mpf(float(np.abs(advantages).sum())) * mp.sqrt(mpf(G - 1) / G)
+
     yield from equals(
         statement,
         BATCHES,
-        enumerated=lambda **batch: mpf(
-            float(np.abs(implemented(**batch, alpha=NO_ATTENUATION, easy_term="code")).sum())
-        ),
+        derived=lambda **batch: total(code_advantages(**batch)),
+        enumerated=of_simlab,
         tolerance=mpf("1e-4"),
     )
+
+
+# The weight with which each released A-GRAE script starts training: set in the script, or the default of the code.
+SCRIPTS = {"GRPO + A-GRAE": 2.0, "DAPO + A-GRAE": 1.0, "Dr.GRPO + A-GRAE": 1.0, "GRPO + A-GRAE, DeepSeek": 1.0}
+
+
+def weight_at(step, steps, first):
+    """The trainer's weight at a step: the first one, moved linearly to 1 over the training."""
+    return first + (step / steps) * (1 - first)
+
+
+@claim(
+    "a-grae:code-branch",
+    where="Section 5.1, Eqs. 12 and 13, against the public code",
+    says="Each released A-GRAE script trains with A-GRAE's advantages.",
+    refuted_by="a script whose training never takes the branch of the code that holds Eqs. 12 and 13",
+    reading="Commit c5aa316, whose two files have one version. The branch is taken if grpo_weight == 2.0. The trainer "
+    "passes the script's weight plus (step / steps)(1 - weight), and counts steps from 1: a start at 2.0 is already "
+    "below 2.0 at the first step. The scripts for DAPO, Dr.GRPO and DeepSeek-R1 leave the weight at 1. In all other "
+    "cases the function returns GRPO's advantages.",
+    caveat="This is the released code, not necessarily the one that gave the paper's tables. Passing the script's "
+    "weight itself, a line that stands there as a comment, restores the branch for GRPO + A-GRAE.",
+    severity=CHANGES,
+    statement=lambda taken, steps, **_: taken == steps,
+    correction=Amended("no step of any of the four scripts does", lambda taken, **_: taken == 0),
+    planted={
+        "the first step only": lambda taken, script, **_: taken == (SCRIPTS[script] == 2.0),
+        "the script for GRPO": lambda taken, steps, script: taken == steps * (SCRIPTS[script] == 2.0),
+    },
+)
+def code_branch(statement):
+    """Count, in the floating point of the trainer, the steps at which the weight is 2.0."""
+
+    def taken(script, steps):
+        return sum(weight_at(step, steps, SCRIPTS[script]) == 2.0 for step in range(1, steps + 1))
+
+    yield from satisfies(statement, grid(script=list(SCRIPTS), steps=[1, 100, 140, 1000]), taken)
+
+
+# Settings of Section 4.1 and Appendix C.2, and those of the released scripts for MATH (commit c5aa316).
+PRINTED_SETTINGS = {
+    "batch": 1024,
+    "mini-batch": 256,
+    "epochs": 20,
+    "responses a prompt": 8,
+    "learning rate": 1e-6,
+    "longest response in training": 2048,
+    "temperature of evaluation": 0.6,
+    "top-p of evaluation": 0.95,
+    "longest response in evaluation": 4096,
+}
+RELEASED_SETTINGS = {
+    "batch": 1024,
+    "mini-batch": 256,
+    "epochs": 20,
+    "responses a prompt": 8,
+    "learning rate": 1e-6,
+    "longest response in training": 3072,
+    "temperature of evaluation": 0.6,
+    "top-p of evaluation": 0.95,
+    "longest response in evaluation": 4096,
+}
+
+
+@claim(
+    "a-grae:code-settings",
+    where="Appendix C.2, with Section 4.1, against the public code",
+    says="The released scripts for MATH have the settings that the paper prints.",
+    refuted_by="a setting with two values",
+    reading="run_qwen2.5-math-7b-grpo-agrae.sh and eval.sh, commit c5aa316. Eight of nine settings agree; the longest "
+    "response in training is 2,048 tokens in the paper and 3,072 in the script.",
+    caveat="The scripts for DeepSeek-R1-7B load Qwen2.5-Math-7B; none is there for A-GRAE's multimodal runs.",
+    severity=COSMETIC,
+    statement=PRINTED_SETTINGS,
+    correction=Amended(
+        "all but the longest response in training, 3,072", PRINTED_SETTINGS | {"longest response in training": 3072}
+    ),
+    planted={
+        "another batch": PRINTED_SETTINGS | {"longest response in training": 3072, "batch": 512},
+        "another learning rate": PRINTED_SETTINGS | {"longest response in training": 3072, "learning rate": 2e-6},
+    },
+)
+def released_settings(statement):
+    """Compare setting by setting."""
+    yield from arithmetic(Printed(name, value, RELEASED_SETTINGS[name], 0) for name, value in statement.items())

@@ -13,7 +13,7 @@ from paper_checks.a_grae.advantage import (
     drawn_with,
     grae,
 )
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, compositions, score_gradient, softmax
 
@@ -116,9 +116,10 @@ def outcome_groups(G):
     "reward 0.1 accuracy + 0.9 format of the multimodal experiments (G = 5).",
     formula=r"r = 0.1 \cdot \text{acc} + 0.9 \cdot \text{format}",
     refuted_by="a mixed group of five with a correct rollout whose advantage is not positive, or the reverse",
-    reading="The weights as printed, under which a well-formed wrong answer (0.9) beats an ill-formed right one (0.1), "
-    "so the two sums of Eq. 5 run over the wrong rollouts. Taken for a slip because 0.9 on accuracy is usual and "
-    "saves the step for every group of five. On the reading that all rollouts are well-formed the print would hold.",
+    reading="The weights as printed, under which a well-formed wrong answer (0.9) beats an ill-formed right one "
+    "(0.1), so that the two sums of Eq. 5 run over the wrong rollouts. A slip: the public code has 0.9 for accuracy "
+    "and 0.1 for format (commit c5aa316), and so amended the step holds for every group of five. On the reading that "
+    "all rollouts are well-formed the print would hold.",
     statement=(Fraction(1, 10), Fraction(9, 10)),
     slip=Amended("r = 0.9 acc + 0.1 format", (Fraction(9, 10), Fraction(1, 10))),
     planted={"equal weights": (Fraction(1, 2), Fraction(1, 2))},
@@ -141,9 +142,10 @@ def sign_of_correctness(statement):
     where="Appendix B.2, last sentence; Section 1",
     says="The magnitude of the policy update due to the correct rollouts equals that due to the incorrect ones.",
     refuted_by="a group whose two parts of the gradient differ in length",
-    reading="Magnitude both as Section 3 measures it, by absolute advantages, and as the L1 length of either part of a "
-    "softmax's policy gradient. On the reading that Section 3's measure is the only one it would hold without a "
-    "condition, on that of the gradient it would fail.",
+    reading="Magnitude both as Section 3 measures it, by absolute advantages, and as the L1 length of either part of "
+    "a softmax's policy gradient. The paper's own measure is the first.",
+    severity=COSMETIC,
+    met="yes: absolute advantages are the paper's own measure (Section 3).",
     statement=lambda parts, **_: same(*parts),
     condition=Amended(
         "magnitude is the total absolute advantage; the two parts of the gradient differ in length",
@@ -209,6 +211,8 @@ def unclipped(shift):
     refuted_by="a policy at which the derivative of Eq. 1 differs from Eq. 4",
     reading="Eq. 4 as Section 3 states it, for the objective of Eq. 1 (KL coefficient 0). On the reading of Appendix "
     "B.1, which drops the clip first, it would hold without a condition.",
+    met="partly: Appendix B.1 leaves the clip out; in training a batch of 1,024 is taken in four mini-batches of 256, "
+    "and the clip can act from the second on.",
     statement=reweighted,
     condition=Amended(
         "every ratio lies inside the clip range (Appendix B.1 leaves the clip out)",
@@ -225,7 +229,7 @@ def weighted_imitation(statement):
     yield from equals(
         statement,
         grid(shift=[mpf(1), mpf(-1), mpf(0), mpf("0.1"), mpf("-0.2")]),
-        enumerated=lambda shift: mp.diff(lambda value: clipped_objective(value, advantages), shift),
+        derived=lambda shift: mp.diff(lambda value: clipped_objective(value, advantages), shift),
         tolerance=mpf("1e-15"),
     )
 
@@ -268,6 +272,8 @@ def variants_are_symmetric(statement):
     reading="A rollout's weight is that of its tokens together: A under GRPO's 1/|o|, proportional to |o| A where "
     "tokens are averaged over the batch (DAPO) or not divided by length (Dr. GRPO). On the reading that a weight is an "
     "advantage it would hold: a-grae:sec-4.4-group.",
+    inferred=True,
+    met="unknown: the paper prints no lengths by correctness.",
     statement=lambda sums, **_: same(*sums),
     condition=Amended(
         "correct and incorrect rollouts are equally long on average",
@@ -294,7 +300,7 @@ def variants_weigh_tokens(statement):
     says="The symmetry between difficulties p and 1 - p, with its peak at p = 1/2, also holds for Dr. GRPO and DAPO.",
     refuted_by="p at which the sum of |A| differs from that at 1 - p, or exceeds that at p = 1/2",
     reading="The sum of absolute advantages as in Theorem 2; Dr. GRPO's is 2 G p (1 - p). DAPO's filter changes "
-    "nothing at 0 < p < 1. No reading was found on which it would fail.",
+    "nothing at 0 < p < 1.",
     statement=lambda sums, **_: same(sums[0], sums[1]) and (sums[0] <= sums[2] or same(sums[0], sums[2])),
     planted={"hard prompts weigh more": lambda sums, method, G, s: sums[0] > sums[1] or 2 * s >= G},
 )

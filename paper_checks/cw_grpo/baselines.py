@@ -30,13 +30,15 @@ def untouched(surrogate, tokens, seed=0):
 
 @claim(
     "cw-grpo:clip-cov",
-    where="Table 2, the baseline Clip-Cov",
+    where="Section 3.2, Table 2, the baseline Clip-Cov",
     says="Clip-Cov takes the gradient from a share of 2e-4 of the tokens, rounded down, drawn among those with "
     "1 < c < 5.",
     refuted_by="a number of tokens at which another number loses its gradient",
     reading="Constants of the published code, which this paper does not print; all ratios 1; enough eligible tokens. "
     "The code takes max(1, int(2e-4 N)), so that a micro-batch under 5,000 tokens loses one, a larger share. On the "
     "reading 'of large batches' it holds. One response of this paper has up to 4,096 tokens.",
+    inferred=True,
+    met="unknown: the size of a micro-batch is not printed; twelve long responses have more.",
     statement=lambda tokens: tokens * 2 // 10_000,
     condition=Amended(
         "There are at least 5,000 tokens.", lambda tokens: tokens * 2 // 10_000 if tokens >= 5000 else None

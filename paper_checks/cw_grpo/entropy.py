@@ -1,5 +1,6 @@
 """Section 2.2: the entropy, its change, and the covariance of log-probabilities and advantages."""
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.cw_grpo.updates import UPDATES, direction, entropy_rate
 from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import Policy, entropy, stepped
@@ -93,9 +94,9 @@ def decide_rate(update: str, statement: Callable[..., Any]) -> Any:
     says="Under the natural policy gradient the entropy changes by -eta Cov(log pi, A), to first order.",
     formula=r"\Delta\mathcal{H} \approx -\eta \cdot \mathrm{Cov}_t(\log\pi_\theta(o_t|q,o_{<t}), \hat{A}_i)",
     refuted_by="a policy and advantages for which (exact change) + eta Cov is not of second order in eta",
-    reading="One state of a tabular softmax, the covariance under the policy itself, A any function of the action. On "
-    "the reading that the update is the plain gradient, which is what GRPO takes, it would fail: see "
-    "cw-grpo:entropy-covariance-in-grpo.",
+    reading="The covariance under the policy itself, A any function of the action.",
+    caveat="For one state of a tabular softmax under the natural gradient, which is not the update of GRPO "
+    "(cw-grpo:entropy-covariance-in-grpo).",
     statement=lambda policy, advantages: -log_covariance(policy, advantages),
     planted={
         "the sign": log_covariance,
@@ -110,26 +111,40 @@ def natural_rate(statement):
     yield from decide_rate("natural", statement)
 
 
+NATURAL_ONLY = (
+    "no: GRPO follows the plain gradient of its objective; no Fisher matrix is mentioned after the identity is quoted."
+)
+
+
 @claim(
     "cw-grpo:entropy-covariance-in-grpo",
-    where="Sections 1 and 2.2: the covariance directly drives entropy during (GRPO) training",
-    says="The same holds for the update that GRPO takes: the entropy changes by -eta Cov(log pi, A).",
+    where="Section 2.2 ('directly drives entropy dynamics during training'); Section 1",
+    says="The identity describes training: an update changes the entropy by -eta Cov(log pi, A), to first order.",
     formula=r"\Delta\mathcal{H} \approx -\eta \cdot \mathrm{Cov}_t(\log\pi_\theta, \hat{A}_i)",
-    refuted_by="a policy and advantages for which the change under a plain gradient step is another",
-    reading="One state of a tabular softmax and the expected gradient step on the logits. The paper quotes the "
-    "natural gradient for the identity and then tracks this covariance in GRPO without a word on the difference; the "
-    "source it quotes has the corrected form too, for the plain gradient. Weaker, as a claim on the sign: "
-    "cw-grpo:covariance-sign. On the reading that it speaks of natural gradients throughout it holds.",
-    statement=lambda policy, advantages: -log_covariance(policy, advantages),
-    correction=Amended(
-        "Under the plain gradient: -eta Cov(log pi, pi (A - E A)); rare tokens count in proportion to pi.",
-        lambda policy, advantages: -weighed_covariance(policy, advantages),
+    refuted_by="a policy and advantages for which the change under a plain or natural gradient step is another",
+    reading="One state of a tabular softmax and the expected step on the logits, plain or natural. Under the plain "
+    "gradient the covariance is that of log pi and pi (A - E A): rare tokens count in proportion to pi. The source "
+    "that the paper quotes (2505.22617) has both forms. As a claim on the sign alone: cw-grpo:covariance-sign.",
+    met=NATURAL_ONLY,
+    severity=CHANGES,
+    statement=lambda policy, advantages, update: -log_covariance(policy, advantages),
+    condition=Amended(
+        "the update is a natural gradient step; under the plain gradient A becomes pi (A - E A)",
+        lambda policy, advantages, update: (
+            -(log_covariance(policy, advantages) if update == "natural" else weighed_covariance(policy, advantages))
+        ),
     ),
-    planted={"the sign of the correction": weighed_covariance},
+    planted={
+        "the plain form for both": lambda policy, advantages, update: -weighed_covariance(policy, advantages),
+        "the sign": lambda policy, advantages, update: (
+            log_covariance(policy, advantages) if update == "natural" else weighed_covariance(policy, advantages)
+        ),
+    },
 )
-def plain_rate(statement):
-    """Differentiate the entropy along the plain gradient, and take finite steps."""
-    yield from decide_rate("plain", statement)
+def rate_in_training(statement):
+    """Differentiate the entropy along either update, and take finite steps."""
+    for update in UPDATES:
+        yield from decide_rate(update, functools.partial(statement, update=update))
 
 
 @claim(
@@ -157,12 +172,13 @@ def rate_by_probabilities(statement):
 
 @claim(
     "cw-grpo:covariance-sign",
-    where="Sections 1 and 2.2",
+    where="Section 2.2 ('covariance directly drives entropy'); Section 1",
     says="Positive covariance of log pi and A lowers the entropy, negative covariance raises it.",
     refuted_by="an update at which covariance and entropy move the same way",
     reading="The identity's sign, for both updates. At two actions plain and natural gradient agree in sign; from "
-    "three on the plain gradient can raise entropy at positive covariance. On the reading that only natural gradients "
-    "are meant it would hold.",
+    "three on the plain gradient can raise entropy at positive covariance.",
+    same_error_as="cw-grpo:entropy-covariance-in-grpo",
+    met=NATURAL_ONLY,
     statement=lambda found, update, **_: found[0] * found[1] < 0,
     condition=Amended(
         "The update is a natural gradient step.",
@@ -179,18 +195,19 @@ def covariance_sign(statement):
 
     opposed = {"policy": POLICIES[1], "advantages": (0, 1, 0)}
     points = [point | {"update": update} for point in [*POINTS, opposed] for update in UPDATES]
-    yield from satisfies(statement, points, found)
+    yield from satisfies(statement, points, found, method="numerical")
 
 
 @claim(
     "cw-grpo:entropy-drift",
-    where="Section 2.2 beside FADE Eq. 7",
+    where="Section 2.2, the change of entropy, beside FADE Eq. 7",
     says="Only the covariance counts: a constant added to every advantage does not change how entropy moves, though "
     "FADE has it add the constant times the entropy.",
     refuted_by="an update whose entropy change differs after a constant is added to every advantage",
-    reading="Expected updates, plain or natural, of one state. The papers contradict one another; this one is right: "
-    "the policy's score has mean zero. In a finite group a mean of the sampled advantages does act, but through (mean "
-    "log pi + H), not through H. No reading was found on which FADE's drift is right for a softmax.",
+    reading="Expected updates, plain or natural, of one state. The two papers differ, and this one is right: the "
+    "policy's score has mean zero. In a finite group a mean of the sampled advantages does act, but through (mean "
+    "log pi + H), not through H.",
+    inferred=True,
     statement=lambda policy, advantages, update, shift: mpf(0),
     planted={"FADE's drift": lambda policy, advantages, update, shift: shift * entropy(policy)},
 )
@@ -260,6 +277,8 @@ def by_position(first: Policy, second: Any) -> tuple[Any, Any]:
     reading="Tokens drawn from pi^(1/T), many of them; log pi and the entropy at temperature 1 or at T, which the "
     "paper does not say. On the reading that pi means the tempered policy everywhere (in log pi, the ratio and the "
     "entropy), as in code that divides the logits by T, it holds.",
+    inferred=True,
+    met="unknown: the paper samples at 0.7 and does not say at which temperature log pi is taken.",
     statement=lambda policy, advantages, sampled, scored: covariance_under(
         tempered(policy, sampled),
         [log(p) for p in tempered(policy, scored)],

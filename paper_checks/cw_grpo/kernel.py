@@ -7,7 +7,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 import simlab
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.cw_grpo.batches import (
     deviation,
     group_advantages,
@@ -76,6 +76,7 @@ def kernel_shape(statement):
         shape,
         grid(c=[mpf("0.1"), mpf(1), mpf(4)], sigma=[mpf("0.5"), mpf(1), mpf(3)]),
         lambda c, sigma: tuple(statement(x, sigma) for x in (c, -c, 2 * c, mpf(0))),
+        method="numerical",
     )
 
     def as_stated(found, logp, rewards):
@@ -102,6 +103,8 @@ def kernel_shape(statement):
     reading="No epsilon is printed. sigma is 0 for groups of equal rewards (where A itself is 0/0) and for two tokens "
     "of different responses. On the reading that code adds an epsilon w is 1 at c = 0, but for equal c other than 0 "
     "every kernel underflows, and the normaliser is 0/0 again.",
+    severity=COSMETIC,
+    met="unknown: how groups of equal rewards are treated is not said.",
     statement=lambda found, **_: found is not None,
     condition=Amended(
         "The terms c are not all equal.",
@@ -128,9 +131,10 @@ def kernel_defined(statement):
     refuted_by="a token with |c| <= sigma whose normalised weight is below 1",
     reading="Normalised weights, as used; the kernel itself is below 1 for every c but 0. For normally distributed c "
     "the threshold is sigma sqrt(ln 2) = 0.83 sigma and 40 % of the tokens are suppressed, not a handful; the others "
-    "are not left intact but amplified, by up to 1.41. On the reading 'by more than exp(-1/2), before normalisation' "
-    "it holds by construction; 'softly', in the next sentence, points that way. c is measured from 0 and sigma from "
-    "the mean of c, which Table 1 suggests to be near 0.",
+    "are amplified, by up to 1.41. On the reading 'by more than exp(-1/2), before normalisation' it holds by "
+    "construction; 'softly', in the next sentence, points that way. c is measured from 0 and sigma from the mean of "
+    "c, which Table 1 suggests to be near 0.",
+    severity=CONDITIONS,
     statement=lambda sigma, weights: sigma,
     correction=Amended(
         "Only those with |c| > sigma sqrt(2 ln(N / sum w)), at most sqrt(sigma^2 + (mean c)^2).",
@@ -156,9 +160,9 @@ def kernel_threshold(statement):
     says="No scale has to be set: the weights do not change when all covariances are scaled.",
     formula=r"w_{i,t} = \exp(-c_{i,t}^2 / (2\sigma^2))",
     refuted_by="a group whose weights change when every log-probability is scaled",
-    reading="The kernel as printed, sigma taken from the same terms. Equally, the method never switches off: as much "
-    "is suppressed when no token is extreme. On the reading that the factor 1 before sigma, and what counts as the "
-    "batch, are hyperparameters that have been chosen, the method has some.",
+    reading="The kernel as printed, sigma taken from the same terms. On the reading that the factor 1 before sigma, "
+    "and what counts as the batch, are hyperparameters that have been chosen, the method has some.",
+    caveat="For the same reason the method never switches off: as much is suppressed when no token is extreme.",
     statement=lambda c, sigma: mp.exp(-(c**2) / (2 * sigma**2)),
     planted={
         "no square of sigma": lambda c, sigma: mp.exp(-(c**2) / (2 * sigma)),
@@ -204,7 +208,7 @@ def kernel_outliers(statement):
         weighted = [statement(value, deviation(c)) * abs(a) for value, a in zip(c, advantages, strict=True)]
         return abs(advantages[outlier]) / mp.fsum(map(abs, advantages)), weighted[outlier] / mp.fsum(weighted)
 
-    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares)
+    yield from satisfies(lambda found, **_: found[1] < found[0], GROUPS, shares, method="numerical")
 
 
 def loss_average(logp, values):
@@ -222,6 +226,7 @@ def loss_average(logp, values):
     reading="The loss averages over the tokens of a response first, the normaliser over all tokens at once. On the "
     "reading of a loss averaged over all tokens, as in DAPO, the mean is 1 by construction; the paper prints the "
     "other one.",
+    met="no: reasoning responses differ in length.",
     statement=lambda weights, lengths: [w * sum(lengths) / mp.fsum(weights) for w in weights],
     condition=Amended(
         "All responses are equally long.",
@@ -244,7 +249,7 @@ def kernel_mean_in_loss(statement):
     def is_one(average, **_):
         return None if average is None else abs(average - 1) < mpf("1e-30")
 
-    yield from satisfies(is_one, GROUPS, averaged)
+    yield from satisfies(is_one, GROUPS, averaged, method="numerical")
 
 
 @claim(
@@ -253,9 +258,10 @@ def kernel_mean_in_loss(statement):
     says="With normalised weights the loss, averaged over the tokens, is what it was.",
     refuted_by="a group whose average of w A is not its average of A, at ratios of 1",
     reading="The policy term at ratios of 1, in the loss's own average. Weights of mean 1 keep it only if they do not "
-    "depend on the advantages, from which they are made. It is 0 for GRPO's groups before, so the weights also end "
-    "the balance of positive and negative advantages that A-GRAE and FADE ascribe to GRPO. On the reading 'keeps the "
-    "scale of the weights' see cw-grpo:kernel-mean-in-loss.",
+    "depend on the advantages, from which they are made. For GRPO's groups it is 0 before, so that the weights also "
+    "end the balance of positive and negative advantages. On the reading 'keeps the scale of the weights' see "
+    "cw-grpo:kernel-mean-in-loss.",
+    severity=CONDITIONS,
     statement=lambda logp, weights, advantages: loss_average(logp, advantages),
     correction=Amended(
         "It changes by the covariance of weights and advantages, in the loss's average.",

@@ -8,7 +8,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim
 from paper_checks.cw_grpo.batches import (
     action_advantages,
     deviation,
@@ -42,13 +42,16 @@ def unsampled_change(policy, correct, counts, action):
 
 @claim(
     "cw-grpo:unsampled-logits",
-    where="Section 2.3: to maintain the expected loss; beside A-GRAE Theorem 1",
+    where="Section 2.3 ('to maintain the expected loss') beside A-GRAE Theorem 1",
     says="With the expected loss maintained, an action that no rollout took stays where GRPO leaves it: unmoved.",
     refuted_by="a group after which an unsampled action's logit moves",
-    reading="What follows from a maintained sum of advantages; the paper itself does not speak of unsampled actions. "
+    reading="What follows from a maintained sum of advantages; the paper does not speak of unsampled actions. "
     "One-token responses of a tabular softmax, the expected change of the action's logit over the groups without it; "
-    "weights 1 where sigma is 0. A-GRAE: sampled advantages of sum C move an unsampled action by -C p / G; for GRPO C "
-    "is 0. On the reading that only sampled tokens' own logits count as an update there is nothing to claim.",
+    "weights 1 where sigma is 0. A-GRAE: sampled advantages of sum C move an unsampled action by -C p / G; for GRPO "
+    "C is 0.",
+    inferred=True,
+    severity=CONDITIONS,
+    same_error_as="cw-grpo:expected-loss",
     statement=lambda total, G, p: mpf(0),
     correction=Amended(
         "They move by -(p / G) times the sum of the reweighted advantages, which is not 0.",
@@ -95,14 +98,17 @@ GROUPS = [
 
 @claim(
     "cw-grpo:group-improves",
-    where="Sections 1 and 2.3: preserving learning signals",
+    where="Section 2.3 (preserving learning signals); Section 1",
     says="As with GRPO, a step on any mixed group raises the probability of a correct answer.",
     refuted_by="a mixed group whose small step lowers it",
-    reading="Taken group by group, which the paper does not say. A plain gradient step of 1e-6, one-token responses. "
-    "Every weight is positive, so every "
-    "token keeps its direction, and for GRPO the statement is true. With weights the sum can be negative, and it then "
-    "raises what was not sampled, mostly a likely wrong answer. On the reading 'in expectation over groups' it held "
-    "wherever enumerated: cw-grpo:expected-improves.",
+    reading="Group by group, which the paper does not say. A plain gradient step of 1e-6, one-token responses. Every "
+    "weight is positive, so that every token keeps its direction, and for GRPO the statement is true. With weights "
+    "the sum can be negative, and the step then raises what was not sampled, mostly a likely wrong answer.",
+    inferred=True,
+    same_error_as="cw-grpo:expected-loss",
+    met="no: the weights depend on the advantages, and their sum is then not zero.",
+    caveat="In expectation over groups the probability of a correct answer rose at every policy enumerated "
+    "(cw-grpo:expected-improves).",
     statement=lambda found, **_: found[0] > 0,
     condition=Amended(
         "The group's reweighted advantages sum to zero.",
@@ -136,11 +142,12 @@ POINTS: list[dict[str, Any]] = [
 
 @claim(
     "cw-grpo:expected-improves",
-    where="Sections 1 and 2.3: preserving learning signals",
+    where="Section 2.3 (preserving learning signals); Section 1",
     says="The expected step raises the probability of a correct answer.",
     refuted_by="a policy and group size at which the expected small step lowers it",
-    reading="Plain gradient of one-token responses, averaged over all groups; enumerated for six policies, not "
-    "proved. The step of a single group can lower it: cw-grpo:group-improves.",
+    reading="Plain gradient of one-token responses, averaged over all groups.",
+    inferred=True,
+    caveat="Enumerated for six policies, not proved. The step of a single group can lower it (cw-grpo:group-improves).",
     statement=lambda gain, **_: gain > 0,
     planted={"by a tenth of the step": lambda gain, **_: gain > STEP / 10},
 )
@@ -156,15 +163,16 @@ def expected_improves(statement):
 
 @claim(
     "cw-grpo:rare-success",
-    where="Abstract and Section 1: preserving informative learning signals",
+    where="Abstract and Section 1 (preserving informative learning signals)",
     says="A correct rollout keeps most of its advantage: at least exp(-1/2), 61 %.",
     refuted_by="a mixed group with a correct rollout of smaller normalised weight",
-    reading="One-token responses of a two-action policy, every mixed group; most: the kernel's value at sigma. Section "
-    "2.3 calls informative what has moderate covariance; the condition says the same. But a success that was unlikely "
-    "is extreme (c far below 0) and is suppressed like an extreme failure: at p = 0.02 and G = 8 the expected gain is "
-    "a 28th of GRPO's, against F-GRPO's aim. In long responses sigma is that of thousands of tokens, and only the rare "
-    "tokens of a success are touched. On the reading that signals of extreme covariance are never informative it "
-    "holds.",
+    reading="One-token responses of a two-action policy, every mixed group; most: the kernel's value at sigma, a "
+    "measure of ours. Section 2.3 calls informative what has moderate covariance, which the condition says too. But "
+    "a success that was unlikely is extreme (c far below 0) and is suppressed like an extreme failure: at p = 0.02 "
+    "and G = 8 the expected gain is a 28th of GRPO's.",
+    inferred=True,
+    met="unknown: no covariances of successes are printed.",
+    caveat="In long responses sigma is that of thousands of tokens, and only the rare tokens of a success are touched.",
     statement=lambda found, **_: found[0] >= mp.exp(-mpf(1) / 2),
     condition=Amended(
         "Its covariance is moderate: |c| is at most sigma.",
@@ -200,14 +208,18 @@ def slower(rates):
 
 @claim(
     "cw-grpo:entropy-stability",
-    where="Sections 1, 2.3 and 4: automatically maintains entropy by filtering extreme covariance tokens",
+    where="Section 2.3 ('automatically maintains the policy entropy at a reasonable level'); Sections 1 and 4",
     says="Filtering extreme covariance makes the expected change of entropy no larger than GRPO's.",
     refuted_by="a policy at which the entropy changes faster in expectation with the kernel than without",
     reading="The derivative of the entropy along the expected update, plain or natural, of one-token responses, "
     "weights normalised; stability as a smaller change at each step. Terms of either sign cancel in the covariance, "
     "and the kernel takes away the larger ones: where a rare success would have raised the entropy, it falls faster, "
     "nearly twice as fast at (1/2, 1/6, 1/3), G = 8, under the natural gradient. On the reading 'the sum of |w c| "
-    "falls' (before normalisation) it holds by construction; of whole training runs it says nothing: cw-grpo:figure-1.",
+    "falls' (before normalisation) it holds by construction.",
+    inferred=True,
+    severity=CHANGES,
+    caveat="That stable means a smaller change at each step is our measure. Of whole training runs it says nothing "
+    "(cw-grpo:figure-1).",
     statement=lambda rates, **_: slower(rates),
     correction=Amended(
         "With two actions, at the policies enumerated.",

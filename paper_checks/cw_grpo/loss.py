@@ -5,7 +5,7 @@ from fractions import Fraction
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.cw_grpo.batches import deviation, kernel, mean, normalised, terms
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import POLICIES, logits, softmax, stepped
@@ -19,6 +19,8 @@ from paper_checks.exact import POLICIES, logits, softmax, stepped
     refuted_by="a group whose advantages are undefined, or have another mean or deviation",
     reading="The deviation with divisor G, and no epsilon, as printed. Groups of equal rewards give 0/0. On the "
     "reading that the usual epsilon is understood those groups get 0, and all others a deviation slightly below 1.",
+    severity=COSMETIC,
+    met="unknown: how groups of equal rewards are treated is not said.",
     statement=lambda rewards: (0, 1),
     condition=Amended("The rewards are not all equal.", lambda rewards: (0, 1) if len(set(rewards)) > 1 else None),
     planted={
@@ -48,6 +50,8 @@ def advantage(statement):
     reading="The gradient of one response's term with respect to its tokens' log-probabilities, at ratios of 1. Both "
     "are called GRPO's objective; on the reading that they are two methods there is nothing to refute. Off policy not "
     "even the corrected form agrees: a product of ratios is no sum.",
+    inferred=True,
+    severity=COSMETIC,
     statement=lambda ratios, advantage: sum(ratios) / len(ratios) * advantage,
     correction=Amended(
         "On policy its gradient is that of the sum of token ratios, without 1/|o_i|.",
@@ -146,6 +150,7 @@ def loss_sign(statement):
     refuted_by="a ratio and an advantage at which GRPO as published, min(r A, clip(r, 0.8, 1.2) A), has another slope",
     reading="Vanilla: DeepSeekMath, which the paper cites and which clips as PPO does; epsilon 0.2. On policy, with "
     "one update a batch, ratios are 1 and the two agree; the paper does not say how many updates it takes.",
+    met="unknown: the number of updates a batch is not printed.",
     statement=lambda r, A: mpf(A),
     condition=Amended(
         "The ratios are within the clip's bounds, as on policy.",
@@ -160,7 +165,7 @@ def vanilla_clip(statement):
         return mp.diff(lambda x: min(x * A, min(max(x, mpf("0.8")), mpf("1.2")) * A), r)
 
     points = grid(r=[mpf(1), mpf("0.9"), mpf("1.1"), mpf("1.5"), mpf("0.5")], A=[1, -1])
-    yield from equals(statement, points, enumerated=slope, tolerance=mpf("1e-20"))
+    yield from equals(statement, points, derived=slope, tolerance=mpf("1e-20"))
 
 
 FORMS = {
@@ -179,6 +184,8 @@ FORMS = {
     "token, differentiated on policy without a ratio. k1's gradient is 0 in expectation, and k3's, which GRPO takes, "
     "that of KL(pi_ref || pi). On the reading that KL_{i,t} is the exact sum over the vocabulary, or that the "
     "estimator carries a ratio, it holds.",
+    inferred=True,
+    met="unknown: the paper does not define KL_{i,t}.",
     statement=lambda gaps, form: max(gaps) < mpf("1e-20"),
     condition=Amended(
         "KL_{i,t} is k2 = d^2 / 2.", lambda gaps, form: max(gaps) < mpf("1e-20") if form == "k2" else None
@@ -213,6 +220,7 @@ def kl_estimators(statement):
         statement,
         [{"form": form} for form in ("k2", "k3", "k1")],
         lambda form: tuple(gap(form, j) for j in range(len(policy))),
+        method="numerical",
     )
 
 
@@ -224,6 +232,8 @@ def kl_estimators(statement):
     refuted_by="a group at which the gradient at a token's log-probability is not w A / N at ratios of 1",
     reading="c is printed with pi_theta, the policy under training, not pi_old, so that w depends on it. On the "
     "reading 'advantages are constants, w too', usual in code, it holds; the paper says nothing of it.",
+    severity=COSMETIC,
+    met="unknown: the paper does not say; holding them fixed is usual.",
     statement=lambda weight, advantage, detached: weight * advantage,
     condition=Amended(
         "The weights are held fixed.",
@@ -255,6 +265,6 @@ def stop_gradient(statement):
     yield from equals(
         lambda token, detached: statement(weights(logp)[token], advantages[token], detached),
         grid(token=range(4), detached=[True, False]),
-        enumerated=gradient,
+        derived=gradient,
         tolerance=mpf("1e-20"),
     )

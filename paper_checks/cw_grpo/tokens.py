@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 from mpmath import mp
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.cw_grpo.batches import (
     covariance,
     group_advantages,
@@ -17,7 +17,7 @@ from paper_checks.cw_grpo.batches import (
     terms,
     tokens,
 )
-from paper_checks.cw_grpo.entropy import POLICIES, log_covariance
+from paper_checks.cw_grpo.entropy import NATURAL_ONLY, POLICIES, log_covariance
 from paper_checks.cw_grpo.updates import UPDATES, direction, entropy_rate, natural
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import expectation, logits, score_gradient
@@ -99,6 +99,8 @@ def mean_term(statement):
     refuted_by="responses of unequal length at which the mean of c is not the covariance",
     reading="Each response counts once, in both means. On the reading that the means run over the tokens of the "
     "responses it would hold: that is cw-grpo:covariance.",
+    severity=COSMETIC,
+    met="no: reasoning responses differ in length.",
     statement=response_means,
     condition=Amended(
         "All responses are equally long.",
@@ -218,8 +220,9 @@ def same_mean(policies, advantages):
     refuted_by="two states whose pooled covariance is not minus the rate of the mean entropy",
     reading="Two states, equally often visited, each with a softmax of its own and its natural gradient; many tokens. "
     "The published identity averages the covariance inside each state. Pooling adds the covariance between states of "
-    "mean log pi (minus the entropy) and mean A. GRPO gives a token its outcome's advantage, whose mean differs by "
-    "state. On the reading that A is the advantage at each state, of mean 0, it would hold.",
+    "mean log pi (minus the entropy) and mean A. On the reading that A is the advantage at each state, of mean 0, it "
+    "would hold.",
+    met="no: GRPO gives every token its outcome's advantage, whose mean differs by state.",
     statement=pooled,
     condition=Amended(
         "The expected advantage is the same in every state.",
@@ -279,13 +282,15 @@ def minus_term(policy, action, advantage, update=""):
 
 @claim(
     "cw-grpo:token-term",
-    where="Sections 1 and 2.2: tokens of extreme covariance destabilise entropy",
+    where="Section 2.2 (tokens of extreme covariance destabilise entropy); Section 1",
     says="A sampled token's own update changes the entropy of its state by -eta c: tokens of extreme c move entropy "
     "most.",
     refuted_by="a token whose own update changes the entropy at another rate",
     reading="One state, log pi centred by its expectation, advantages of mean 0, the update A grad log pi of a token. "
-    "Under the plain gradient, the one taken, the rate is -A (p (log p + H) - Cov(log pi, pi)): bounded for the rare "
-    "tokens whose c is unbounded, and of the other sign for some. On the reading 'natural gradient' it would hold.",
+    "Under the plain gradient the rate is -A (p (log p + H) - Cov(log pi, pi)): bounded for the rare tokens whose c "
+    "is unbounded, and of the other sign for some.",
+    same_error_as="cw-grpo:entropy-covariance-in-grpo",
+    met=NATURAL_ONLY,
     statement=minus_term,
     condition=Amended(
         "The update is a natural gradient step.",
@@ -318,9 +323,12 @@ def larger_part(found: Pair, **_: Any) -> bool:
     "update.",
     refuted_by="two tokens of a state, of which the one with the larger |c| has the smaller gradient",
     reading="The part in the update is the norm of the token's gradient at the logits, |A| ||e - pi||: it falls with "
-    "the token's probability, while |c| is large for very likely tokens too, in flat states. Magnitudes as in Table 1 "
-    "come from unlikely tokens only. But no part exceeds sqrt(2) |A|, however large |c|: a share of the covariance is "
-    "not the same share of the update. On the reading that 'updates' means the covariance itself it holds trivially.",
+    "the token's probability, while |c| is large for very likely tokens too, in flat states. On the reading that "
+    "'updates' means the covariance itself it holds trivially.",
+    met="partly: Table 1's largest values can come from unlikely tokens only, the moderate ones also from likely "
+    "tokens.",
+    caveat="No part exceeds sqrt(2) |A|, however large |c|: a share of the covariance is not the same share of the "
+    "update.",
     statement=larger_part,
     condition=Amended(
         "Both are less likely than usual: log pi is below its mean.",
@@ -345,4 +353,4 @@ def extreme_tokens(statement):
         first=range(4),
         second=range(4),
     )
-    yield from satisfies(statement, points, pair_of_tokens)
+    yield from satisfies(statement, points, pair_of_tokens, method="numerical")
