@@ -69,12 +69,12 @@ def relative_change(name):
     "simlab:unsampled-mass-each-estimator",
     where="Beyond the papers, question 3",
     says="At the start of F-GRPO's own simulation (128,000 actions, G = 16) every registered estimator of rewards "
-    "lowers the unsampled-correct mass in expectation, to first order, except the three that put more mass on "
-    "failures than on successes by a constant factor: NSR, W-REINFORCE and A-GRAE's negative-dominant control.",
+    "lowers the unsampled-correct mass in expectation, to first order, except the three that put more mass on failures "
+    "than on successes by a constant factor: NSR, W-REINFORCE and A-GRAE's negative-dominant control.",
     refuted_by="another estimator whose expected change is positive, or one of the three whose change is not",
     reading="Plain gradient steps on rewards 0 and 1, default parameters, a batch of one group, by the formula of "
-    "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos; with Adam, "
-    "which F-GRPO's figure uses, they differ.",
+    "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos; with Adam, which "
+    "F-GRPO's figure uses, they differ.",
     statement=frozenset({"nsr", "w_reinforce", "negative_dominant"}),
     planted={
         "Focal weighting protects": frozenset({"nsr", "w_reinforce", "negative_dominant", "f_grpo"}),
@@ -115,12 +115,11 @@ def expected_second_order(name):
     "simlab:unsampled-mass-noise",
     where="Beyond the papers, question 3",
     says="To second order no registered estimator of rewards gives to what it missed: where one correct action is "
-    "likely and the failures are spread, the noise of a finite group costs the missed actions mass under all of "
-    "them.",
+    "likely and the failures are spread, the noise of a finite group costs the missed actions mass under all of them.",
     refuted_by="an estimator whose second-order term is positive at this policy",
     reading="A policy of 6 actions (1/2, 1/20 correct; four failures of 9/80), G = 4, all groups, plain gradient. That "
-    "noise alone is meant, at another policy (two likely actions) some terms are positive: "
-    "simlab:second-order-shrinks says when.",
+    "noise alone is meant, at another policy (two likely actions) some terms are positive: simlab:second-order-shrinks "
+    "says when.",
     statement=lambda terms, **_: terms[1] <= 0,
     planted={"noise helps": lambda terms, **_: terms[1] >= 0},
 )

@@ -71,8 +71,8 @@ def slope_by(factor):
 @claim(
     "simlab:expected-entropy-change",
     where="Beyond the papers, question 4",
-    says="The expected first-order entropy change of any weight of reward and solve rate is -eta kappa K, with K = "
-    "sum p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
+    says="The expected first-order entropy change of any weight of reward and solve rate is -eta kappa K, with K = sum "
+    "p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
     formula=r"\mathbb{E}[\Delta H] = -\eta\,\kappa\,K,\quad K=\sum_a p_a^2(\mathbf{1}[a\in P]-Q)(\log p_a + H)",
     refuted_by="a policy, a group size and a weight with another expected change",
     reading="Plain gradient step, kappa = M_S / Q + M_F / (1 - Q) as in simlab:expected-update. With a natural "
@@ -96,13 +96,13 @@ def expected_entropy_change(statement):
     "simlab:entropy-sign",
     where="Beyond the papers, question 4",
     says="For which weights is the expected entropy change negative? To first order for all or for none: its sign is "
-    "that of -K, whichever weight with masses of no negative sign is chosen, biased to failures or to successes, "
-    "to the hard or to the easy.",
+    "that of -K, whichever weight with masses of no negative sign is chosen, biased to failures or to successes, to "
+    "the hard or to the easy.",
     refuted_by="two weights that change the entropy in opposite directions, in expectation and to first order, at one "
     "policy",
     reading="Tabular softmax, plain gradient, in expectation over groups; both signs of K occur. Statements that "
-    "failure bias raises the entropy, or lowers it, are then statements about noise, steps of finite size, "
-    "shared features or optimisers.",
+    "failure bias raises the entropy, or lowers it, are then statements about noise, steps of finite size, shared "
+    "features or optimisers.",
     statement=lambda parts, **_: parts[0] * parts[1] < 0,
     planted={
         "learning always lowers it": lambda parts, **_: parts[0] < 0,
@@ -154,8 +154,7 @@ def noise_term(policy, correct, G, weight):
     "simlab:entropy-second-order",
     where="Beyond the papers, question 4",
     says="To second order the expected entropy change is -eta kappa K + (eta^2 / 2) S, with S = -E[sum_a p_a (c_a^2 - "
-    "Var)(log p_a + H) + Var], c_a = d_a - dbar: the noise of the group enters here, and with it the weight's "
-    "shape.",
+    "Var)(log p_a + H) + Var], c_a = d_a - dbar: the noise of the group enters here, and with it the weight's shape.",
     formula=r"\mathbb{E}[\Delta H] = -\eta\kappa K - \tfrac{\eta^2}{2}\,\mathbb{E}\left[\mathrm{Var}_p(d) + \sum_a "
     r"p_a\left((d_a-\bar d)^2 - \mathrm{Var}_p(d)\right)(\log p_a + H)\right] + O(\eta^3)",
     refuted_by="a policy and a weight at which the error does not vanish as eta^3",
@@ -218,16 +217,16 @@ def focal_first_order(statement):
 @claim(
     "simlab:focal-entropy-sign",
     where="Beyond the papers, question 4",
-    says="With steps of finite size Focal weighting changes the sign where learning would raise the entropy (K < "
-    "0) and the noise of the group lowers it: there is a range of steps in which the plain weight lowers the "
-    "expected entropy and the Focal weight raises it.",
+    says="With steps of finite size Focal weighting changes the sign where learning would raise the entropy (K < 0) "
+    "and the noise of the group lowers it: there is a range of steps in which the plain weight lowers the expected "
+    "entropy and the Focal weight raises it.",
     formula=r"\eta_\gamma = 2\,\kappa_\gamma |K| / |S_\gamma|,\quad \eta_0 < \eta < \eta_\gamma",
     refuted_by="no step at which the two expected changes have opposite signs, or one at which Focal alone lowers the "
     "entropy",
-    reading="Dr. GRPO with gamma 0 and 1, G = 4, two actions of 2/5 (correct) and 3/5, steps .01 to 5, all groups. "
-    "By the second order the sign turns at eta = 2 kappa |K| / |S|: Focal weighting shrinks kappa once and "
-    "the noise S twice. Such steps are large for a plain gradient (2 to 3.5 here); the order of the two "
-    "thresholds is what is claimed, not their size.",
+    reading="Dr. GRPO with gamma 0 and 1, G = 4, two actions of 2/5 (correct) and 3/5, steps .01 to 5, all groups. By "
+    "the second order the sign turns at eta = 2 kappa |K| / |S|: Focal weighting shrinks kappa once and the noise S "
+    "twice. Such steps are large for a plain gradient (2 to 3.5 here); the order of the two thresholds is what is "
+    "claimed, not their size.",
     statement=lambda plain, weighted: plain < 0 < weighted,
     planted={"the other way": lambda plain, weighted: weighted < 0 < plain},
 )

@@ -158,9 +158,9 @@ def enumerated_speed(q_pos, G, weight):
     formula=r"\kappa(Q;G)=\mathbb{E}_{s\sim\mathrm{Bin}(G-1,Q)}\left[w_S(s+1)+w_F(s)\right]",
     refuted_by="a weight, a group size and a solve rate of another speed",
     reading="Advantages w_S(s) of a success and -w_F(s) of a failure in a group of s successes. Kappa is a Bernstein "
-    "polynomial of Q, as Davis and Recht (2510.13651) find for the transform that it is the slope of: sqrt(G - 1) at "
-    "Q = 0 for GRPO, G - 1 for MaxRL, 1 for NSR, PSR and REINFORCE with any constant baseline, 1 - 1/G for Dr. GRPO "
-    "at every Q.",
+    "polynomial of Q, as Davis and Recht (2510.13651) find for the transform that it is the slope of: sqrt(G - 1) at Q "
+    "= 0 for GRPO, G - 1 for MaxRL, 1 for NSR, PSR and REINFORCE with any constant baseline, 1 - 1/G for Dr. GRPO at "
+    "every Q.",
     statement=speed_by(lambda weight, s, G: weight.success(s + 1, G) + weight.failure(s, G)),
     planted={
         "the group's own count": speed_by(lambda weight, s, G: weight.success(s, G) + weight.failure(s, G)),
@@ -199,8 +199,8 @@ def cross_effect(weight, **head):
     refuted_by="a weight with m_S, m_F >= 0 under which a prompt helps another that it harms under a second weight",
     reading="In expectation, to first order, plain gradient, not both masses 0 at every s. A weight chooses the speeds "
     "kappa_i, and so who wins where several prompts pull: the sign of each single pull it leaves alone. That negative "
-    "samples keep pass@k up (Zhu et al., 2506.01347) can then not come from this part: it is in the noise, in "
-    "finite steps, the optimiser, or in weights that see more than rewards.",
+    "samples keep pass@k up (Zhu et al., 2506.01347) can then not come from this part: it is in the noise, in finite "
+    "steps, the optimiser, or in weights that see more than rewards.",
     statement=lambda parts, **_: parts[0] * parts[1] * parts[2] > 0,
     planted={
         "failures turn it": lambda parts, weight, **_: (

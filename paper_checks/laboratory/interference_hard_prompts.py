@@ -52,17 +52,17 @@ def incoming_limit(G, weight):
     "simlab:interference-drift",
     where=WHERE,
     says="At a fixed group size what a prompt does to its own log-odds vanishes in proportion to its solve rate, for "
-    "every weight, while what other prompts do to them does not: the harder the prompt, the more it is moved by "
-    "others alone.",
+    "every weight, while what other prompts do to them does not: the harder the prompt, the more it is moved by others "
+    "alone.",
     formula=r"\mathbb{E}\left[\Delta\log\tfrac{Q_j}{1-Q_j}\right]=\frac{\eta}{P}\Big[K_{jj}\,m_j\,|u_j|^2+\sum_{i\ne "
     r"j}K_{ij}\,m_i\langle u_i,u_j\rangle\Big],\quad m_j=O(Q_j)",
     refuted_by="a weight of reward and solve rate under which the own part stays away from 0 as Q does not, or the "
     "incoming part goes with it",
     reading="G = 4, an easy prompt at 3/10 whose answer is the likely error of the hard one, first order, in "
     "expectation. The own part is small because m = kappa Q (1 - Q) and kappa is bounded at a given G "
-    "(simlab:interference-speed). That an on-policy learner learns slowly where it is bad, and that others may hold "
-    "it there, is the pair of conditions of ray interference (Schaul et al., 1904.11455), whose negative interference "
-    "is K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight.",
+    "(simlab:interference-speed). That an on-policy learner learns slowly where it is bad, and that others may hold it "
+    "there, is the pair of conditions of ray interference (Schaul et al., 1904.11455), whose negative interference is "
+    "K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight.",
     statement=lambda own, incoming, limit: (own, incoming - limit),
     planted={
         "both vanish": lambda own, incoming, limit: (own, incoming),
@@ -259,9 +259,9 @@ def needed(rate, incoming):
     r"m_{\mathrm{Dr. GRPO}}=\tfrac{G-1}{G}Q(1-Q)",
     refuted_by="a solve rate, a pull and a group size at which one of these weights holds or yields otherwise",
     reading="R = -(sum over the others of K_ij m_i <u_i, u_j>) / (K_jj |u_j|^2), R < 1 - Q, which the weight changes "
-    "too: what counts between weights is the ratio of their speeds at hard and at easy prompts. In between lies "
-    "GRPO, whose kappa is sqrt(G - 1) at Q = 0 and 1 / sqrt(Q (1 - Q)) in the limit of large groups. A larger G helps "
-    "by more speed at hard prompts, and under a weight of one speed it helps in noise alone.",
+    "too: what counts between weights is the ratio of their speeds at hard and at easy prompts. In between lies GRPO, "
+    "whose kappa is sqrt(G - 1) at Q = 0 and 1 / sqrt(Q (1 - Q)) in the limit of large groups. A larger G helps by "
+    "more speed at hard prompts, and under a weight of one speed it helps in noise alone.",
     statement=lambda held, rate, incoming, G, weight: (
         (held > incoming) == (weight == "maxrl" and needed(rate, incoming) < G)
     ),

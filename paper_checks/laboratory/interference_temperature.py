@@ -82,9 +82,9 @@ def scaled_changes(power):
     r"p=\mathrm{softmax}(z/T)",
     refuted_by="a temperature at which a step, averaged over all groups, changes a solve rate otherwise",
     reading="Rollouts, gradient and solve rate all of softmax(z / T). The factor is common to what a prompt does to "
-    "itself and what others do to it. Where pass@k is taken at another temperature than the rollouts, 1 / T comes "
-    "once from the rollouts and once from the evaluation, and <u_i, u_j> mixes both policies. A low T sharpens: it "
-    "lowers the solve rate of a prompt whose answer is not the likeliest, and with it m_i.",
+    "itself and what others do to it. Where pass@k is taken at another temperature than the rollouts, 1 / T comes once "
+    "from the rollouts and once from the evaluation, and <u_i, u_j> mixes both policies. A low T sharpens: it lowers "
+    "the solve rate of a prompt whose answer is not the likeliest, and with it m_i.",
     statement=scaled_changes(2),
     planted={"once": scaled_changes(1), "not at all": scaled_changes(0), "the other way": scaled_changes(-2)},
 )

@@ -72,10 +72,9 @@ def conditional_at_two(statement):
     r"0<\tau<\mu<1",
     refuted_by="one (mu, tau, G) at which it does not fall",
     reading="Proof: given s correct rollouts the target is missed with probability (1 - tau / mu)^s, falling in s; and "
-    "the number of successes of an active group, a binomial cut to 1..G-1, grows with G in the likelihood-ratio "
-    "order, since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. Read without the condition (the joint "
-    "probability) it is wrong: that one rises first (simlab:tail-miss-unimodal). F-GRPO's non-monotonic curve is "
-    "the joint one.",
+    "the number of successes of an active group, a binomial cut to 1..G-1, grows with G in the likelihood-ratio order, "
+    "since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. Read without the condition (the joint probability) it "
+    "is wrong: that one rises first (simlab:tail-miss-unimodal). F-GRPO's non-monotonic curve is the joint one.",
     statement=lambda pair, **_: pair[1] < pair[0],
     planted={"it rises": lambda pair, **_: pair[1] > pair[0]},
 )
@@ -109,8 +108,8 @@ def likelihood_ratio(s, G, mu):
 @claim(
     "simlab:active-successes-grow",
     where="Beyond the papers, question 2",
-    says="The number of successes of an active group grows with G in the likelihood-ratio order, which is why its "
-    "tail misses become rarer.",
+    says="The number of successes of an active group grows with G in the likelihood-ratio order, which is why its tail "
+    "misses become rarer.",
     refuted_by="an (s, G, mu) at which the likelihood ratio of G + 1 to G falls from s to s + 1",
     reading="Binomial cut to 1..G-1. This is the step of the proof of simlab:conditional-tail-miss-falls that is not "
     "plain.",
@@ -160,9 +159,9 @@ def real_peak(mu, tau):
     says="The probability that a group is active and misses the target rises with G to one peak and then falls to 0.",
     refuted_by="a (mu, tau) at which it turns more than once, or never",
     reading="The joint probability of Lemma 3.1, 0 < tau < mu < 1. Proof: its derivative in a real G is a sum of three "
-    "exponentials, whose largest base has a negative coefficient and whose smaller bases have positive ones, so "
-    "that it has one zero at most; it is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle "
-    "term is missing and the same holds; the curve can start at its peak (G = 2) on whole numbers.",
+    "exponentials, whose largest base has a negative coefficient and whose smaller bases have positive ones, so that "
+    "it has one zero at most; it is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle term is "
+    "missing and the same holds; the curve can start at its peak (G = 2) on whole numbers.",
     statement=lambda count, **_: count == 1,
     planted={"two turns": lambda count, **_: count == 2},
 )
@@ -192,14 +191,14 @@ def peak_by(factor):
     "simlab:tail-miss-peak",
     where="Beyond the papers, question 2",
     says="As tau shrinks the peak lies at G* = log(log b / log(1 - tau)) / log((1 - tau) / b), b the larger of mu - "
-    "tau and 1 - mu: about log(1 / tau) divided by log(1 / max(mu, 1 - mu)), so that the rarer the target and "
-    "the more one-sided the prompt, the larger the worst group.",
+    "tau and 1 - mu: about log(1 / tau) divided by log(1 / max(mu, 1 - mu)), so that the rarer the target and the more "
+    "one-sided the prompt, the larger the worst group.",
     formula=r"G^* = \frac{\ln\left(\ln b / \ln(1-\tau)\right)}{\ln\left((1-\tau)/b\right)},\quad "
     r"b=\max(\mu-\tau,\,1-\mu)",
     refuted_by="a mu other than 1/2 at which the distance from the exact peak does not vanish with tau",
     reading="Real G; the whole number with the largest probability is beside it. At mu = 1/2 the two smaller bases "
-    "come together as tau shrinks, their terms add up, and the distance tends to 1 instead (a factor of 2 "
-    "inside the logarithm).",
+    "come together as tau shrinks, their terms add up, and the distance tends to 1 instead (a factor of 2 inside the "
+    "logarithm).",
     statement=peak_by(1),
     planted={"a factor of 2": peak_by(2)},
 )

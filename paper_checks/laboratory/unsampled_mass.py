@@ -92,8 +92,8 @@ def shrunk_by(factor):
 @claim(
     "simlab:unsampled-mass-exact",
     where="Beyond the papers, question 3",
-    says="For weights that sum to zero the unsampled-correct mass is divided by sum_j p_j exp(dz_j), at any step "
-    "size: only the normaliser touches it, the 'direct drift' of F-GRPO's Eq. 10 is nil.",
+    says="For weights that sum to zero the unsampled-correct mass is divided by sum_j p_j exp(dz_j), at any step size: "
+    "only the normaliser touches it, the 'direct drift' of F-GRPO's Eq. 10 is nil.",
     formula=r"Q_{\mathrm{u,pos}}' = Q_{\mathrm{u,pos}} \Big/ \sum_j p_j e^{\Delta z_j}",
     refuted_by="a zero-sum weight, a group and a step at which the mass after the step differs",
     reading="Plain gradient steps of zero-sum weights (balanced masses). Success-only and failure-only weights drift "
@@ -161,15 +161,14 @@ def expected_by(direct):
 @claim(
     "simlab:unsampled-mass-expected",
     where="Beyond the papers, question 3",
-    says="In expectation and to first order an action i missed by its group changes by p_i {(m_S - m_F)(|p|^2 - p_i) "
-    "- m_S rho_i + m_F nu}, with rho_i and nu the mean probability of a drawn correct action (other than i) and "
-    "of a drawn incorrect one.",
+    says="In expectation and to first order an action i missed by its group changes by p_i {(m_S - m_F)(|p|^2 - p_i) - "
+    "m_S rho_i + m_F nu}, with rho_i and nu the mean probability of a drawn correct action (other than i) and of a "
+    "drawn incorrect one.",
     formula=r"\mathbb{E}[\Delta Q_{\mathrm{u,pos}}] = \eta\sum_{i\in P} p_i\sum_s "
     r"\mathrm{Bin}(s;G,Q)\left(1-\tfrac{p_i}{Q}\right)^s\left\{(m_S-m_F)(\|p\|^2-p_i) - m_S\rho_i + m_F\nu\right\}",
     refuted_by="a policy, a group size and a weight at which the mean over all groups differs",
     reading="rho_i = (P_2 - p_i^2) / (Q - p_i), nu = N_2 / (1 - Q), with P_2, N_2 the sums of p^2 over correct and "
-    "incorrect actions, and m_S, m_F the masses at s. The first term is the drift of the logit, with its "
-    "normaliser.",
+    "incorrect actions, and m_S, m_F the masses at s. The first term is the drift of the logit, with its normaliser.",
     statement=expected_by(lambda net, gap: net * gap),
     planted={
         "no drift": expected_by(lambda net, gap: 0),
@@ -225,8 +224,8 @@ def balanced_sign(statement):
     "simlab:raised-logit-lower-probability",
     where="Beyond the papers, question 3",
     says="A failure-biased weight raises the logit of every action its group missed and can all the same lower its "
-    "probability: learning from failures alone, a missed action's probability rises to first order exactly if nu "
-    "+ p_i > |p|^2, nu the mean probability of the drawn incorrect actions.",
+    "probability: learning from failures alone, a missed action's probability rises to first order exactly if nu + p_i "
+    "> |p|^2, nu the mean probability of the drawn incorrect actions.",
     formula=r"\Delta \log p_i = \eta\, m_F\,(\nu + p_i - \|p\|^2)",
     refuted_by="a group at which the sign differs from that of nu + p_i - |p|^2",
     reading="NSR, one group, nu the mean over its failures. Where one correct action is likely and the failures are "
@@ -269,9 +268,8 @@ def curvature(policy, correct, G, weight, counts):
     says="Under a zero-sum weight the second-order term takes mass away from what the group missed whenever the drawn "
     "actions hold less than half of the probability; beyond that it can give.",
     refuted_by="a group of less than half the mass whose second-order term is positive",
-    reading="The term is proportional to dbar^2 - Var_p(d) = 2 dbar^2 - E_p[d^2], and dbar^2 <= (drawn mass) "
-    "E_p[d^2] by Cauchy and Schwarz, since missed actions have d = 0. Groups that do not move (all rewards "
-    "equal) are left out.",
+    reading="The term is proportional to dbar^2 - Var_p(d) = 2 dbar^2 - E_p[d^2], and dbar^2 <= (drawn mass) E_p[d^2] "
+    "by Cauchy and Schwarz, since missed actions have d = 0. Groups that do not move (all rewards equal) are left out.",
     statement=lambda parts, **_: None if parts[0] == 0 or parts[1] >= Fraction(1, 2) else parts[0] < 0,
     planted={"whatever the group": lambda parts, **_: None if parts[0] == 0 else parts[0] < 0},
 )
