@@ -6,7 +6,7 @@ import sympy
 
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, satisfies
-from paper_checks.exact import POLICIES, binomial, expectation, mass, score_gradient
+from paper_checks.exact import POLICIES, binomial, expectation, groups, mass, score_gradient
 from paper_checks.laboratory.weights import (
     WEIGHTS,
     Weight,
@@ -107,14 +107,11 @@ def through_scores(given, scores):
 
 def enumerated_step(policy, correct, G, weight, scores):
     """The mean change of the parameters over eta, from all groups."""
-    return tuple(
-        expectation(
-            policy,
-            G,
-            lambda counts, axis=axis: through_scores(coefficients(counts, correct, WEIGHTS[weight]), scores)[axis],
-        )
-        for axis in range(len(scores[0]))
-    )
+    mean = [Fraction(0)] * len(policy)
+    for chance, counts in groups(policy, G):
+        given = coefficients(counts, correct, WEIGHTS[weight])
+        mean = [total + chance * c for total, c in zip(mean, given, strict=True)]
+    return through_scores(mean, scores)
 
 
 def derived_step(policy, correct, G, weight, scores):
