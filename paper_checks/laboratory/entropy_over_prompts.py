@@ -19,7 +19,7 @@ BATCHES = (TWINS, (POLICIES[0], POLICIES[2]), (POLICIES[0], POLICIES[1], WRONG_P
 
 def mean_slope(prompts, G, weight):
     """The mean over prompts of the first-order change of the entropy over eta, from all groups."""
-    return mp.fsum(entropy_slope(*prompt, G, weight) for prompt in prompts) / len(prompts)
+    return mp.fsum(entropy_slope(policy, correct, G, weight) for policy, correct in prompts) / len(prompts)
 
 
 def pulls_by(speed):
@@ -42,7 +42,7 @@ def pulls_by(speed):
     reading="Each prompt has free logits of its own and makes a plain gradient step of size eta; K and kappa as in "
     "simlab:expected-entropy-change, of which this is the mean.",
     caveat="With shared parameters each prompt also changes the entropy of the others, which is not counted here.",
-    statement=pulls_by(lambda prompt, G, weight: pull(*prompt, G, weight)),
+    statement=pulls_by(lambda prompt, G, weight: pull(prompt[0], prompt[1], G, weight)),
     planted={
         "one speed for all": pulls_by(lambda prompt, G, weight: pull(*RIGHT_PEAK, G, weight)),
         "no weight enters": pulls_by(lambda prompt, G, weight: 1),
@@ -63,8 +63,12 @@ def mean_entropy_change(statement):
     )
 
 
-# The two whose sign the issue of failure bias is about: failures weighed twice as much, and half as much.
-ARMS = [(name, {}) for name in estimators_of_rewards()] + [("asym_grpo", {"delta": delta}) for delta in (0.5, 2.0)]
+# At their defaults; and AsymGRPO with failures weighed twice as much, and half as much.
+ARMS: list[tuple[str, tuple[tuple[str, float], ...]]] = [
+    *((name, ()) for name in estimators_of_rewards()),
+    ("asym_grpo", (("delta", 0.5),)),
+    ("asym_grpo", (("delta", 2.0),)),
+]
 SAME = 1e-12  # float64 of the library's masses
 
 
@@ -102,7 +106,7 @@ def changes_and_speeds(name, parameters, G):
 )
 def entropy_over_prompts(statement):
     """The enumerated change at the twins under every registered estimator of rewards."""
-    points = [{"name": name, "parameters": tuple(parameters.items()), "G": 4} for name, parameters in ARMS]
+    points = [{"name": name, "parameters": parameters, "G": 4} for name, parameters in ARMS]
     yield from satisfies(lambda parts, **_: statement(*parts), points, changes_and_speeds)
 
 
@@ -123,7 +127,9 @@ def turned_by(criterion):
 
     def holds(slopes, prompts, G, gamma):
         falling, rising = (entropy_pull(*prompt) for prompt in prompts)
-        speeds = [[number(pull(*prompt, G, focal(exponent))) for prompt in prompts] for exponent in (0, gamma)]
+        speeds = [
+            [number(pull(policy, right, G, focal(exponent))) for policy, right in prompts] for exponent in (0, gamma)
+        ]
         ratios = [other / easy for easy, other in speeds]
         turned = direction_of(slopes[0]) < 0 < direction_of(slopes[1])
         back = direction_of(slopes[1]) < 0 < direction_of(slopes[0])
