@@ -7,13 +7,13 @@ from mpmath import mp, mpf
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, entropy, groups, stepped
-from paper_checks.laboratory.expected_update import as_weight
 from paper_checks.laboratory.weights import (
     WEIGHTS,
-    balanced,
+    as_weight,
     cases,
     direction,
     expected_direction,
+    focal,
     mass_gradient,
     pull,
 )
@@ -22,6 +22,17 @@ from paper_checks.simulated import estimate, simulated_step
 # A likely failure and a likely success among others: the first gains entropy by learning, the second loses it.
 WRONG_PEAK = ((Fraction(1, 5), Fraction(1, 10), Fraction(3, 5), Fraction(1, 10)), (True, True, False, False))
 RIGHT_PEAK = ((Fraction(3, 5), Fraction(1, 10), Fraction(1, 5), Fraction(1, 10)), (True, True, False, False))
+
+# Where learning raises the entropy (K < 0): likely failures, of two to four actions, easy and hard.
+RISING = (
+    POLICIES[0],
+    ((Fraction(1, 4), Fraction(3, 4)), (True, False)),
+    ((Fraction(1, 10), Fraction(9, 10)), (True, False)),
+    ((Fraction(2, 15), Fraction(1, 3), Fraction(8, 15)), (True, True, False)),
+    ((Fraction(6, 25), Fraction(29, 50), Fraction(9, 50)), (True, False, False)),
+    WRONG_PEAK,
+    ((Fraction(11, 50), Fraction(37, 100), Fraction(1, 20), Fraction(9, 25)), (True, True, False, False)),
+)
 
 
 def entropy_pull(policy, correct):
@@ -117,17 +128,12 @@ def expected_entropy_change(statement):
 )
 def entropy_sign(statement):
     """The enumerated change of every weight at policies of both signs."""
-    points = cases((2, 3), (*POLICIES[1:3], RIGHT_PEAK, WRONG_PEAK))
+    points = cases((2, 3), (*POLICIES[1:], RIGHT_PEAK, *RISING))
     yield from satisfies(
         statement,
         points,
         lambda policy, correct, G, weight: (entropy_slope(policy, correct, G, weight), entropy_pull(policy, correct)),
     )
-
-
-def focal(gamma):
-    """Dr. GRPO's advantage times (1 - s/G)^gamma, for whole gamma."""
-    return balanced(lambda p: (1 - p) ** gamma)
 
 
 def expected_change(step, policy, correct, G, weight):
@@ -217,23 +223,11 @@ def focal_first_order(statement):
 
     points = [
         {"policy": policy, "correct": correct, "G": size, "gamma": gamma}
-        for policy, correct in POLICIES
+        for policy, correct in (*POLICIES[1:], RIGHT_PEAK, *RISING)
         for size in (2, 3, 4)
         for gamma in (1, 2)
     ]
     yield from satisfies(holds, points, parts)
-
-
-# Where learning raises the entropy (K < 0): likely failures, of two to four actions, easy and hard.
-RISING = (
-    POLICIES[0],
-    ((Fraction(1, 4), Fraction(3, 4)), (True, False)),
-    ((Fraction(1, 10), Fraction(9, 10)), (True, False)),
-    ((Fraction(2, 15), Fraction(1, 3), Fraction(8, 15)), (True, True, False)),
-    ((Fraction(6, 25), Fraction(29, 50), Fraction(9, 50)), (True, False, False)),
-    WRONG_PEAK,
-    ((Fraction(11, 50), Fraction(37, 100), Fraction(1, 20), Fraction(9, 25)), (True, True, False, False)),
-)
 
 
 def turning_step(change):

@@ -9,8 +9,8 @@ from paper_checks.claim import claim
 from paper_checks.evidence import equals, number, satisfies
 from paper_checks.exact import POLICIES
 from paper_checks.laboratory.each_estimator import estimators_of_rewards, library_weight
-from paper_checks.laboratory.entropy_change import RIGHT_PEAK, WRONG_PEAK, entropy_pull, entropy_slope, focal
-from paper_checks.laboratory.weights import WEIGHTS, pull
+from paper_checks.laboratory.entropy_change import RIGHT_PEAK, WRONG_PEAK, entropy_pull, entropy_slope
+from paper_checks.laboratory.weights import WEIGHTS, focal, pull
 
 TWINS = (RIGHT_PEAK, WRONG_PEAK)  # of opposite K, solved at 7/10 and 3/10
 LIKELY_FAILURE = ((Fraction(1, 4), Fraction(3, 4)), (True, False))

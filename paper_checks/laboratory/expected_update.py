@@ -10,6 +10,7 @@ from paper_checks.exact import POLICIES, binomial, expectation, groups, mass, sc
 from paper_checks.laboratory.weights import (
     WEIGHTS,
     Weight,
+    as_weight,
     cases,
     coefficients,
     direction,
@@ -20,11 +21,6 @@ from paper_checks.laboratory.weights import (
     pull,
 )
 from paper_checks.simulated import estimate, simulated_step
-
-
-def as_weight(weight):
-    """A weight by name, or as given."""
-    return WEIGHTS[weight] if isinstance(weight, str) else weight
 
 
 def one_against_the_rest_draws(policy, correct, G, weight):
