@@ -118,7 +118,9 @@ def expected_entropy_change(statement):
     reading="Free logits, plain gradient, in expectation over groups; both signs of K occur. Cui et al. (2505.22617) "
     "have the covariance that decides; a search (2026-11) found nobody who says that no weight turns it. That failure "
     "bias raises the entropy of a prompt, or lowers it, is then a statement about noise, steps of finite size, shared "
-    "features or optimisers.",
+    "features or optimisers. A user of Zhu et al.'s code (RLVR-Decomposed, issue 6) reports that its failures alone "
+    "raise the entropy only with clipping and off-policy batches; the authors answer that they compare under equal "
+    "settings.",
     caveat="One prompt. Averaged over prompts the weight can turn the sign: simlab:entropy-over-prompts.",
     statement=lambda parts, **_: parts[0] * parts[1] < 0,
     planted={

@@ -245,7 +245,7 @@ def both_ways(k, policies, correct, features, G):
     reading="Expected plain gradient steps of one rate, first order: REINFORCE with any constant baseline, and PKPO's "
     "weight without a baseline, whose kappa is k (1 - Q)^(k - 1). Barakat et al. (2602.21189) show when the second is "
     "below 0, by prompts that interfere negatively and are weighed up; by this symmetry it is when the first is. PKPO "
-    "is 2505.15201. A search (2026-11) found nobody who notes the symmetry.",
+    "is Walder and Karkhanis (2505.15201). A search (2026-11) found nobody who notes the symmetry.",
     statement=lambda parts, **_: parts[0] == parts[1],
     planted={
         "opposite": lambda parts, **_: parts[0] == -parts[1],

@@ -50,7 +50,8 @@ def noise_from(sides):
     refuted_by="a policy at which the variance of PSR's or NSR's step differs",
     reading="Free logits, constant weights 1 on successes (PSR) or -1 on failures (NSR), whose mean steps are equal. "
     "Which of the two is the quieter says simlab:quieter-outcome. The length of a single step, 1 - 2 p_a + sum p^2, is "
-    "due to Li (2506.12912); that baselines change the noise and not the mean is old (Williams, 1992).",
+    "due to Li (2506.12912); that baselines change the noise and not the mean is old (Williams, 1992). 2603.01162 "
+    "treats the variance of GRPO's gradient as that of a U-statistic.",
     statement=noise_from({"psr": "successes", "nsr": "failures"}),
     planted={"exchanged": noise_from({"psr": "failures", "nsr": "successes"})},
 )
