@@ -6,7 +6,7 @@ from fractions import Fraction
 from mpmath import mp
 
 from paper_checks.claim import claim
-from paper_checks.evidence import equals, number, satisfies
+from paper_checks.evidence import Evidence, equals, number, satisfies
 from paper_checks.exact import POLICIES
 from paper_checks.laboratory.each_estimator import estimators_of_rewards, library_weight
 from paper_checks.laboratory.entropy_change import RIGHT_PEAK, WRONG_PEAK, entropy_pull, entropy_slope
@@ -108,6 +108,8 @@ def entropy_over_prompts(statement):
     """The enumerated change at the twins under every registered estimator of rewards."""
     points = [{"name": name, "parameters": parameters, "G": 4} for name, parameters in ARMS]
     yield from satisfies(lambda parts, **_: statement(*parts), points, changes_and_speeds)
+    signs = {direction_of(changes_and_speeds(**point)[0]) for point in points}
+    yield Evidence("enumerated", signs == {-1, 0, 1}, f"signs of the mean change: {sorted(signs)}")
 
 
 MIXED = [(RIGHT_PEAK, other) for other in (WRONG_PEAK, POLICIES[0], LIKELY_FAILURE)]
@@ -141,9 +143,9 @@ def turned_by(criterion):
 @claim(
     "simlab:focal-entropy-over-prompts",
     where="Beyond the papers, question 4",
-    says="Averaged over prompts Focal weighting can turn the sign of the expected entropy change to first order: it "
-    "lets a mean that fell rise exactly where it makes the hard prompt, whose entropy learning raises, that much "
-    "faster than the easy one as its pull on the entropy is weaker.",
+    says="Averaged over two prompts Focal weighting can turn the sign of the expected entropy change to first order: a "
+    "mean that fell rises exactly where the ratio of the speeds, hard prompt over easy, comes to exceed the ratio of "
+    "their pulls on the entropy, easy over hard.",
     formula=r"\frac{\kappa_h}{\kappa_e}\Big|_{\gamma=0} < \frac{K_e}{|K_h|} < \frac{\kappa_h}{\kappa_e}\Big|_{\gamma}",
     refuted_by="a pair of prompts whose mean change turns without it, does not turn with it, or turns from rising to "
     "falling, or no pair at which it turns",

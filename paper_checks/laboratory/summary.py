@@ -28,10 +28,10 @@ SUMMARY = Summary(
             "interference-threshold",
         ),
         said(
-            "The lower a prompt's solve rate, the less its own rollouts move it, under every such weight and even "
-            "where failures are punished; what other prompts do to it does not shrink. Larger groups help a hard "
-            "prompt to hold out under MaxRL, and not under a weight of constant strength such as learning from "
-            "successes or from failures alone.",
+            "At a given group size, the lower a prompt's solve rate, the less its own rollouts move its log-odds, "
+            "under every such weight and even where failures are punished; what other prompts do to them does not "
+            "shrink. Larger groups help a hard prompt to hold out under MaxRL, and not under a weight of constant "
+            "strength such as learning from successes or from failures alone.",
             "interference-drift",
             "interference-all-wrong",
             "interference-bound",

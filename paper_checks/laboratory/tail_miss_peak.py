@@ -251,6 +251,14 @@ def worst_group_rarer(statement):
     )
 
 
+SMALL = [*TAUS, Fraction(1, 10), Fraction(1, 5), Fraction(3, 10)]
+
+
+def one_sided(mu, tau):
+    """How far a prompt is from the one whose other correct rollouts are as likely as its wrong ones."""
+    return abs(mu - (1 + tau) / 2)
+
+
 def ordered_by(lopsided):
     """Whether of two prompts the one that is the more lopsided has the larger peak, and equal ones equal peaks."""
 
@@ -265,28 +273,31 @@ def ordered_by(lopsided):
 @claim(
     "simlab:worst-group-one-sided",
     where="Beyond the papers, question 2",
-    says="For a target of a given probability, the more one-sided the prompt, the larger the worst group: it is "
-    "smallest where correct rollouts off the target are as likely as wrong ones, mu = (1 + tau) / 2, and grows with "
-    "the distance from there to either side.",
+    says="For a target of a given probability of at most 3/10, the more one-sided the prompt, the larger the worst "
+    "group: it is smallest where correct rollouts off the target are as likely as wrong ones, mu = (1 + tau) / 2, and "
+    "grows with the distance from there to either side.",
     refuted_by="two prompts with one tau of which the one nearer to (1 + tau) / 2 has the larger peak",
-    reading="The exact peak at real G, at all pairs among nineteen values of mu and five of tau from a millionth to "
-    "1/30. Lemma 3.1 does not change if mu - tau and 1 - mu trade places, whence the symmetry. A search (2026-11) "
+    reading="The exact peak at real G, at all pairs among nineteen values of mu and eight of tau from a millionth to "
+    "3/10. Lemma 3.1 does not change if mu - tau and 1 - mu trade places, whence the symmetry. A search (2026-11) "
     "found no statement of it.",
-    caveat="Checked on a grid and not proved, at a given tau; the joint probability, not that among active groups.",
-    statement=ordered_by(lambda mu, tau: abs(mu - (1 + tau) / 2)),
+    caveat="Checked on a grid and not proved; the joint probability, not that among active groups. For a likely target "
+    "(1/2) it is false, but its worst group is one of two anyway.",
+    statement={"targets": SMALL, "order": ordered_by(one_sided)},
     planted={
-        "the more balanced": ordered_by(lambda mu, tau: -abs(mu - (1 + tau) / 2)),
-        "smallest at mu = 1/2": ordered_by(lambda mu, tau: abs(mu - Fraction(1, 2))),
-        "the harder": ordered_by(lambda mu, tau: -mu),
+        "the more balanced": {"targets": SMALL, "order": ordered_by(lambda mu, tau: -one_sided(mu, tau))},
+        "smallest at mu = 1/2": {"targets": SMALL, "order": ordered_by(lambda mu, tau: abs(mu - Fraction(1, 2)))},
+        "the harder": {"targets": SMALL, "order": ordered_by(lambda mu, tau: -mu)},
+        "whatever the target": {"targets": [*SMALL, Fraction(1, 2)], "order": ordered_by(one_sided)},
     },
 )
 def worst_group_one_sided(statement):
     """The exact peaks by bisection, of every pair of prompts, and of mirrored ones."""
-    mirrored = [(mu, 1 + tau - mu, tau) for tau in TAUS for mu in TWENTIETHS[1:] if 1 + tau - mu > tau]
-    pairs = [(one, other, tau) for tau in TAUS for one, other in combinations(TWENTIETHS, 2) if tau < one]
+    targets = statement["targets"]
+    mirrored = [(mu, 1 + tau - mu, tau) for tau in targets for mu in TWENTIETHS if tau < mu < 1 and 1 + tau - mu < 1]
+    pairs = [(one, other, tau) for tau in targets for one, other in combinations(TWENTIETHS, 2) if tau < one]
     peaks = functools.cache(real_peak)
     yield from satisfies(
-        statement,
+        statement["order"],
         [{"tau": tau, "one": one, "other": other} for one, other, tau in pairs + mirrored],
         lambda tau, one, other: (peaks(one, tau), peaks(other, tau)),
         method="numerical",

@@ -216,7 +216,7 @@ def change_if_missed(policy, correct, G, weight):
     reading="Free logits of one prompt, weights with m_S = m_F >= 0, not all 0, the rarest correct action. The weights "
     "differ in size only: what Focal weighting protects in expectation it protects by moving less. Groups of one, in "
     "which nothing moves, are left out. A search (2026-11) found nothing of the kind.",
-    caveat="One action. In the sum over all missed correct actions balanced weights can differ in sign: "
+    caveat="One action of one prompt. In the sum over several missed actions balanced weights can differ in sign: "
     "simlab:unsampled-mass-balanced-sum.",
     statement=lambda parts, **_: (parts[0] < 0) == (parts[1] > parts[2]) and parts[0] != 0,
     planted={"it always shrinks": lambda parts, **_: parts[0] < 0},

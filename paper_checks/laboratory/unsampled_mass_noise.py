@@ -13,7 +13,7 @@ from paper_checks.laboratory.weights import Weight, direction
 RARE = Fraction(1, 20)
 FAILURES = 4
 CORRECT = (True, True, *[False] * FAILURES)
-HARD, EASY = [Fraction(part, 10) for part in (1, 2, 3, 4, 5)], [Fraction(part, 20) for part in (16, 17, 18)]
+HARD, EASY = [Fraction(part, 20) for part in range(1, 11)], [Fraction(part, 50) for part in range(40, 48)]
 GROUP_SIZES = (2, 3, 4)
 SUCCESSES_ALONE, FAILURES_ALONE = Weight(lambda s, G: 1, lambda s, G: 0), Weight(lambda s, G: 0, lambda s, G: 1)
 
@@ -82,21 +82,26 @@ def never_takes(form, **_):
     "failures, the noise of a group of two to four costs the correct actions that it missed mass, to second order, "
     "under every weight of reward and solve rate.",
     refuted_by="a number of successes at which some weight has a positive second-order term at one of these prompts",
-    reading="p1 = .1, .2, ..., .5, all groups, plain gradient. At each s the term is a quadratic form of the advantage "
-    "of a success and that of a failure; it is never positive, so that the sign holds for any values of these. Where "
-    "p1 is large it turns: simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this term.",
-    caveat="One family of small prompts. At other prompts, .8 and more on one correct action among them, the noise "
-    "gives.",
-    statement={"prompts": HARD, "form": never_gives},
+    reading="p1 = .05, .1, ..., .5, all groups, plain gradient. At each s the term is a quadratic form of the "
+    "advantage of a success and that of a failure; it is never positive, so that the sign holds for any values of "
+    "these. Where p1 is large it turns: simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this "
+    "term.",
+    caveat="One family of small prompts and groups of at most four: in groups of five some weights turn the sign, and "
+    "where p1 is .8 and more nearly all do.",
+    statement={"prompts": HARD, "sizes": GROUP_SIZES, "form": never_gives},
     planted={
-        "noise helps": {"prompts": HARD, "form": never_takes},
-        "whatever the prompt": {"prompts": [*HARD, Fraction(7, 10), *EASY], "form": never_gives},
+        "noise helps": {"prompts": HARD, "sizes": GROUP_SIZES, "form": never_takes},
+        "whatever the prompt": {"prompts": [*HARD, Fraction(7, 10), *EASY], "sizes": GROUP_SIZES, "form": never_gives},
+        "groups of five too": {"prompts": HARD, "sizes": (*GROUP_SIZES, 5), "form": never_gives},
     },
 )
 def noise_costs(statement):
     """The quadratic form at each number of successes, from all groups."""
     points = [
-        {"p1": p1, "G": size, "s": s} for p1 in statement["prompts"] for size in GROUP_SIZES for s in range(size + 1)
+        {"p1": p1, "G": size, "s": s}
+        for p1 in statement["prompts"]
+        for size in statement["sizes"]
+        for s in range(size + 1)
     ]
     yield from satisfies(statement["form"], points, lambda p1, G, s: tuple(forms(p1, G)[s]))
 
@@ -107,17 +112,16 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
 @claim(
     "simlab:unsampled-mass-noise-gives",
     where="Beyond the papers, question 3",
-    says="Where the likely correct action of that prompt holds .8, .85 or .9 and groups have four rollouts, it is the "
+    says="Where the likely correct action of that prompt holds .8 to .94 and groups have four rollouts, it is the "
     "other way round: the noise gives to what the group missed, under every registered estimator of rewards but the "
     "three of pass@k.",
     refuted_by="another estimator whose second-order term is not positive at one of these prompts, or one of the three "
     "whose term is",
-    reading="The rare correct action has 1/20, the four failures share the rest; all groups, plain gradient, default "
-    "parameters. The weights of Chen et al. (k = 4 here), of Tang et al. and PKPO give groups of many successes "
-    "nothing or little, and it is these that draw the likely action again and again; in groups of four Chen's gives "
-    "nothing at all. At .7 the other estimators differ in sign. A group that draws the likely action holds most of the "
-    "mass, which is where simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on "
-    "this term.",
+    reading="p1 = .8, .82, ..., .94; the rare correct action has 1/20, the four failures share the rest; all groups, "
+    "plain gradient, default parameters. In groups of four k = 4 leaves the weights of Tang et al. and PKPO the groups "
+    "of a single success alone, and that of Chen et al. none; it is groups of many successes that give. At .7 the "
+    "other estimators differ in sign. A group that draws the likely action holds most of the mass, which is where "
+    "simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on this term.",
     caveat="Groups of four and the registered weights at their defaults. In smaller groups more of them cost the "
     "missed actions mass.",
     statement={"prompts": EASY, "but": WEIGHS_RARE_SUCCESSES},
