@@ -81,8 +81,10 @@ def relative_change(name):
     "than on successes by a constant factor: NSR, W-REINFORCE and A-GRAE's negative-dominant control.",
     refuted_by="another estimator whose expected change is positive, or one of the three whose change is not",
     reading="Plain gradient steps on rewards 0 and 1, default parameters, a batch of one group, by the formula of "
-    "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos; with Adam, which "
-    "F-GRPO's figure uses, they differ.",
+    "simlab:unsampled-mass-expected. The figures are per unit of learning rate, relative to Q_pos. F-GRPO asks the "
+    "question; a search (2026-11) found no such survey of weights.",
+    caveat="One policy, one group size, the first step, default parameters; with Adam, which F-GRPO's figure uses, the "
+    "figures differ.",
     statement=frozenset({"nsr", "w_reinforce", "negative_dominant"}),
     planted={
         "Focal weighting protects": frozenset({"nsr", "w_reinforce", "negative_dominant", "f_grpo"}),

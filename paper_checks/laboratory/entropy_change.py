@@ -83,8 +83,8 @@ def slope_by(factor):
 @claim(
     "simlab:expected-entropy-change",
     where="Beyond the papers, question 4",
-    says="The expected first-order entropy change of any weight of reward and solve rate is -eta kappa K, with K = sum "
-    "p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
+    says="At one prompt the expected first-order entropy change of any weight of reward and solve rate is -eta kappa "
+    "K, with K = sum p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
     formula=r"\mathbb{E}[\Delta H] = -\eta\,\kappa\,K,\quad K=\sum_a p_a^2(\mathbf{1}[a\in P]-Q)(\log p_a + H)",
     refuted_by="a policy, a group size and a weight with another expected change",
     reading="Free logits, plain gradient step, kappa = M_S / Q + M_F / (1 - Q) as in simlab:expected-update. It is the "

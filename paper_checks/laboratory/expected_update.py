@@ -257,7 +257,8 @@ def drift_by(net):
     r"drawn}]",
     refuted_by="a group whose unsampled action moves otherwise",
     reading="Plain gradient step, free logits. The term -p_a times the sum of the advantages is in A-GRAE's Theorem 1, "
-    "and in BroRL (2510.01180) for distinct samples; Zhu et al. (2506.01347) read its two signs as PSR's and NSR's.",
+    "and in BroRL (2510.01180) for distinct samples; Zhu et al. (2506.01347) describe both signs, for single tokens "
+    "under PSR and NSR.",
     caveat="That an unsampled logit rises does not say that its probability does: see "
     "simlab:raised-logit-lower-probability.",
     statement=drift_by(lambda success, failure: success - failure),
@@ -336,10 +337,10 @@ def growth_threshold(policy, correct):
     refuted_by="a weight under which a correct action beyond the threshold shrinks, or one below it grows",
     reading="Free logits, weights with masses of no negative sign, P_2 and N_2 the sums of squared probabilities of "
     "correct and incorrect actions. F-GRPO and its kin change how fast a rare correct action is lost in expectation, "
-    "not whether. What they change beyond that is of second order or of the optimiser. That the exact gradient favours "
-    "the likely among equal actions is known: Mei et al. (2005.06392) for softmax policies, the authors of 2601.21669 "
-    "for outcomes of equal reward, BroRL (2510.01180) for distinct samples. A search (2026-11) found the threshold "
-    "nowhere.",
+    "not whether. What they change beyond that is of second order or of the optimiser. That the exact gradient moves a "
+    "logit in proportion to the action's probability is well known (Mei et al., 2005.06392), 2601.21669 names this "
+    "factor as the cause of collapse, and BroRL (2510.01180) has the change given the distinct samples. A search "
+    "(2026-11) found the threshold nowhere.",
     caveat="One action of one prompt. What a group of prompts does to a shared network is "
     "simlab:interference-transfer.",
     statement=lambda policy, correct, action, threshold: policy[action] - threshold,

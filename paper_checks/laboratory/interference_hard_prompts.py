@@ -65,6 +65,8 @@ def incoming_limit(G, weight):
     "K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight. That the "
     "expected gradient of a prompt vanishes with the standard deviation of its reward is due to Razin et al. "
     "(2310.20703).",
+    caveat="First order, one easy and one hard prompt. At a larger G a weight such as MaxRL gives the hard prompt more "
+    "speed (simlab:interference-group-size).",
     statement=lambda own, incoming, limit: (own, incoming - limit),
     planted={
         "both vanish": lambda own, incoming, limit: (own, incoming),
@@ -121,6 +123,7 @@ def falls_beyond(ratio):
     "(simlab:interference-bound); weights of constant strength, of whichever sign, have one and the same c*. Schaul et "
     "al. (1904.11455) and Barakat et al. (2602.21189) have when interference is negative; a search (2026-11) found no "
     "threshold for when it wins.",
+    caveat="Two kinds of prompts, one expected step; over many steps both speeds and the threshold move.",
     statement=falls_beyond(lambda hard, easy: hard / easy),
     planted={
         "whatever the speeds": falls_beyond(lambda hard, easy: 1),

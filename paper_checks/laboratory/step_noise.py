@@ -107,7 +107,7 @@ def quieter_by(margin):
     reading="One prompt, free logits, the two weights of simlab:sign-axis-is-noise, P_2 and N_2 the sums of squared "
     "probabilities of correct and incorrect actions. With two actions of p and 1 - p the variances are 2 p (1 - p)^3 "
     "and 2 p^3 (1 - p): at 2/5 correct .173 under PSR and .077 under NSR. A search (2026-11) found no such comparison.",
-    caveat="Noise is the summed variance of the logit changes; other norms can order the two otherwise.",
+    caveat="Noise is the summed variance of the logit changes here, and no other norm.",
     statement=quieter_by(lambda q, right, wrong: 2 * (right - wrong) - (2 * q - 1) * (1 + right + wrong)),
     planted={
         "the rarer outcome is the quieter": quieter_by(lambda q, right, wrong: 1 - 2 * q),

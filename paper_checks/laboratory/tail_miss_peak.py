@@ -75,8 +75,10 @@ def conditional_at_two(statement):
     refuted_by="one (mu, tau, G) at which it does not fall",
     reading="Proof: given s correct rollouts the target is missed with probability (1 - tau / mu)^s, falling in s; and "
     "the number of successes of an active group, a binomial cut to 1..G-1, grows with G in the likelihood-ratio order, "
-    "since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. Read without the condition (the joint probability) it "
-    "is wrong: that one rises first (simlab:tail-miss-unimodal). F-GRPO's non-monotonic curve is the joint one.",
+    "since C(G+1, s) / C(G, s) = (G+1) / (G+1-s) grows with s. F-GRPO's non-monotonic curve is the joint one; a search "
+    "(2026-11) found nobody who conditions on activity.",
+    caveat="Read without the condition (the joint probability) it is wrong: that one rises first "
+    "(simlab:tail-miss-unimodal).",
     statement=lambda pair, **_: pair[1] < pair[0],
     planted={"it rises": lambda pair, **_: pair[1] > pair[0]},
 )
@@ -162,8 +164,10 @@ def real_peak(mu, tau):
     refuted_by="a (mu, tau) at which it turns more than once, or never",
     reading="The joint probability of Lemma 3.1, 0 < tau < mu < 1. Proof: its derivative in a real G is a sum of three "
     "exponentials, whose largest base has a negative coefficient and whose smaller bases have positive ones, so that "
-    "it has one zero at most; it is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle term is "
-    "missing and the same holds; the curve can start at its peak (G = 2) on whole numbers.",
+    "it has one zero at most (Descartes' rule of signs for exponentials; Polya and Szego, Problems and Theorems in "
+    "Analysis II); the curve is 0 at G = 1, positive after, and tends to 0. For tau = mu the middle term is missing "
+    "and the same holds; on whole numbers the curve can start at its peak (G = 2). That it is not monotonic is "
+    "F-GRPO's finding; a search (2026-11) found no proof of a single peak.",
     statement=lambda count, **_: count == 1,
     planted={"two turns": lambda count, **_: count == 2},
 )
@@ -229,7 +233,7 @@ TAUS = [Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 1000), Fraction(1, 1
     "likeliest to be active and to miss the target.",
     refuted_by="two targets at one mu of which the rarer has the smaller peak",
     reading="The exact peak at real G, at nineteen values of mu from .05 to .95 and targets from a millionth to 9/10 "
-    "of it. F-GRPO's curves for two targets show it; a search (2026-11) found no statement of it.",
+    "of it. F-GRPO has the curve; a search (2026-11) found no statement of how its peak moves.",
     caveat="Checked on a grid and not proved. Among active groups alone the worst is always G = 2 "
     "(simlab:conditional-tail-miss-falls).",
     statement=lambda rarer, other: rarer > other,
@@ -279,7 +283,7 @@ def ordered_by(lopsided):
     refuted_by="two prompts with one tau of which the one nearer to (1 + tau) / 2 has the larger peak",
     reading="The exact peak at real G, at all pairs among nineteen values of mu and eight of tau from a millionth to "
     "3/10. Lemma 3.1 does not change if mu - tau and 1 - mu trade places, whence the symmetry. A search (2026-11) "
-    "found no statement of it.",
+    "found no statement of how the peak moves.",
     caveat="Checked on a grid and not proved; the joint probability, not that among active groups. For a likely target "
     "(1/2) it is false, but its worst group is one of two anyway.",
     statement={"targets": SMALL, "order": ordered_by(one_sided)},
@@ -310,7 +314,8 @@ def worst_group_one_sided(statement):
     says="For a typical rare action of F-GRPO's simulator (mu = .6301, tau = 6.297e-5) the worst group has 19 "
     "rollouts, and is active and misses the target with probability .99865.",
     refuted_by="another group size with a larger probability",
-    reading="The joint probability of F-GRPO's Lemma 3.1 at the numbers of its App. J, at the start of training.",
+    reading="The joint probability of F-GRPO's Lemma 3.1 at the numbers of its App. J, at the start of training. The "
+    "paper's text tells of a plateau near 1 at intermediate sizes, and names no size.",
     caveat="Among active groups the worst is G = 2.",
     statement=(19, Fraction(99865, 100_000)),
     planted={"a power of two": (16, Fraction(99865, 100_000)), "a digit": (19, Fraction(99866, 100_000))},
