@@ -74,8 +74,8 @@ SYMBOLIC_CASES = [
 SIMULATED_CASES = cases((3,), POLICIES[1:2], ("psr", "nsr", "maxrl"))
 
 
-# d log p_a / d theta, a row an action: of (t^2, t (1 - t), 1 - t) at t = 1/3, which no softmax of free logits is, and
-# of some smooth map with two parameters. Rows have the mean 0 under the policy; beyond that anything can occur.
+# d log p_a / d theta, a row an action: of (t^2, t (1 - t), 1 - t) at t = 1/3, two tokens that share one parameter, and
+# of some smooth maps with two parameters. Rows have the mean 0 under the policy; beyond that anything can occur.
 SCORES = (
     (
         ((Fraction(1, 9), Fraction(2, 9), Fraction(2, 3)), (True, True, False)),

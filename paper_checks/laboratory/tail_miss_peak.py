@@ -183,12 +183,13 @@ def likeliest_size(mu, tau):
 
 
 def peak_by(factor):
-    """G* = log(log b / log(1 - tau) factor) / log((1 - tau) / b), b the larger of mu - tau and 1 - mu."""
+    """G* = log(n log b / log(1 - tau)) / log((1 - tau) / b), b the larger of mu - tau and 1 - mu, n = factor(mu)."""
 
     def stated(mu, tau):
+        bases = factor(mu)
         mu, tau = number(mu), number(tau)
         larger = max(mu - tau, 1 - mu)
-        return mp.log(factor * mp.log(larger) / mp.log(1 - tau)) / mp.log((1 - tau) / larger)
+        return mp.log(bases * mp.log(larger) / mp.log(1 - tau)) / mp.log((1 - tau) / larger)
 
     return stated
 
@@ -196,20 +197,19 @@ def peak_by(factor):
 @claim(
     "simlab:tail-miss-peak",
     where="Beyond the papers, question 2",
-    says="As tau shrinks at a given mu other than 1/2, the peak comes as close as one likes to G* = log(log b / log(1 "
-    "- tau)) / log((1 - tau) / b), b the larger of mu - tau and 1 - mu: about log(1 / tau) divided by log(1 / max(mu, "
-    "1 - mu)).",
-    formula=r"G^* = \frac{\ln\left(\ln b / \ln(1-\tau)\right)}{\ln\left((1-\tau)/b\right)},\quad "
+    says="As tau shrinks at a given mu, the peak comes as close as one likes to G* = log(n log b / log(1 - tau)) / "
+    "log((1 - tau) / b), b the larger of mu - tau and 1 - mu, n = 1 but at mu = 1/2, where it is 2: about log(1 / tau) "
+    "divided by log(1 / max(mu, 1 - mu)).",
+    formula=r"G^* = \frac{\ln\left(n\ln b / \ln(1-\tau)\right)}{\ln\left((1-\tau)/b\right)},\quad "
     r"b=\max(\mu-\tau,\,1-\mu)",
-    refuted_by="a mu other than 1/2 at which the distance from the exact peak does not vanish with tau",
+    refuted_by="a mu at which the distance from the exact peak does not vanish with tau",
     reading="The joint probability of Lemma 3.1, real G; the whole number with the largest probability is beside it. "
-    "At mu = 1/2 the two smaller bases come together as tau shrinks, their terms add up, and the distance tends to 1 "
-    "instead (a factor of 2 inside the logarithm). Which targets and prompts have the larger worst group say "
-    "simlab:worst-group-rarer and simlab:worst-group-one-sided. F-GRPO shows such curves; a search (2026-11) found no "
-    "formula for the peak.",
+    "At mu = 1/2 the two smaller bases come together as tau shrinks, and their terms add up. Which targets and prompts "
+    "have the larger worst group say simlab:worst-group-rarer and simlab:worst-group-one-sided. F-GRPO shows such "
+    "curves; a search (2026-11) found no formula for the peak.",
     caveat="Small tau: the nearer mu is to 1/2, the smaller tau must be.",
-    statement=peak_by(1),
-    planted={"a factor of 2": peak_by(2)},
+    statement=peak_by(lambda mu: 2 if mu == Fraction(1, 2) else 1),
+    planted={"a factor of 2": peak_by(lambda mu: 2), "no exception at mu = 1/2": peak_by(lambda mu: 1)},
 )
 def peak(statement):
     """The exact peak by bisection, against the formula, as tau shrinks."""
@@ -218,7 +218,7 @@ def peak(statement):
         tau = number(mu) * step
         return real_peak(mu, tau) - statement(mu, tau)
 
-    points = [{"mu": mu} for mu in (Fraction(2, 5), Fraction(3, 5), Fraction(1, 4), Fraction(3, 4), Fraction(9, 10))]
+    points = [{"mu": Fraction(part, 20)} for part in (8, 12, 5, 10, 15, 18)]
     yield from vanishes(distance, points, order=0.7, steps=("1e-3", "1e-4", "1e-5", "1e-6"))
 
 
