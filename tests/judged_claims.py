@@ -14,6 +14,8 @@ RECORDED = recorded()
 # which CI runs, judges these too.
 LONG = {
     "simlab:expected-entropy-change", "simlab:unsampled-mass-noise", "simlab:expected-update",
+    "simlab:unsampled-mass-noise-gives", "simlab:focal-entropy-sign", "simlab:worst-group-rarer",
+    "simlab:worst-group-one-sided",
     "simlab:unsampled-mass-each-estimator", "f-grpo:eq-5", "f-grpo:eq-27", "a-grae:eq-36", "cw-grpo:unsampled-logits",
     "fade:app-9-large-batch", "fade:sec-4-1-drift", "fade:masses", "fade:pass-at-k-tang", "fade:app-12-laplace",
     "fade:asym-power", "simlab:interference-transfer", "simlab:interference-temperature",

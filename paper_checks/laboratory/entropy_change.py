@@ -9,10 +9,11 @@ from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, entropy, groups, stepped
 from paper_checks.laboratory.weights import (
     WEIGHTS,
-    balanced,
+    as_weight,
     cases,
     direction,
     expected_direction,
+    focal,
     mass_gradient,
     pull,
 )
@@ -21,6 +22,17 @@ from paper_checks.simulated import estimate, simulated_step
 # A likely failure and a likely success among others: the first gains entropy by learning, the second loses it.
 WRONG_PEAK = ((Fraction(1, 5), Fraction(1, 10), Fraction(3, 5), Fraction(1, 10)), (True, True, False, False))
 RIGHT_PEAK = ((Fraction(3, 5), Fraction(1, 10), Fraction(1, 5), Fraction(1, 10)), (True, True, False, False))
+
+# Where learning raises the entropy (K < 0): likely failures, of two to four actions, easy and hard.
+RISING = (
+    POLICIES[0],
+    ((Fraction(1, 4), Fraction(3, 4)), (True, False)),
+    ((Fraction(1, 10), Fraction(9, 10)), (True, False)),
+    ((Fraction(2, 15), Fraction(1, 3), Fraction(8, 15)), (True, True, False)),
+    ((Fraction(6, 25), Fraction(29, 50), Fraction(9, 50)), (True, False, False)),
+    WRONG_PEAK,
+    ((Fraction(11, 50), Fraction(37, 100), Fraction(1, 20), Fraction(9, 25)), (True, True, False, False)),
+)
 
 
 def entropy_pull(policy, correct):
@@ -35,7 +47,7 @@ def entropy_pull(policy, correct):
 def entropy_slope(policy, correct, G, weight):
     """The first-order change of the entropy over eta, in expectation over all groups: -sum p_a dz_a (log p_a + H)."""
     total = entropy(policy)
-    change = expected_direction(policy, correct, G, WEIGHTS[weight])
+    change = expected_direction(policy, correct, G, as_weight(weight))
     return -mp.fsum(number(p) * number(d) * (mp.log(number(p)) + total) for p, d in zip(policy, change, strict=True))
 
 
@@ -71,12 +83,15 @@ def slope_by(factor):
 @claim(
     "simlab:expected-entropy-change",
     where="Beyond the papers, question 4",
-    says="The expected first-order entropy change of any weight of reward and solve rate is -eta kappa K, with K = "
-    "sum p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
+    says="At one prompt the expected first-order entropy change of any weight of reward and solve rate is -eta kappa "
+    "K, with K = sum p_a^2 (1[a correct] - Q)(log p_a + H) a number of the policy alone.",
     formula=r"\mathbb{E}[\Delta H] = -\eta\,\kappa\,K,\quad K=\sum_a p_a^2(\mathbf{1}[a\in P]-Q)(\log p_a + H)",
     refuted_by="a policy, a group size and a weight with another expected change",
-    reading="Plain gradient step, kappa = M_S / Q + M_F / (1 - Q) as in simlab:expected-update. With a natural "
-    "gradient p_a^2 becomes p_a, and K another number; the sign can differ.",
+    reading="Free logits, plain gradient step, kappa = M_S / Q + M_F / (1 - Q) as in simlab:expected-update. It is the "
+    "covariance identity of Cui et al. (2505.22617), at the expected step; with a natural gradient p_a^2 becomes p_a, "
+    "and K another number.",
+    caveat="One prompt. Over several prompts the terms add up, each with its own kappa and K: "
+    "simlab:entropy-over-prompts.",
     statement=slope_by(1),
     planted={"a sign": slope_by(-1), "a factor": slope_by(2)},
 )
@@ -95,14 +110,18 @@ def expected_entropy_change(statement):
 @claim(
     "simlab:entropy-sign",
     where="Beyond the papers, question 4",
-    says="For which weights is the expected entropy change negative? To first order for all or for none: its sign is "
-    "that of -K, whichever weight with masses of no negative sign is chosen, biased to failures or to successes, "
-    "to the hard or to the easy.",
-    refuted_by="two weights that change the entropy in opposite directions, in expectation and to first order, at one "
-    "policy",
-    reading="Tabular softmax, plain gradient, in expectation over groups; both signs of K occur. Statements that "
-    "failure bias raises the entropy, or lowers it, are then statements about noise, steps of finite size, "
-    "shared features or optimisers.",
+    says="For which weights does the expected entropy of one prompt fall? To first order for all or for none: the sign "
+    "of the change is that of -K, whichever weight with masses of no negative sign is chosen, biased to failures or to "
+    "successes, to the hard or to the easy.",
+    refuted_by="two weights that change the entropy of one policy in opposite directions, in expectation and to first "
+    "order",
+    reading="Free logits, plain gradient, in expectation over groups; both signs of K occur. Cui et al. (2505.22617) "
+    "have the covariance that decides; a search (2026-11) found nobody who says that no weight turns it. That failure "
+    "bias raises the entropy of a prompt, or lowers it, is then a statement about noise, steps of finite size, shared "
+    "features or optimisers. A user of Zhu et al.'s code (RLVR-Decomposed, issue 6) reports that its failures alone "
+    "raise the entropy only with clipping and off-policy batches; the authors answer that they compare under equal "
+    "settings.",
+    caveat="One prompt. Averaged over prompts the weight can turn the sign: simlab:entropy-over-prompts.",
     statement=lambda parts, **_: parts[0] * parts[1] < 0,
     planted={
         "learning always lowers it": lambda parts, **_: parts[0] < 0,
@@ -111,17 +130,12 @@ def expected_entropy_change(statement):
 )
 def entropy_sign(statement):
     """The enumerated change of every weight at policies of both signs."""
-    points = cases((2, 3), (*POLICIES[1:3], RIGHT_PEAK, WRONG_PEAK))
+    points = cases((2, 3), (*POLICIES[1:], RIGHT_PEAK, *RISING))
     yield from satisfies(
         statement,
         points,
         lambda policy, correct, G, weight: (entropy_slope(policy, correct, G, weight), entropy_pull(policy, correct)),
     )
-
-
-def focal(gamma):
-    """Dr. GRPO's advantage times (1 - s/G)^gamma, for whole gamma."""
-    return balanced(lambda p: (1 - p) ** gamma)
 
 
 def expected_change(step, policy, correct, G, weight):
@@ -153,13 +167,14 @@ def noise_term(policy, correct, G, weight):
 @claim(
     "simlab:entropy-second-order",
     where="Beyond the papers, question 4",
-    says="To second order the expected entropy change is -eta kappa K + (eta^2 / 2) S, with S = -E[sum_a p_a (c_a^2 - "
-    "Var)(log p_a + H) + Var], c_a = d_a - dbar: the noise of the group enters here, and with it the weight's "
-    "shape.",
+    says="At one prompt and to second order the expected entropy change is -eta kappa K + (eta^2 / 2) S, with S = "
+    "-E[sum_a p_a (c_a^2 - Var)(log p_a + H) + Var], c_a = d_a - dbar: the noise of the group enters here, and with it "
+    "the weight's shape.",
     formula=r"\mathbb{E}[\Delta H] = -\eta\kappa K - \tfrac{\eta^2}{2}\,\mathbb{E}\left[\mathrm{Var}_p(d) + \sum_a "
     r"p_a\left((d_a-\bar d)^2 - \mathrm{Var}_p(d)\right)(\log p_a + H)\right] + O(\eta^3)",
     refuted_by="a policy and a weight at which the error does not vanish as eta^3",
-    reading="Plain gradient step; moments under the policy, the outer mean over groups.",
+    reading="Free logits, plain gradient step; moments under the policy, the outer mean over groups. A search "
+    "(2026-11) found first-order expansions (Cui et al., 2505.22617, and later work), and no term of second order.",
     statement=1,
     planted={"no factor 1/2": 2, "without noise": 0},
 )
@@ -183,12 +198,14 @@ def entropy_second_order(statement):
 @claim(
     "simlab:focal-entropy-first-order",
     where="Beyond the papers, question 4",
-    says="Where does Focal weighting change the sign of the expected entropy change? To first order nowhere: it "
-    "multiplies kappa by a positive number, and the change by the same number.",
+    says="Where does Focal weighting change the sign of one prompt's expected entropy change? To first order nowhere: "
+    "it multiplies kappa by a positive number, and the change by the same number.",
     refuted_by="a policy at which the first-order changes with and without Focal weighting differ in sign, or not by "
     "the ratio of their kappa",
     reading="(1 - s/G)^gamma over Dr. GRPO, plain gradient, in expectation. Of finite steps see "
-    "simlab:focal-entropy-sign.",
+    "simlab:focal-entropy-sign. It follows from simlab:expected-entropy-change; a search (2026-11) found nobody who "
+    "asks.",
+    caveat="One prompt. Averaged over prompts Focal weighting can turn the sign: simlab:focal-entropy-over-prompts.",
     statement=lambda slopes, ratio, **_: slopes[1] == slopes[0] * ratio and 0 < ratio < 1,
     planted={"it turns the sign": lambda slopes, ratio, **_: slopes[0] * slopes[1] < 0},
 )
@@ -208,40 +225,68 @@ def focal_first_order(statement):
 
     points = [
         {"policy": policy, "correct": correct, "G": size, "gamma": gamma}
-        for policy, correct in POLICIES
+        for policy, correct in (*POLICIES[1:], RIGHT_PEAK, *RISING)
         for size in (2, 3, 4)
         for gamma in (1, 2)
     ]
     yield from satisfies(holds, points, parts)
 
 
+def turning_step(change):
+    """The step at which an expected change turns from positive to negative, by doubling and bisection."""
+    high = mpf("0.01")
+    while change(high) > 0:
+        high *= 2
+    low = high / 2
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if change(middle) > 0 else (low, middle)
+    return low
+
+
+def opposite_changes(policy, correct, G):
+    """At steps from far below the two turning steps to beyond both: the changes, plain and Focal, of opposite signs."""
+
+    def change(gamma):
+        return lambda step: expected_change(step, policy, correct, G, focal(gamma))
+
+    plain, weighted = change(0), change(1)
+    turns = sorted(turning_step(each) for each in (plain, weighted))
+    steps = [turns[0] / 10, turns[0] * mpf("0.9"), sum(turns) / 2, turns[1] * mpf("1.1"), turns[1] * 2]
+    pairs = [(plain(step), weighted(step)) for step in steps]
+    return [pair for pair in pairs if pair[0] * pair[1] < 0]
+
+
 @claim(
     "simlab:focal-entropy-sign",
     where="Beyond the papers, question 4",
-    says="With steps of finite size Focal weighting changes the sign where learning would raise the entropy (K < "
-    "0) and the noise of the group lowers it: there is a range of steps in which the plain weight lowers the "
-    "expected entropy and the Focal weight raises it.",
-    formula=r"\eta_\gamma = 2\,\kappa_\gamma |K| / |S_\gamma|,\quad \eta_0 < \eta < \eta_\gamma",
-    refuted_by="no step at which the two expected changes have opposite signs, or one at which Focal alone lowers the "
-    "entropy",
-    reading="Dr. GRPO with gamma 0 and 1, G = 4, two actions of 2/5 (correct) and 3/5, steps .01 to 5, all groups. "
-    "By the second order the sign turns at eta = 2 kappa |K| / |S|: Focal weighting shrinks kappa once and "
-    "the noise S twice. Such steps are large for a plain gradient (2 to 3.5 here); the order of the two "
-    "thresholds is what is claimed, not their size.",
+    says="At seven prompts where learning would raise the entropy (K < 0) and the noise of the group lowers it, steps "
+    "of finite size let Focal weighting change the sign: between two steps the plain weight lowers the expected "
+    "entropy and the Focal weight raises it, and never the other way round.",
+    formula=r"\mathbb{E}[\Delta H]_{\gamma=0}<0<\mathbb{E}[\Delta H]_{\gamma=1}\quad\text{for } "
+    r"\eta_0<\eta<\eta_1",
+    refuted_by="one of these prompts without a step at which the two expected changes have opposite signs, or with one "
+    "at which Focal alone lowers the entropy",
+    reading="Dr. GRPO with gamma 0 and 1, G = 2 and 4, policies of two to four actions, all groups. By the second "
+    "order the sign turns at about eta = 2 kappa |K| / |S|: Focal weighting shrinks kappa once and the noise S twice. "
+    "A search (2026-11) found nothing of the kind.",
+    caveat="The steps are large for a plain gradient (.3 to 18 here); the order of the two thresholds is what is "
+    "claimed, at these prompts, not their size.",
     statement=lambda plain, weighted: plain < 0 < weighted,
-    planted={"the other way": lambda plain, weighted: weighted < 0 < plain},
+    planted={
+        "the other way": lambda plain, weighted: weighted < 0 < plain,
+    },
 )
 def focal_sign(statement):
-    """The exact expected change over all groups, over a range of steps."""
-    steps = ["0.01", "0.1", "1", "2", "3", "4", "5"]
-
-    def turned(policy, correct, G):
-        changes = [[expected_change(mpf(step), policy, correct, G, focal(gamma)) for gamma in (0, 1)] for step in steps]
-        return [pair for pair in changes if pair[0] * pair[1] < 0]
-
-    policy, correct = POLICIES[0]
+    """The exact expected change over all groups, below, between and beyond the steps at which each turns."""
+    yield from satisfies(
+        lambda slopes, **_: slopes < 0,
+        [{"policy": policy, "correct": correct} for policy, correct in RISING],
+        entropy_pull,
+        method="numerical",
+    )
     yield from satisfies(
         lambda pairs, **_: len(pairs) > 0 and all(statement(*pair) for pair in pairs),
-        [{"policy": policy, "correct": correct, "G": 4}],
-        turned,
+        [{"policy": policy, "correct": correct, "G": size} for policy, correct in RISING for size in (2, 4)],
+        opposite_changes,
     )

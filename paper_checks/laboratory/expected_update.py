@@ -6,10 +6,11 @@ import sympy
 
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, satisfies
-from paper_checks.exact import POLICIES, binomial, expectation, mass, score_gradient
+from paper_checks.exact import POLICIES, binomial, expectation, groups, mass, score_gradient
 from paper_checks.laboratory.weights import (
     WEIGHTS,
     Weight,
+    as_weight,
     cases,
     coefficients,
     direction,
@@ -22,16 +23,11 @@ from paper_checks.laboratory.weights import (
 from paper_checks.simulated import estimate, simulated_step
 
 
-def as_weight(weight):
-    """A weight by name, or as given."""
-    return WEIGHTS[weight] if isinstance(weight, str) else weight
-
-
-def one_against_the_rest(policy, correct, G, weight):
-    """E[dz] / eta by linearity: one rollout draws action j, the other G - 1 hold a binomial number of successes."""
+def one_against_the_rest_draws(policy, correct, G, weight):
+    """E[c_j] by linearity: one rollout draws action j, the other G - 1 hold a binomial number of successes."""
     weight = as_weight(weight)
     q_pos = mass(policy, correct)
-    drawn = [
+    return [
         p
         * sum(
             chance * (weight.success(others + 1, G) if right else -weight.failure(others, G))
@@ -39,7 +35,11 @@ def one_against_the_rest(policy, correct, G, weight):
         )
         for p, right in zip(policy, correct, strict=True)
     ]
-    return tuple(score_gradient(policy, drawn))
+
+
+def one_against_the_rest(policy, correct, G, weight):
+    """E[dz] / eta, from those coefficients."""
+    return tuple(score_gradient(policy, one_against_the_rest_draws(policy, correct, G, weight)))
 
 
 def enumerated_update(policy, correct, G, weight):
@@ -61,6 +61,7 @@ def arbitrary_weight(group_size):
 
 
 FIRST, SECOND = sympy.symbols("first second", positive=True)
+SLOPE, OTHER = sympy.symbols("slope other")
 SYMBOLIC_CASES = [
     {
         "policy": (FIRST, SECOND, 1 - FIRST - SECOND),
@@ -73,13 +74,56 @@ SYMBOLIC_CASES = [
 SIMULATED_CASES = cases((3,), POLICIES[1:2], ("psr", "nsr", "maxrl"))
 
 
-def along_the_gradient(mix):
-    """E[dz] / eta = kappa grad Q, with kappa = mix(M_S, M_F, Q)."""
+# d log p_a / d theta, a row an action: of (t^2, t (1 - t), 1 - t) at t = 1/3, two tokens that share one parameter, and
+# of some smooth maps with two parameters. Rows have the mean 0 under the policy; beyond that anything can occur.
+SCORES = (
+    (
+        ((Fraction(1, 9), Fraction(2, 9), Fraction(2, 3)), (True, True, False)),
+        ((6,), (Fraction(3, 2),), (Fraction(-3, 2),)),
+    ),
+    (POLICIES[1], ((1, Fraction(2, 5)), (5, -3), (-4, Fraction(9, 10)))),
+    (POLICIES[2], ((2, 0), (-1, 6), (-3, 1), (Fraction(1, 3), Fraction(-10, 3)))),
+)
+PARAMETRISED_CASES = [
+    {"policy": policy, "correct": correct, "G": size, "weight": weight, "scores": scores}
+    for (policy, correct), scores in SCORES
+    for size in (1, 2, 3)
+    for weight in WEIGHTS
+]
+SYMBOLIC_PARAMETRISED_CASES = [
+    case | {"scores": ((SLOPE,), (OTHER,), (-(FIRST * SLOPE + SECOND * OTHER) / (1 - FIRST - SECOND),))}
+    for case in SYMBOLIC_CASES
+]
 
-    def stated(policy, correct, G, weight):
+
+def through_scores(given, scores):
+    """sum over the actions of a coefficient times the action's score."""
+    return tuple(sum(c * row[axis] for c, row in zip(given, scores, strict=True)) for axis in range(len(scores[0])))
+
+
+def enumerated_step(policy, correct, G, weight, scores):
+    """The mean change of the parameters over eta, from all groups."""
+    mean = [Fraction(0)] * len(policy)
+    for chance, counts in groups(policy, G):
+        given = coefficients(counts, correct, WEIGHTS[weight])
+        mean = [total + chance * c for total, c in zip(mean, given, strict=True)]
+    return through_scores(mean, scores)
+
+
+def derived_step(policy, correct, G, weight, scores):
+    """The same by linearity, rollout by rollout."""
+    return through_scores(one_against_the_rest_draws(policy, correct, G, weight), scores)
+
+
+def along_the_gradient(mix):
+    """E[step] / eta = kappa grad Q, with kappa = mix(M_S, M_F, Q); grad Q in the logits, or from the scores given."""
+
+    def stated(policy, correct, G, weight, scores=None):
         q_pos = mass(policy, correct)
         kappa = mix(*expected_masses(q_pos, G, as_weight(weight)), q_pos)
-        return tuple(kappa * slope for slope in mass_gradient(policy, correct))
+        gained = [p if right else 0 for p, right in zip(policy, correct, strict=True)]
+        slopes = mass_gradient(policy, correct) if scores is None else through_scores(gained, scores)
+        return tuple(kappa * slope for slope in slopes)
 
     return stated
 
@@ -87,18 +131,22 @@ def along_the_gradient(mix):
 @claim(
     "simlab:expected-update",
     where="Beyond the papers, question 1",
-    says="For a tabular softmax, rewards 0 and 1 and any weight of a rollout that depends on its reward and on the "
-    "number of successes in its group, the expected logit update is eta kappa grad Q, with Q the probability of "
-    "a success and kappa = M_S / Q + M_F / (1 - Q).",
-    formula=r"\mathbb{E}[\Delta z] = \eta\left(\frac{M_S}{Q} + \frac{M_F}{1-Q}\right)\nabla_z Q,"
-    r"\quad \partial Q / \partial z_a = p_a(\mathbf{1}[a\in P] - Q)",
-    refuted_by="a policy, a group size and a weight whose update, averaged over all groups, has another direction or "
-    "length",
-    reading="The plain gradient step on sum_i A_i log pi(a_i) / G, drawn i.i.d. from the policy itself, 0 < Q < 1. "
-    "With Adam, with clipping over several steps, or with weights that look at log-probabilities (DS-GRPO, "
-    "CW-GRPO) it need not hold. Proof: given s, the correct rollouts are i.i.d. from p restricted to the "
-    "correct actions, so that the coefficient of a correct action a is M_S p_a / Q in expectation, of an "
-    "incorrect one -M_F p_a / (1 - Q), and their sum is M_S - M_F.",
+    says="At one prompt, with rewards 0 and 1 and a weight of each rollout that depends on its reward and on the "
+    "number of successes in its group alone, the expected on-policy, unclipped step is eta kappa grad Q in the "
+    "parameters of any policy, with Q the probability of a success and kappa = M_S / Q + M_F / (1 - Q).",
+    formula=r"\mathbb{E}[\Delta\theta] = \eta\left(\frac{M_S}{Q} + \frac{M_F}{1-Q}\right)\nabla_\theta Q,"
+    r"\quad \text{softmax: } \partial Q / \partial z_a = p_a(\mathbf{1}[a\in P] - Q)",
+    refuted_by="a policy, a parametrisation, a group size and a weight whose step, averaged over all groups, has "
+    "another direction or length",
+    reading="In essence this is known: Davis and Recht (2510.13651) show that such algorithms climb a monotone "
+    "transform of Q, whose slope is kappa; Thrampoulidis et al. (2510.23049) go from weights to surrogate rewards and "
+    "back. Ours are the two masses and the check. An action is a whole rollout, with one weight for all of its tokens. "
+    "The plain step on sum_i A_i log pi(a_i) / G, drawn i.i.d. from the policy itself, 0 < Q < 1. Proof: given s, the "
+    "correct rollouts are i.i.d. from p restricted to the correct actions, so that the coefficient of a correct action "
+    "a is M_S p_a / Q in expectation, of an incorrect one -M_F p_a / (1 - Q); the gradients of the two outcomes' "
+    "probabilities add up to 0. Over several prompts the steps add up, each with its own kappa.",
+    caveat="It need not hold with Adam, with clipping over several steps, with weights of single tokens, or with "
+    "weights that look at log-probabilities (DS-GRPO, CW-GRPO).",
     statement=along_the_gradient(lambda success, failure, q_pos: success / q_pos + failure / (1 - q_pos)),
     planted={
         "the masses alone": along_the_gradient(lambda success, failure, q_pos: success + failure),
@@ -109,7 +157,7 @@ def along_the_gradient(mix):
     },
 )
 def expected_update(statement):
-    """All groups; linearity over rollouts with a weight of symbols, as identities; the simulator's first step."""
+    """All groups; linearity over rollouts with symbols, as identities; the simulator's first step; other parameters."""
     yield from equals(
         statement,
         cases(),
@@ -119,20 +167,26 @@ def expected_update(statement):
         sampled=simulated_update,
         sampled_points=SIMULATED_CASES,
     )
+    yield from equals(
+        statement,
+        PARAMETRISED_CASES,
+        derived=derived_step,
+        enumerated=enumerated_step,
+        symbolic_points=SYMBOLIC_PARAMETRISED_CASES,
+    )
 
 
 @claim(
     "simlab:sign-axis-in-expectation",
     where="Beyond the papers, question 1",
     says="Of the sign axis nothing is left in expectation but a step size: learning from successes alone (PSR), from "
-    "failures alone (NSR) and from both (REINFORCE with any constant baseline) have the same expected update, "
-    "grad Q.",
+    "failures alone (NSR) and from both (REINFORCE with any constant baseline) have the same expected update, grad Q.",
     refuted_by="a policy and a group size at which the expected updates of PSR and NSR differ",
-    reading="Constant weights, summed over the group and divided by G. For weights that depend on s the same is said "
-    "by simlab:expected-update: two weights with equal kappa have equal expected updates, whatever their "
-    "signs. A reader who means one finite group finds the opposite: there PSR and NSR move unsampled actions "
-    "in opposite directions (simlab:unsampled-drift). Under Adam the two are not step sizes of one another "
-    "either.",
+    reading="Constant weights, summed over the group and divided by G. That a constant baseline leaves the expectation "
+    "alone is as old as REINFORCE (Williams, 1992), and PSR, NSR are the baselines 0 and 1. By simlab:expected-update "
+    "two weights with equal kappa have equal expected updates, whatever their signs.",
+    caveat="In expectation only. In one finite group PSR and NSR move unsampled actions in opposite directions "
+    "(simlab:unsampled-drift), and that baselines matter beyond the mean is known (Chung et al., 2008.13773).",
     statement=1,
     planted={"a factor": Fraction(1, 2)},
 )
@@ -196,14 +250,17 @@ def drift_by(net):
 @claim(
     "simlab:unsampled-drift",
     where="Beyond the papers, question 1",
-    says="In a finite sample the sign axis is all there is for an unsampled action: its logit moves by -eta p_a (m_S "
-    "- m_F) of that group, down for weights biased to successes, up for those biased to failures, and not at all "
-    "for balanced ones.",
+    says="In a finite sample of one prompt the sign axis is all there is for an unsampled action: its logit moves by "
+    "-eta p_a (m_S - m_F) of that group, down for weights biased to successes, up for those biased to failures, and "
+    "not at all for balanced ones.",
     formula=r"\mathbb{E}[\Delta z_a;\, a \text{ not drawn}] = -\eta\, p_a\, \mathbb{E}[m_S - m_F;\, a \text{ not "
     r"drawn}]",
     refuted_by="a group whose unsampled action moves otherwise",
-    reading="Plain gradient step. That an unsampled logit rises does not say that its probability does: "
-    "see simlab:raised-logit-lower-probability.",
+    reading="Plain gradient step, free logits. The term -p_a times the sum of the advantages is in A-GRAE's Theorem 1, "
+    "and in BroRL (2510.01180) for distinct samples; Zhu et al. (2506.01347) describe both signs, for single tokens "
+    "under PSR and NSR.",
+    caveat="That an unsampled logit rises does not say that its probability does: see "
+    "simlab:raised-logit-lower-probability.",
     statement=drift_by(lambda success, failure: success - failure),
     planted={
         "the other sign": drift_by(lambda success, failure: failure - success),
@@ -233,13 +290,14 @@ def exploration_share(policy, correct, G, weight, missed):
 @claim(
     "simlab:exploration-is-paid-back",
     where="Beyond the papers, question 1",
-    says="The upward drift of an unsampled incorrect action under a failure-biased weight is more than undone, in "
-    "expectation, by the updates of the groups that draw it: for every weight with masses of no negative sign an "
-    "incorrect action's logit falls in expectation and a correct one's rises.",
+    says="At one prompt the upward drift of an unsampled incorrect action under a failure-biased weight is more than "
+    "undone, in expectation, by the updates of the groups that draw it: for every weight with masses of no negative "
+    "sign an incorrect action's logit falls in expectation and a correct one's rises.",
     refuted_by="an incorrect action whose logit does not fall in expectation, or a correct one whose does not rise",
-    reading="Weights with m_S, m_F >= 0 and not both 0 at every s, and 0 < Q < 1. 'Exploration of unsampled actions' "
-    "is thus a statement about one finite group, and about what an optimiser that is not linear makes of it, "
-    "not about the mean step. Groups of one, in which balanced weights are 0, are left out.",
+    reading="Free logits, weights with m_S, m_F >= 0 and not both 0 at every s, and 0 < Q < 1. It follows from "
+    "simlab:expected-update. 'Exploration of unsampled actions' is thus a statement about one finite group, and about "
+    "what an optimiser that is not linear makes of it, not about the mean step. Groups of one, in which balanced "
+    "weights are 0, are left out. A search (2026-11) found nobody who sets the two parts against one another.",
     statement=lambda parts, correct, missed, **_: (
         parts[0] + parts[1] > 0 if correct[missed] else parts[0] + parts[1] < 0
     ),
@@ -273,13 +331,18 @@ def growth_threshold(policy, correct):
 @claim(
     "simlab:rich-get-richer",
     where="Beyond the papers, question 1",
-    says="To first order a correct action's probability grows in expectation exactly if p_a > P_2 - N_2 Q / (1 - Q): "
-    "a threshold of the policy alone, the same for every weight, group size and sign.",
+    says="At one prompt and to first order a correct action's probability grows in expectation exactly if p_a > P_2 - "
+    "N_2 Q / (1 - Q): a threshold of the policy alone, the same for every weight, group size and sign.",
     formula=r"\mathbb{E}[\Delta\log p_a] = \eta\kappa(1-Q)\left[p_a - P_2 + N_2\frac{Q}{1-Q}\right],\quad a\in P",
     refuted_by="a weight under which a correct action beyond the threshold shrinks, or one below it grows",
-    reading="First order in eta, P_2 and N_2 the sums of squared probabilities of correct and incorrect actions. "
-    "F-GRPO and its kin change how fast a rare correct action is lost in expectation, not whether. What they "
-    "change beyond that is of second order or of the optimiser.",
+    reading="Free logits, weights with masses of no negative sign, P_2 and N_2 the sums of squared probabilities of "
+    "correct and incorrect actions. F-GRPO and its kin change how fast a rare correct action is lost in expectation, "
+    "not whether. What they change beyond that is of second order or of the optimiser. That the exact gradient moves a "
+    "logit in proportion to the action's probability is well known (Mei et al., 2005.06392), 2601.21669 names this "
+    "factor as the cause of collapse, and BroRL (2510.01180) has the change given the distinct samples. A search "
+    "(2026-11) found the threshold nowhere.",
+    caveat="One action of one prompt. What a group of prompts does to a shared network is "
+    "simlab:interference-transfer.",
     statement=lambda policy, correct, action, threshold: policy[action] - threshold,
     planted={
         "failures left out": lambda policy, correct, action, threshold: (
@@ -300,53 +363,3 @@ def rich_get_richer(statement):
         return pull(policy, correct, G, WEIGHTS[weight]) * (1 - mass(policy, correct)) * gap
 
     yield from equals(stated, points, enumerated=relative_change)
-
-
-def noise(policy, correct, G, weight):
-    """G times the summed variance of the logit changes, from all groups."""
-    weight = WEIGHTS[weight]
-    mean = expected_direction(policy, correct, G, weight)
-    square = expectation(policy, G, lambda counts: sum(d**2 for d in direction(counts, policy, correct, weight)))
-    return G * (square - sum(d**2 for d in mean))
-
-
-def derived_noise(policy, correct, G, weight):
-    """The variance of one rollout's A grad log pi(a), G times that of a mean of G independent ones."""
-    one = [
-        coefficients([int(place == drawn) for place in range(len(policy))], correct, WEIGHTS[weight])
-        for drawn in range(len(policy))
-    ]
-    moves = [score_gradient(policy, row) for row in one]
-    means = [sum(p * move[j] for p, move in zip(policy, moves, strict=True)) for j in range(len(policy))]
-    return sum(p * sum(d**2 for d in move) for p, move in zip(policy, moves, strict=True)) - sum(d**2 for d in means)
-
-
-def noise_from(sides):
-    """sum over the learnt-from actions of p_a (1 - 2 p_a + sum p^2), less |grad Q|^2."""
-
-    def stated(policy, correct, G, weight):
-        second = sum(p**2 for p in policy)
-        learnt = [right == (sides[weight] == "successes") for right in correct]
-        spread = sum(p * (1 - 2 * p + second) for p, member in zip(policy, learnt, strict=True) if member)
-        return spread - sum(slope**2 for slope in mass_gradient(policy, correct))
-
-    return stated
-
-
-@claim(
-    "simlab:sign-axis-is-noise",
-    where="Beyond the papers, question 1",
-    says="What sets learning from successes and from failures apart is noise: with G rollouts the summed variance of "
-    "the logit changes is (1/G) (sum of p_a (1 - 2 p_a + sum p^2) over the actions learnt from, less |grad "
-    "Q|^2), so that the rarer outcome gives the quieter step.",
-    formula=r"G \sum_a \mathrm{Var}[\Delta z_a] = \eta^2\Big(\sum_{a\in P\ (\text{or } N)} p_a(1-2p_a+\|p\|^2) - "
-    r"\|\nabla Q\|^2\Big)",
-    refuted_by="a policy at which the variance of PSR's or NSR's step differs",
-    reading="Constant weights 1 on successes (PSR) or -1 on failures (NSR), whose mean steps are equal. 'Rarer is "
-    "quieter' is the formula's leading term, p_a summed; with few likely actions the bracket can turn it round.",
-    statement=noise_from({"psr": "successes", "nsr": "failures"}),
-    planted={"exchanged": noise_from({"psr": "failures", "nsr": "successes"})},
-)
-def sign_axis_is_noise(statement):
-    """The second moments over all groups; the variance of one rollout."""
-    yield from equals(statement, cases((1, 2, 3), weights=("psr", "nsr")), derived=derived_noise, enumerated=noise)

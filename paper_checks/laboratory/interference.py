@@ -8,7 +8,7 @@ import sympy
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, satisfies
 from paper_checks.exact import groups
-from paper_checks.laboratory.expected_update import arbitrary_weight, as_weight, one_against_the_rest
+from paper_checks.laboratory.expected_update import arbitrary_weight, one_against_the_rest
 from paper_checks.laboratory.shared_head import (
     CONFLICT,
     changed_mass,
@@ -23,7 +23,7 @@ from paper_checks.laboratory.shared_head import (
     spread,
     stated_transfer,
 )
-from paper_checks.laboratory.weights import WEIGHTS, Weight, coefficients, mass_gradient, pull
+from paper_checks.laboratory.weights import WEIGHTS, Weight, as_weight, coefficients, mass_gradient, pull
 from paper_checks.simulated import estimate, simulated_head_change
 
 WHERE = "Beyond the papers, interference"
@@ -107,6 +107,7 @@ TAUGHT_WEIGHTS = ("psr", "nsr", "dr_grpo", "maxrl")
     "together what was known apart: Davis and Recht (2510.13651) have the speed kappa as the slope of a transform of "
     "Q, Ren and Sutherland (2407.10490) the kernel between examples, Barakat et al. (2602.21189) the inner product of "
     "the gradients of two prompts' solve rates.",
+    caveat="First order and in expectation: with Adam, clipping or large steps it need not hold.",
     statement=changes_by(stated_transfer),
     planted={
         "prompts leave one another alone": changes_by(without_others),
@@ -158,9 +159,9 @@ def enumerated_speed(q_pos, G, weight):
     formula=r"\kappa(Q;G)=\mathbb{E}_{s\sim\mathrm{Bin}(G-1,Q)}\left[w_S(s+1)+w_F(s)\right]",
     refuted_by="a weight, a group size and a solve rate of another speed",
     reading="Advantages w_S(s) of a success and -w_F(s) of a failure in a group of s successes. Kappa is a Bernstein "
-    "polynomial of Q, as Davis and Recht (2510.13651) find for the transform that it is the slope of: sqrt(G - 1) at "
-    "Q = 0 for GRPO, G - 1 for MaxRL, 1 for NSR, PSR and REINFORCE with any constant baseline, 1 - 1/G for Dr. GRPO "
-    "at every Q.",
+    "polynomial of Q, as Davis and Recht (2510.13651) find for the transform that it is the slope of: sqrt(G - 1) at Q "
+    "= 0 for GRPO, G - 1 for MaxRL, 1 for NSR, PSR and REINFORCE with any constant baseline, 1 - 1/G for Dr. GRPO at "
+    "every Q.",
     statement=speed_by(lambda weight, s, G: weight.success(s + 1, G) + weight.failure(s, G)),
     planted={
         "the group's own count": speed_by(lambda weight, s, G: weight.success(s, G) + weight.failure(s, G)),
@@ -199,8 +200,12 @@ def cross_effect(weight, **head):
     refuted_by="a weight with m_S, m_F >= 0 under which a prompt helps another that it harms under a second weight",
     reading="In expectation, to first order, plain gradient, not both masses 0 at every s. A weight chooses the speeds "
     "kappa_i, and so who wins where several prompts pull: the sign of each single pull it leaves alone. That negative "
-    "samples keep pass@k up (Zhu et al., 2506.01347) can then not come from this part: it is in the noise, in "
-    "finite steps, the optimiser, or in weights that see more than rewards.",
+    "samples keep pass@k up (Zhu et al., 2506.01347) can then not come from this part: it is in the noise, in finite "
+    "steps, the optimiser, or in weights that see more than rewards. That two gradients' inner product tells help from "
+    "harm is old (GEM, 1706.08840; PCGrad, 2001.06782; for prompts Barakat et al., 2602.21189); a search (2026-11) "
+    "found nobody who says that no weight of rewards turns it.",
+    caveat="One prompt's pull on another. Where several pull at one, the weight decides who wins "
+    "(simlab:interference-threshold).",
     statement=lambda parts, **_: parts[0] * parts[1] * parts[2] > 0,
     planted={
         "failures turn it": lambda parts, weight, **_: (
@@ -237,7 +242,8 @@ def exchange(weight, **head):
     refuted_by="two prompts and a weight with another ratio",
     reading="First order, in expectation, in units of the solve rate. Measured in log-odds the exchange is far from "
     "even: the same change of Q weighs 1 / (Q (1 - Q)) as much, so that the hard prompt loses the more. A difficulty "
-    "weight tilts the exchange by kappa_i / kappa_j, and does no more to it.",
+    "weight tilts the exchange by kappa_i / kappa_j, and does no more to it. Barakat et al. (2602.21189) have the "
+    "symmetric kernel; a search (2026-11) did not find the ratio.",
     statement=lambda parts, **_: parts[0] * parts[3] == parts[1] * parts[2],
     planted={
         "even under every weight": lambda parts, **_: parts[0] == parts[1],

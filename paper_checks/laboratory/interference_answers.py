@@ -3,7 +3,6 @@
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, satisfies
 from paper_checks.exact import mass
-from paper_checks.laboratory.expected_update import as_weight
 from paper_checks.laboratory.interference import WHERE
 from paper_checks.laboratory.shared_head import (
     FEATURES,
@@ -15,7 +14,7 @@ from paper_checks.laboratory.shared_head import (
     product,
     spread,
 )
-from paper_checks.laboratory.weights import WEIGHTS, pull
+from paper_checks.laboratory.weights import WEIGHTS, as_weight, pull
 
 
 def coincidences(policies, correct):
@@ -54,7 +53,8 @@ def by_coincidences(mix):
     refuted_by="two prompts whose transfer is not this mix of coincidences",
     reading="Probabilities that one rollout of each prompt, given their outcomes, are the same action. Errors in "
     "common help: to unlearn them at one prompt unlearns them at the other. Which is why linear_softmax with shared "
-    "wrong answers shows cross effects that help.",
+    "wrong answers shows cross effects that help. Barakat et al. (2602.21189) write the inner product as a mean over "
+    "pairs of correct rollouts, with their scores; a search (2026-11) found the four coincidences nowhere.",
     statement=by_coincidences(lambda right, wrong, collide: right + wrong - collide),
     planted={
         "shared errors left out": by_coincidences(lambda right, wrong, collide: right - collide),
@@ -86,7 +86,7 @@ def relabelled(policies, features, same):
     "every effect.",
     refuted_by="two prompts with the same correct actions, positive overlap and a transfer below 0",
     reading="Weights with masses of no negative sign. Successes of the one are then never errors of the other, so that "
-    "<u_i, u_j> >= 0. With answers that conflict both signs occur.",
+    "<u_i, u_j> >= 0. With answers that conflict both signs occur. A search (2026-11) found no such statement.",
     statement=lambda effect, features, same, **_: (
         effect * overlap(features, 0, 1) > 0 if same and overlap(features, 0, 1) else
         (effect == 0 if not overlap(features, 0, 1) else None)

@@ -7,7 +7,6 @@ from mpmath import mp, mpf
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import groups, mass, score_gradient
-from paper_checks.laboratory.expected_update import as_weight
 from paper_checks.laboratory.interference import WHERE
 from paper_checks.laboratory.shared_head import (
     CONFLICT,
@@ -22,6 +21,7 @@ from paper_checks.laboratory.shared_head import (
 from paper_checks.laboratory.weights import (
     WEIGHTS,
     Weight,
+    as_weight,
     cases,
     direction,
     expected_direction,
@@ -52,17 +52,21 @@ def incoming_limit(G, weight):
     "simlab:interference-drift",
     where=WHERE,
     says="At a fixed group size what a prompt does to its own log-odds vanishes in proportion to its solve rate, for "
-    "every weight, while what other prompts do to them does not: the harder the prompt, the more it is moved by "
-    "others alone.",
+    "every weight, while what other prompts do to them does not: the harder the prompt, the more it is moved by others "
+    "alone.",
     formula=r"\mathbb{E}\left[\Delta\log\tfrac{Q_j}{1-Q_j}\right]=\frac{\eta}{P}\Big[K_{jj}\,m_j\,|u_j|^2+\sum_{i\ne "
     r"j}K_{ij}\,m_i\langle u_i,u_j\rangle\Big],\quad m_j=O(Q_j)",
     refuted_by="a weight of reward and solve rate under which the own part stays away from 0 as Q does not, or the "
     "incoming part goes with it",
     reading="G = 4, an easy prompt at 3/10 whose answer is the likely error of the hard one, first order, in "
     "expectation. The own part is small because m = kappa Q (1 - Q) and kappa is bounded at a given G "
-    "(simlab:interference-speed). That an on-policy learner learns slowly where it is bad, and that others may hold "
-    "it there, is the pair of conditions of ray interference (Schaul et al., 1904.11455), whose negative interference "
-    "is K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight.",
+    "(simlab:interference-speed). That an on-policy learner learns slowly where it is bad, and that others may hold it "
+    "there, is the pair of conditions of ray interference (Schaul et al., 1904.11455), whose negative interference is "
+    "K_ij <u_i, u_j> < 0 here; what is added is how the share of the own part falls with Q, for any weight. That the "
+    "expected gradient of a prompt vanishes with the standard deviation of its reward is due to Razin et al. "
+    "(2310.20703).",
+    caveat="First order, one easy and one hard prompt. At a larger G a weight such as MaxRL gives the hard prompt more "
+    "speed (simlab:interference-group-size).",
     statement=lambda own, incoming, limit: (own, incoming - limit),
     planted={
         "both vanish": lambda own, incoming, limit: (own, incoming),
@@ -116,7 +120,10 @@ def falls_beyond(ratio):
     refuted_by="a weight and an overlap beyond c* at which the hard prompt gains, or one below at which it falls",
     reading="Features of one length, <u_e, u_h> < 0, first order. Where n_e such easy prompts pull at one hard prompt, "
     "c* is the n_e-th part. A difficulty weight raises c* by the ratio of its factors, at a given G up to a bound "
-    "(simlab:interference-bound); weights of constant strength, of whichever sign, have one and the same c*.",
+    "(simlab:interference-bound); weights of constant strength, of whichever sign, have one and the same c*. Schaul et "
+    "al. (1904.11455) and Barakat et al. (2602.21189) have when interference is negative; a search (2026-11) found no "
+    "threshold for when it wins.",
+    caveat="Two kinds of prompts, one expected step; over many steps both speeds and the threshold move.",
     statement=falls_beyond(lambda hard, easy: hard / easy),
     planted={
         "whatever the speeds": falls_beyond(lambda hard, easy: 1),
@@ -165,10 +172,11 @@ def along_gap(factor):
     "prompt next to nothing, and what it does teach its neighbours is as little.",
     formula=r"\mathbb{E}[\Delta z_i\mid s=0]=\eta\, w_F(0)\,Q_i\,u_i",
     refuted_by="a policy and a weight whose all-wrong groups move the logits otherwise on average",
-    reading="Mean over such groups, which have the chance (1 - Q)^G; plain gradient. A single one moves the logits of "
-    "what it drew by far more: this noise has the mean said. Under NSR such groups hold the share (1 - Q)^(G - 1) of "
-    "kappa = 1, nearly all of it, so that throwing them away (dynamic sampling) takes from a hard prompt what little "
-    "it had, and centred weights take it from the start.",
+    reading="Mean over such groups, which have the chance (1 - Q)^G; plain gradient. Under NSR such groups hold the "
+    "share (1 - Q)^(G - 1) of kappa = 1, nearly all of it, so that throwing them away (dynamic sampling) takes from a "
+    "hard prompt what little it had, and centred weights take it from the start. NGRPO (2509.18851) and LENS "
+    "(2510.08696) are made to learn from such groups; a search (2026-11) did not find their mean.",
+    caveat="In the mean over such groups. A single one moves the logits of what it drew by far more.",
     statement=along_gap(lambda weighed, q_pos: weighed * q_pos),
     planted={
         "in proportion to the failures": along_gap(lambda weighed, q_pos: weighed * (1 - q_pos)),
@@ -232,7 +240,8 @@ def within(bound):
     refuted_by="a weight of masses at most A and B with a larger m, or no weight that reaches the bound",
     reading="m |u|^2 K_jj eta / P is the own part of the drift of the log-odds. Whichever weight is chosen, prompt j "
     "falls where others pull harder than this. For small Q the bound is A G Q + B Q: with bounded masses it takes "
-    "groups of about 1 / Q to hold a pull that does not vanish, and weighing failures cannot replace them.",
+    "groups of about 1 / Q to hold a pull that does not vanish, and weighing failures cannot replace them. A search "
+    "(2026-11) found no such bound.",
     statement=within(lambda q, G, a, b: a * (1 - q) * (1 - (1 - q) ** G) + b * q * (1 - q**G)),
     planted={
         "failures as good as successes": within(lambda q, G, a, b: (a + b) * (1 - q) * (1 - (1 - q) ** G)),
@@ -259,9 +268,10 @@ def needed(rate, incoming):
     r"m_{\mathrm{Dr. GRPO}}=\tfrac{G-1}{G}Q(1-Q)",
     refuted_by="a solve rate, a pull and a group size at which one of these weights holds or yields otherwise",
     reading="R = -(sum over the others of K_ij m_i <u_i, u_j>) / (K_jj |u_j|^2), R < 1 - Q, which the weight changes "
-    "too: what counts between weights is the ratio of their speeds at hard and at easy prompts. In between lies "
-    "GRPO, whose kappa is sqrt(G - 1) at Q = 0 and 1 / sqrt(Q (1 - Q)) in the limit of large groups. A larger G helps "
-    "by more speed at hard prompts, and under a weight of one speed it helps in noise alone.",
+    "too: what counts between weights is the ratio of their speeds at hard and at easy prompts. In between lies GRPO, "
+    "whose kappa is sqrt(G - 1) at Q = 0 and 1 / sqrt(Q (1 - Q)) in the limit of large groups. A larger G helps by "
+    "more speed at hard prompts, and under a weight of one speed it helps in noise alone. MaxRL (2602.02710) shows "
+    "that its objective nears the log-likelihood as groups grow; a search (2026-11) found no such comparison.",
     statement=lambda held, rate, incoming, G, weight: (
         (held > incoming) == (weight == "maxrl" and needed(rate, incoming) < G)
     ),

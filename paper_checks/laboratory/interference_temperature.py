@@ -76,15 +76,17 @@ def scaled_changes(power):
 @claim(
     "simlab:interference-temperature",
     where=WHERE,
-    says="Sampling at temperature T divides every transfer by T^2, given the policies at T: so it moves the overlap at "
-    "which a prompt begins to fall, and the k at which pass@k turns, through those policies alone.",
+    says="Sampling at temperature T divides every transfer by T^2, given the policies at T.",
     formula=r"\mathbb{E}[\Delta Q_j]=\frac{\eta}{P\,T^2}\sum_i K_{ij}\,m_i\,Q_j(1-Q_j)\langle u_i,u_j\rangle,\quad "
     r"p=\mathrm{softmax}(z/T)",
     refuted_by="a temperature at which a step, averaged over all groups, changes a solve rate otherwise",
     reading="Rollouts, gradient and solve rate all of softmax(z / T). The factor is common to what a prompt does to "
-    "itself and what others do to it. Where pass@k is taken at another temperature than the rollouts, 1 / T comes "
-    "once from the rollouts and once from the evaluation, and <u_i, u_j> mixes both policies. A low T sharpens: it "
-    "lowers the solve rate of a prompt whose answer is not the likeliest, and with it m_i.",
+    "itself and what others do to it, and cancels from the overlap at which a prompt begins to fall and from the k at "
+    "which pass@k turns: these move with T through the policies alone. Where pass@k is taken at another temperature "
+    "than the rollouts, 1 / T comes once from the rollouts and once from the evaluation, and <u_i, u_j> mixes both "
+    "policies. A low T sharpens: it lowers the solve rate of a prompt whose answer is not the likeliest, and with it "
+    "m_i. That gradients through two tempered softmaxes scale as 1 / T^2 is known from distillation (Hinton et al., "
+    "1503.02531); a search (2026-11) did not find it said of prompts that interfere.",
     statement=scaled_changes(2),
     planted={"once": scaled_changes(1), "not at all": scaled_changes(0), "the other way": scaled_changes(-2)},
 )

@@ -7,7 +7,7 @@ from mpmath import mp
 from paper_checks.claim import claim
 from paper_checks.evidence import equals, number, satisfies, vanishes
 from paper_checks.exact import POLICIES, binomial, expectation, groups, mass, stepped
-from paper_checks.laboratory.weights import WEIGHTS, cases, direction, masses
+from paper_checks.laboratory.weights import WEIGHTS, as_weight, cases, direction, focal, masses
 from paper_checks.simulated import estimate, simulated_step
 
 BALANCED = ("dr_grpo", "maxrl", "power_alpha")
@@ -61,8 +61,9 @@ def two_orders(second):
     formula=r"\Delta Q_{\mathrm{u,pos}} = \eta\sum_{i\in U} p_i(d_i-\bar d) + \tfrac{\eta^2}{2}\sum_{i\in "
     r"U}p_i\left[(d_i-\bar d)^2 - \mathrm{Var}_p(d)\right] + O(\eta^3)",
     refuted_by="a weight and a group at which the error does not vanish as eta^3",
-    reading="Plain gradient step, any weight, any group; U are the correct actions that the group missed. Var_p(d) is "
-    "the variance of d under the policy, all actions together.",
+    reading="Free logits of one prompt, plain gradient step, any weight, any group; U are the correct actions that the "
+    "group missed. Var_p(d) is the variance of d under the policy, all actions together. F-GRPO and BroRL (2510.01180) "
+    "have the first order; a search (2026-11) found no second.",
     statement=two_orders(lambda gap, variance: gap**2 - variance),
     planted={
         "no variance": two_orders(lambda gap, variance: gap**2),
@@ -92,12 +93,13 @@ def shrunk_by(factor):
 @claim(
     "simlab:unsampled-mass-exact",
     where="Beyond the papers, question 3",
-    says="For weights that sum to zero the unsampled-correct mass is divided by sum_j p_j exp(dz_j), at any step "
-    "size: only the normaliser touches it, the 'direct drift' of F-GRPO's Eq. 10 is nil.",
+    says="For weights that sum to zero over the group the correct mass that it missed is divided by sum_j p_j "
+    "exp(dz_j), at any step size: only the normaliser touches it, the 'direct drift' of F-GRPO's Eq. 10 is nil.",
     formula=r"Q_{\mathrm{u,pos}}' = Q_{\mathrm{u,pos}} \Big/ \sum_j p_j e^{\Delta z_j}",
     refuted_by="a zero-sum weight, a group and a step at which the mass after the step differs",
-    reading="Plain gradient steps of zero-sum weights (balanced masses). Success-only and failure-only weights drift "
-    "besides.",
+    reading="Free logits of one prompt, plain gradient steps of zero-sum weights (balanced masses). Success-only and "
+    "failure-only weights drift besides. It is softmax arithmetic; a search (2026-11) did not find it said.",
+    caveat="With shared parameters other prompts move the missed actions too.",
     statement=shrunk_by(lambda normaliser: 1 / normaliser),
     planted={"first order only": shrunk_by(lambda normaliser: 2 - normaliser)},
 )
@@ -161,15 +163,16 @@ def expected_by(direct):
 @claim(
     "simlab:unsampled-mass-expected",
     where="Beyond the papers, question 3",
-    says="In expectation and to first order an action i missed by its group changes by p_i {(m_S - m_F)(|p|^2 - p_i) "
-    "- m_S rho_i + m_F nu}, with rho_i and nu the mean probability of a drawn correct action (other than i) and "
+    says="In expectation and to first order a correct action i missed by its group changes by p_i {(m_S - m_F)(|p|^2 - "
+    "p_i) - m_S rho_i + m_F nu}, with rho_i and nu the mean probability of a drawn correct action (other than i) and "
     "of a drawn incorrect one.",
     formula=r"\mathbb{E}[\Delta Q_{\mathrm{u,pos}}] = \eta\sum_{i\in P} p_i\sum_s "
     r"\mathrm{Bin}(s;G,Q)\left(1-\tfrac{p_i}{Q}\right)^s\left\{(m_S-m_F)(\|p\|^2-p_i) - m_S\rho_i + m_F\nu\right\}",
     refuted_by="a policy, a group size and a weight at which the mean over all groups differs",
     reading="rho_i = (P_2 - p_i^2) / (Q - p_i), nu = N_2 / (1 - Q), with P_2, N_2 the sums of p^2 over correct and "
-    "incorrect actions, and m_S, m_F the masses at s. The first term is the drift of the logit, with its "
-    "normaliser.",
+    "incorrect actions, and m_S, m_F the masses at s. The first term is the drift of the logit, with its normaliser. "
+    "Free logits of one prompt. BroRL (2510.01180) and F-GRPO have the change given the sampled set; a search "
+    "(2026-11) did not find its expectation for a weight of reward and solve rate.",
     statement=expected_by(lambda net, gap: net * gap),
     planted={
         "no drift": expected_by(lambda net, gap: 0),
@@ -196,7 +199,7 @@ def change_if_missed(policy, correct, G, weight):
     nu = mass(squares, [not right for right in correct]) / (1 - q_pos)
 
     def value(counts):
-        change = direction(counts, policy, correct, WEIGHTS[weight])
+        change = direction(counts, policy, correct, as_weight(weight))
         mean = sum(p * d for p, d in zip(policy, change, strict=True))
         return 0 if counts[rare] else policy[rare] * (change[rare] - mean)
 
@@ -206,31 +209,79 @@ def change_if_missed(policy, correct, G, weight):
 @claim(
     "simlab:unsampled-mass-balanced-sign",
     where="Beyond the papers, question 3",
-    says="No balanced weight differs from another in whether a missed correct action shrinks: to first order in "
+    says="No balanced weight differs from another in whether one missed correct action shrinks: to first order in "
     "expectation it shrinks exactly if the mean probability of a drawn correct action exceeds that of a drawn "
-    "incorrect one (rho_i > nu), under GRPO, Dr. GRPO, MaxRL, Power and Focal weights alike.",
+    "incorrect one (rho_i > nu), under Dr. GRPO, MaxRL, Power and Focal weights alike.",
     refuted_by="a balanced weight under which it grows though rho_i > nu, or shrinks though rho_i < nu",
-    reading="Weights with m_S = m_F >= 0, not all 0. They differ in size only: what Focal weighting protects in "
-    "expectation it protects by moving less. Groups of one, in which nothing moves, are left out.",
+    reading="Free logits of one prompt, weights with m_S = m_F >= 0, not all 0, the rarest correct action. The weights "
+    "differ in size only: what Focal weighting protects in expectation it protects by moving less. Groups of one, in "
+    "which nothing moves, are left out. A search (2026-11) found nothing of the kind.",
+    caveat="One action of one prompt. In the sum over several missed actions balanced weights can differ in sign: "
+    "simlab:unsampled-mass-balanced-sum.",
     statement=lambda parts, **_: (parts[0] < 0) == (parts[1] > parts[2]) and parts[0] != 0,
     planted={"it always shrinks": lambda parts, **_: parts[0] < 0},
 )
 def balanced_sign(statement):
     """All groups, at policies with concentrated and with spread correct mass."""
-    points = cases((2, 3, 4), (*POLICIES[1:3], CONCENTRATED, SPREAD), BALANCED)
+    points = cases((2, 3, 4), (*POLICIES[1:3], CONCENTRATED, SPREAD), (*BALANCED, focal(1), focal(2)))
     yield from satisfies(statement, points, change_if_missed)
+
+
+# A likely and a rare correct action beside failures: the likely one gains where it is missed, the rare one loses.
+LIKELY_AND_RARE = (
+    ((Fraction(2, 5), Fraction(1, 20), Fraction(11, 40), Fraction(11, 40)), (True, True, False, False)),
+    ((Fraction(1, 2), Fraction(1, 20), Fraction(81, 200), Fraction(9, 200)), (True, True, False, False)),
+)
+
+
+def changes_in_sum(policy, correct, G):
+    """E[first-order change of Q_upos] over eta under Dr. GRPO and under MaxRL, from all groups."""
+    return tuple(expected_first_order(policy, correct, G, weight) for weight in ("dr_grpo", "maxrl"))
+
+
+def derived_sum(policy, correct, G):
+    """The same by the formula of simlab:unsampled-mass-expected."""
+    by_s = expected_by(lambda net, gap: net * gap)
+    return tuple(by_s(policy, correct, G, weight) for weight in ("dr_grpo", "maxrl"))
+
+
+@claim(
+    "simlab:unsampled-mass-balanced-sum",
+    where="Beyond the papers, question 3",
+    says="In the sum over all missed correct actions balanced weights can differ in sign: at two small prompts with a "
+    "likely and a rare correct action Dr. GRPO lowers the unsampled-correct mass in expectation, to first order, and "
+    "MaxRL raises it.",
+    refuted_by="one of the two prompts at which both change it in the same direction",
+    reading="Groups of four, free logits, plain gradient. Each missed action has the one sign of "
+    "simlab:unsampled-mass-balanced-sign, but a group of few successes misses other actions than one of many, and "
+    "weights differ in how they weigh these groups: MaxRL favours few successes. A search (2026-11) found nothing of "
+    "the kind.",
+    caveat="Two prompts chosen for it. At the start of F-GRPO's simulation all balanced weights lower the mass "
+    "(simlab:unsampled-mass-each-estimator).",
+    statement=lambda plain, weighted: plain < 0 < weighted,
+    planted={
+        "one sign for all": lambda plain, weighted: plain * weighted > 0,
+        "the other way": lambda plain, weighted: weighted < 0 < plain,
+    },
+)
+def balanced_sum(statement):
+    """All groups, against the formula."""
+    points = [{"policy": policy, "correct": correct, "G": 4} for policy, correct in LIKELY_AND_RARE]
+    yield from satisfies(lambda parts, **_: statement(*parts), points, changes_in_sum, derived=derived_sum)
 
 
 @claim(
     "simlab:raised-logit-lower-probability",
     where="Beyond the papers, question 3",
     says="A failure-biased weight raises the logit of every action its group missed and can all the same lower its "
-    "probability: learning from failures alone, a missed action's probability rises to first order exactly if nu "
-    "+ p_i > |p|^2, nu the mean probability of the drawn incorrect actions.",
+    "probability: learning from failures alone, a missed action's probability rises to first order exactly if nu + p_i "
+    "> |p|^2, nu the mean probability of the drawn incorrect actions.",
     formula=r"\Delta \log p_i = \eta\, m_F\,(\nu + p_i - \|p\|^2)",
     refuted_by="a group at which the sign differs from that of nu + p_i - |p|^2",
-    reading="NSR, one group, nu the mean over its failures. Where one correct action is likely and the failures are "
-    "many and rare, |p|^2 exceeds nu: penalising failures then feeds the likely action, not the missed ones.",
+    reading="NSR, one group, free logits, nu the mean over its failures. Where one correct action is likely and the "
+    "failures are many and rare, |p|^2 exceeds nu: penalising failures then feeds the likely action, not the missed "
+    "ones. Ren and Sutherland (2407.10490) call this the squeezing effect of negative gradients; Zhu et al. "
+    "(2506.01347) describe how NSR redistributes probability. A search (2026-11) did not find the threshold.",
     statement=lambda change, nu, p, second: change == nu + p - second,
     planted={"a rising logit is a rising probability": lambda change, nu, p, second: change > 0},
 )
@@ -267,11 +318,12 @@ def curvature(policy, correct, G, weight, counts):
     "simlab:second-order-shrinks",
     where="Beyond the papers, question 3",
     says="Under a zero-sum weight the second-order term takes mass away from what the group missed whenever the drawn "
-    "actions hold less than half of the probability; beyond that it can give.",
+    "actions hold less than half of the probability.",
     refuted_by="a group of less than half the mass whose second-order term is positive",
-    reading="The term is proportional to dbar^2 - Var_p(d) = 2 dbar^2 - E_p[d^2], and dbar^2 <= (drawn mass) "
-    "E_p[d^2] by Cauchy and Schwarz, since missed actions have d = 0. Groups that do not move (all rewards "
-    "equal) are left out.",
+    reading="The term is proportional to dbar^2 - Var_p(d) = 2 dbar^2 - E_p[d^2], and dbar^2 <= (drawn mass) E_p[d^2] "
+    "by Cauchy and Schwarz, since missed actions have d = 0. Groups that do not move (all rewards equal) are left out. "
+    "Free logits of one prompt. Beyond half of the mass the term can give: simlab:unsampled-mass-noise-gives. A search "
+    "(2026-11) found nothing on this term.",
     statement=lambda parts, **_: None if parts[0] == 0 or parts[1] >= Fraction(1, 2) else parts[0] < 0,
     planted={"whatever the group": lambda parts, **_: None if parts[0] == 0 else parts[0] < 0},
 )

@@ -34,6 +34,11 @@ def balanced(scale):
     )
 
 
+def focal(gamma):
+    """Dr. GRPO's advantage times (1 - s/G)^gamma, for whole gamma."""
+    return balanced(lambda p: (1 - p) ** gamma)
+
+
 # Named as the library names them, with the default parameters that it has, so that the simulator can run them.
 WEIGHTS = {
     "psr": Weight(lambda s, G: 1, lambda s, G: 0),
@@ -44,6 +49,11 @@ WEIGHTS = {
     "power_alpha": balanced(lambda p: 1 - p),
     "relu": Weight(lambda s, G: 1 - rate(s, G), lambda s, G: 0),
 }
+
+
+def as_weight(weight):
+    """A weight by name, or as given."""
+    return WEIGHTS[weight] if isinstance(weight, str) else weight
 
 
 def cases(group_sizes=(1, 2, 3, 4), policies=POLICIES, weights=tuple(WEIGHTS)):

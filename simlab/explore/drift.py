@@ -27,7 +27,8 @@ def expected_correct_mass(
 
     With m_S and m_F averaged over the binomial number of correct rollouts, the expected gradient of the logit of an
     action of probability p is p (m_S / mu - (m_S - m_F)) if it is correct, and -p (m_F / (1 - mu) + (m_S - m_F)) if it
-    is not: a correct rollout is this action with probability p / mu.
+    is not: a correct rollout is this action with probability p / mu. Such steps climb a transform of Q_pos (Davis and
+    Recht, arXiv:2510.13651).
 
     Args:
         problem: one policy, whose equal actions stay equal.

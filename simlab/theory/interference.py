@@ -5,12 +5,12 @@ j: the kernel of a linear head, or of any network to first order. A plain gradie
 Q_i is the solve rate, and u_i = p_i^+ - p_i^-, the policy given a correct rollout less the policy given a wrong one.
 
 A weight of reward and solve rate moves the parameters along sum_i kappa_i grad Q_i. That such a step climbs a transform
-of the solve rate is due to Davis and Recht (arXiv:2510.13651); here it gives kappa_i alone, how fast prompt i teaches,
-and K_ij <u_i, u_j> gives the direction of what j learns from it. Such inner products of gradients are the influence of
-Ren and Sutherland (arXiv:2407.10490) and the prompt interference of Barakat et al. (arXiv:2602.21189), who find that
-steps on pass@k can lower pass@1. Interference together with data that depend on the policy is what Schaul et al. study
-as ray interference (arXiv:1904.11455), and Nguyen et al. (arXiv:2510.02230) blame it for the fall of pass@k that Yue et
-al. (arXiv:2504.13837) observed.
+of the solve rate is due to Davis and Recht (arXiv:2510.13651; see also Thrampoulidis et al., arXiv:2510.23049); here it
+gives kappa_i alone, how fast prompt i teaches, and K_ij <u_i, u_j> gives the direction of what j learns from it. Such
+inner products of gradients are the influence of Ren and Sutherland (arXiv:2407.10490) and the prompt interference of
+Barakat et al. (arXiv:2602.21189), who find that steps on pass@k can lower pass@1. Interference together with data that
+depend on the policy is what Schaul et al. study as ray interference (arXiv:1904.11455), and Nguyen et al.
+(arXiv:2510.02230) blame it for the fall of pass@k that Yue et al. (arXiv:2504.13837) observed.
 """
 
 from typing import Any, NamedTuple
@@ -56,9 +56,10 @@ class Drift(NamedTuple):
 def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Rates:
     """Kappa(Q; G) = M_S / Q + M_F / (1 - Q), the speed of an expected step along grad Q ``[simlab:expected-update]``.
 
-    M_S and M_F are the means of ``masses`` over the binomial number of successes. Kappa is computed as the mean, over
-    the s successes among the G - 1 other rollouts, of the advantage of a success less that of a failure in their
-    company, which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
+    It is the slope of the transform of Q that Davis and Recht (arXiv:2510.13651) show such steps to climb. M_S and M_F
+    are the means of ``masses`` over the binomial number of successes. Kappa is computed as the mean, over the s
+    successes among the G - 1 other rollouts, of the advantage of a success less that of a failure in their company,
+    which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
 
     Args:
         name: a registered estimator's name, or an estimator.
