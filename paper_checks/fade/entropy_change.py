@@ -127,9 +127,11 @@ def entropy_change(statement):
     "covariance of advantage and log-probability, to first order.",
     formula=r"\Delta H \approx \eta[(m_S-m_F)H - \mathrm{Cov}(A,\log\pi_\theta)]",
     refuted_by="a policy and a weight whose exact entropy change differs by more than second order in the step",
-    reading="Natural steps, under which the proof says that the assumption is exact: the reading that favours it most. "
-    "For m_S = m_F it holds (fade:thm-13.1-balanced), and so the first failure is a weight with m_S > m_F. A constant "
-    "added to A changes neither the step nor the covariance; the proof loses this at Equation 24. CW-GRPO's law, "
+    reading="The reading that favours it most takes Equation 24 itself as the assumption. Then there is nothing to "
+    "refute: the other steps of the proof hold (fade:eq-21, eq-22, eq-23, eq-25), and the theorem is Equation 24 "
+    "rewritten. But Equation 24 cannot hold for weights with m_S unequal to m_F: a constant c added to A leaves its "
+    "left side as it is, because the mean score is 0, and takes c H from its right side. What is tested is natural "
+    "steps, under which the proof calls it exact; for m_S = m_F it then holds (fade:thm-13.1-balanced). CW-GRPO's law, "
     "without a drift, is the right one (cw-grpo:entropy-drift).",
     statement=drift_and_covariance,
     correction=Amended("minus the covariance alone, whatever the sign balance", covariance_alone),

@@ -26,6 +26,7 @@ SPREAD: dict[str, Any] = {
     "correct": (True, False, False, False),
 }
 RARE: dict[str, Any] = {"policy": (Fraction(1, 10), Fraction(1, 10), Fraction(4, 5)), "correct": (True, True, False)}
+UNIFORM: dict[str, Any] = {"policy": (Fraction(1, 3),) * 3, "correct": (True, False, False)}
 PLACES = [*POINTS[:3], PEAKED, SPREAD, RARE]
 
 
@@ -173,6 +174,27 @@ def asymmetric_pace(statement):
     yield from satisfies(statement, PACES, slopes_of_delta, derived=derived_slopes_of_delta)
 
 
+@claim(
+    "fade:app-8-2-diversity",
+    where="Appendix 8.2, item 3",
+    says="delta > 1, which suppresses the negative gradient, preserves diversity.",
+    formula=r"\delta>1:\ m_F<m_S",
+    refuted_by="a policy that has less entropy after a step with delta 2 than after one with delta 1",
+    reading=f"Diversity is the entropy. {ASYMMETRY} Here the policies of both kinds are tested: those that lose "
+    "entropy lose less with delta > 1, those that gain entropy gain less.",
+    statement=lambda slopes, **_: slopes[0] > slopes[1],
+    condition=Amended(
+        "the entropy falls under delta = 1",
+        lambda slopes, **_: slopes[0] > slopes[1] if slopes[1] < 0 else None,
+    ),
+    planted={"it costs diversity, as Section 4.1 has it": lambda slopes, **_: slopes[0] < slopes[1]},
+)
+def failures_suppressed(statement):
+    """The slopes of the entropy under delta 2 and under 1: over all groups of three, and by sympy derivatives."""
+    points = [place | {"delta": Fraction(2)} for place in (POINTS[1], PEAKED, RARE)]
+    yield from satisfies(statement, points, slopes_of_delta, derived=derived_slopes_of_delta)
+
+
 PACES = [place | point for point in grid(delta=[Fraction(2), Fraction(1, 2)]) for place in (POINTS[1], PEAKED)]
 
 
@@ -264,11 +286,11 @@ def equal_pace(statement):
     reading="One step down on one sampled failure, a tabular softmax, first order; averaged over the failures drawn "
     "it is fade:sec-4-1-delta-below. FADE calls failure bias a restoring force, CaSP says that negative updates "
     "concentrate too. Both are right of different failures: the entropy rises where the failure is the likeliest "
-    "action, and falls where it is less likely than exp(-H).",
+    "action, falls where it is less likely than exp(-H), and of a uniform policy does not move at first order.",
     statement=lambda slope, policy, action: slope > 0,
     condition=Amended(
-        "the failure is the likeliest action, the one case that CaSP's penalty picks out",
-        lambda slope, policy, action: slope > 0 if policy[action] == max(policy) else None,
+        "the failure is the likeliest action, the case that CaSP's penalty picks out, and the policy is not uniform",
+        lambda slope, policy, action: slope > 0 if policy[action] == max(policy) > min(policy) else None,
     ),
     planted={"CaSP's squeeze for all": lambda slope, policy, action: slope < 0},
 )
@@ -280,7 +302,7 @@ def suppressed_failure(statement):
 
     points = [
         {"policy": place["policy"], "action": action}
-        for place in (POINTS[0], POINTS[1], PEAKED, RARE)
+        for place in (POINTS[0], POINTS[1], PEAKED, RARE, UNIFORM)
         for action in range(len(place["policy"]))
     ]
     yield from satisfies(

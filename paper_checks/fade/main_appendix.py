@@ -88,7 +88,7 @@ def samples(statement):
     reading=".375 = 12 / 32 is trainers over all nodes, by which 7B would be 1 / 8 = .125: the two are of different "
     "kinds. No one reading of 'ratio' gives both.",
     statement={(1, 7): 0.14, (12, 20): 0.375},
-    correction=Amended(".6 for 32B", {(1, 7): 0.14, (12, 20): 0.6}),
+    slip=Amended(".6 for 32B; .375 is 12 of all 32 nodes", {(1, 7): 0.14, (12, 20): 0.6}),
     planted={".125 for 7B": {(1, 7): 0.125, (12, 20): 0.6}},
 )
 def trainers(statement):

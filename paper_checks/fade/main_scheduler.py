@@ -231,16 +231,21 @@ def scheduled_masses(statement):
     planted={"on successes only": lambda p, alpha, delta: (p * (1 - p) ** alpha / delta, p * (1 - p) ** alpha)},
 )
 def drawn_weight(statement):
-    """Average Equation 11's advantages over the successes and over the failures at solve rate p."""
+    """Run simlab's FADE on one group, and sum its advantages over the successes and over the failures."""
+    entropy, target = Fraction(1, 2), Fraction(1)
 
-    def enumerated(p, alpha, delta):
-        return (
-            p * (1 - p) ** (alpha - 1) * (1 - p),
-            (1 - p) * (1 - p) ** (alpha - 1) * p / delta,
-        )
+    def stated(p):
+        averaged = Fraction(1, 100) + Fraction(49, 50) * p
+        weights = statement(number(p), number(power_at(averaged)), number(division_at(entropy, target)))
+        return tuple(weights)
 
-    points = grid(p=[Fraction(1, 4), Fraction(1, 2)], alpha=[1, 3], delta=[Fraction(1, 2)])
-    yield from equals(statement, points, enumerated=enumerated)
+    def enumerated(p):
+        rewards = np.array([1.0] * int(4 * p) + [0.0] * int(4 - 4 * p))
+        logp = np.full((4, 1), -float(entropy))
+        advantages = simlab.advantages("fade", rewards, old_logp=logp, target_entropy=float(target))
+        return float(advantages[rewards > 0].sum()) / 4, -float(advantages[rewards == 0].sum()) / 4
+
+    yield from equals(stated, [{"p": Fraction(n, 4)} for n in (1, 2, 3)], enumerated=enumerated, tolerance=FLOATS)
 
 
 @claim(
@@ -327,30 +332,45 @@ def delta_switch(statement):
 @claim(
     "fade:sec-5-exploitation",
     where="Section 5; Section 4.2, 'failure bias learns fast'",
-    says="delta < 1 forces exploitation: at the same learning rate the solve rate grows faster than with delta = 1.",
-    refuted_by="a policy whose solve rate grows no faster with delta 1/2",
-    reading="First order, expected update over groups of three, tabular softmax: faster by q + p / delta, most on easy "
-    "prompts. A larger learning rate would do the same; the paper's equalised rates would undo it.",
+    says="delta < 1 forces exploitation: the solve rate grows faster than with delta = 1.",
+    refuted_by="a policy and a learning rate at which the solve rate grows no faster with delta 1/2",
+    reading="First order, expected update over groups of three, tabular softmax: faster by q + p / delta at one "
+    "learning rate, most on easy prompts. At rates that equalise eta max|A|, by which Appendix 11.3 compares weights, "
+    "delta < 1 has delta times the rate, and grows by delta q + p: more slowly.",
     statement=lambda speeds, **_: speeds[0] > speeds[1],
+    condition=Amended(
+        "the learning rate is the same; at equal eta max|A| it grows more slowly",
+        lambda speeds, rates, **_: speeds[0] > speeds[1] if rates == "the same" else speeds[0] < speeds[1],
+    ),
     planted={"slower": lambda speeds, **_: speeds[0] < speeds[1]},
 )
 def exploitation(statement):
     """The slope of p along the expected updates of AsymGRPO: over all groups, and by sympy."""
+    deltas = (Fraction(1, 2), Fraction(1))
 
     def slope(policy, correct, update):
         return sum(
             gradient * change for gradient, change in zip(derived_update(policy, correct, 1, 0), update, strict=True)
         )
 
-    def enumerated(policy, correct):
+    def rate(delta, rates):
+        largest = max(max(1 - share, share / delta) for share in (Fraction(1, 3), Fraction(2, 3)))
+        return 1 if rates == "the same" else Fraction(2, 3) / largest
+
+    def enumerated(policy, correct, rates):
         return tuple(
-            slope(policy, correct, expected_update(policy, correct, 3, lambda p, each=each: (1 - p, p / each)))
-            for each in (Fraction(1, 2), 1)
+            rate(delta, rates)
+            * slope(policy, correct, expected_update(policy, correct, 3, lambda p, delta=delta: (1 - p, p / delta)))
+            for delta in deltas
         )
 
-    def derived(policy, correct):
+    def derived(policy, correct, rates):
         # Two in three: a group of three has p q (G - 1) / G as its expected mass.
         p, q = (Fraction(2, 3) * mass(policy, members) for members in (correct, wrong(correct)))
-        return tuple(slope(policy, correct, derived_update(policy, correct, q, scale * p)) for scale in (2, 1))
+        return tuple(
+            rate(delta, rates) * slope(policy, correct, derived_update(policy, correct, q, p / delta))
+            for delta in deltas
+        )
 
-    yield from satisfies(statement, POINTS[:3], enumerated, derived=derived)
+    points = [point | {"rates": rates} for rates in ("the same", "equal eta max|A|") for point in POINTS[:3]]
+    yield from satisfies(statement, points, enumerated, derived=derived)

@@ -33,7 +33,7 @@ def token_count(statement):
     reading="In Section 2 and Equation 9 p-hat is the group's own rate, in Equation 11 an average over past batches, "
     "where r-bar takes its place. Equation 11's text says so, so that this is a matter of notation only.",
     statement=lambda rates, before: rates[0],
-    correction=Amended(
+    slip=Amended(
         "in Equation 11 it is the average over batches of the mean over prompts",
         lambda rates, before: (before + 49 * sum(rates) / len(rates)) / 50,
     ),

@@ -108,6 +108,31 @@ def asym_rl_bias(statement):
     )
 
 
+@claim(
+    "fade:sec-4-2-arnal",
+    where="Section 4.2, first sentence; Appendix 8.5",
+    says="The asymmetric baseline of Arnal et al. is a failure-biased weight.",
+    formula=r"A_i = r_i-(\bar r+\delta)",
+    refuted_by="a mixed group in which the weight puts more mass on successes than on failures",
+    reading="It can be biased to either side: by delta whatever the difficulty (fade:asym-rl-bias). The cited work "
+    "(Asymmetric REINFORCE, arXiv 2506.20520) finds a baseline slightly below the mean reward best, delta < 0, which "
+    "favours successes. Appendix 8.5 says that it recommends delta = 0.01; with that sign the sentence is right.",
+    statement=lambda masses, p, G, delta: masses[1] > masses[0],
+    condition=Amended(
+        "the baseline is shifted up, delta > 0",
+        lambda masses, p, G, delta: masses[1] > masses[0] if delta > 0 else None,
+    ),
+    planted={"balanced": lambda masses, p, G, delta: masses[1] == masses[0]},
+)
+def bias_of_either_shift(statement):
+    """The masses of the definition in all mixed groups of 2, 3 and 8, with the baseline shifted down and up."""
+    yield from satisfies(
+        statement,
+        solve_rates([2, 3, 8], mixed, delta=[Fraction(-1, 10), Fraction(1, 100)]),
+        enumerated(asym_rl),
+    )
+
+
 def quantile_masses(threshold):
     """p up to a threshold, q above; nothing in a group of equal rewards, where both are 0 as printed."""
     return lambda p, tau, **_: (p if p <= threshold(tau) else 0, 1 - p if p > threshold(tau) else 0)

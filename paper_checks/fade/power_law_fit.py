@@ -30,7 +30,7 @@ def shifted_power_law(k, scale, exponent, shift):
     "parameter. The paper does not say that the two b are one: on the reading that letters are local to their formula "
     "there is nothing to refute.",
     statement=lambda a, b: b,
-    correction=Amended("the exponent is the first Beta parameter, a", lambda a, b: a),
+    slip=Amended("the exponent is the first Beta parameter, a", lambda a, b: a),
     planted={"the sum": lambda a, b: a + b},
 )
 def beta_exponent(statement):

@@ -29,6 +29,8 @@ RUNS = (
 )
 # Ranges printed for static failure-biased runs.
 STATIC_RATIO, STATIC_RANK_ONE = (6.96, 8.51), (78.0, 96.0)
+# The least rank-1 fraction printed for sign-balanced runs.
+BALANCED_RANK_ONE = 61.0
 
 
 @claim(
@@ -128,6 +130,33 @@ def reproduces(statement):
         statement,
         grid(measure=list(values)),
         lambda measure: values[measure][1][0] <= values[measure][0] <= values[measure][1][1],
+        method="arithmetic",
+    )
+
+
+@claim(
+    "fade:sec-5-full-rank",
+    where="Section 5, last paragraph: H* = 0.5 keeps the update full-rank",
+    says="At H* = 0.5 the update of the output head is full-rank: no one direction leads it.",
+    refuted_by="a row of H* = 0.5 whose leading direction has more than half of the energy",
+    reading="Full rank is read as no direction having most of the energy. At step 10k it has 38.7 %, at 33k, the last "
+    "row, 54.4 %: as much as in an update of 1.84 equal directions, of 3584. By comparison with the sign-balanced "
+    "runs of the same table, 61 to 62 %, it is the less concentrated. Taken literally, any matrix with noise has full "
+    "rank, that of H* = 1.3 with its 91 % too.",
+    statement=lambda share, step, against: share < against,
+    condition=Amended(
+        "by comparison with static sign-balanced runs, or at step 10k",
+        lambda share, step, against: share < against if against == BALANCED_RANK_ONE or step == 10_000 else None,
+    ),
+    planted={"as collapsed as failure-biased runs": lambda share, step, against: share > STATIC_RANK_ONE[0]},
+)
+def full_rank(statement):
+    """Compare the rank-1 fractions of H* = 0.5 with one half and with that of sign-balanced runs."""
+    rows = {run.step: run.rank_one for run in RUNS if run.target == 0.5}
+    yield from satisfies(
+        statement,
+        grid(against=[50.0, BALANCED_RANK_ONE], step=list(rows)),
+        lambda against, step: rows[step],
         method="arithmetic",
     )
 
