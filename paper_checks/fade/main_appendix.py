@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import Printed, arithmetic, equals, grid, satisfies
 
 NEW, OLD = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
@@ -108,6 +108,8 @@ def trainers(statement):
     reading="Scale is the peak of the larger mass over solve rates, to which C equalises Power-alpha elsewhere; the "
     "largest |A| is over the solve rates of groups of 64. Mean GRPO and Power-2 both reach nearly 1, with masses of "
     "1/4 and 4/27. If scale means the largest |A| there is nothing to refute.",
+    severity=CONDITIONS,
+    caveat="Scale is read as the peak of the mass; of the largest |A| there is nothing to refute.",
     statement=lambda found, alpha: abs(found[1] - found[0]) < Fraction(1, 20),
     correction=Amended(
         "at the same largest |A|, Power-2's peak mass is 16/27 of mean GRPO's",

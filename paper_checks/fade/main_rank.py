@@ -88,6 +88,7 @@ def residual_share(size, coupled):
     reading="rho_perp is the mean pairwise cosine, M_2 is compared with M_1 as the batch grows. The residuals enter "
     "multiplied by A v: where the token error v goes with the residual (as it does when different states predict "
     "different tokens), nothing cancels. It holds if A v is independent of the residual.",
+    met="no: v = e_y - pi is a function of the hidden state, so that A v and the residual depend on one another",
     statement=lambda found, size, coupled: found[1] < Fraction(1, 100),
     condition=Amended(
         "the residuals are independent of A v",

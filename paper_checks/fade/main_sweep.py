@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from mpmath import mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.fade.main_scheduler import power_at
 
@@ -23,6 +23,9 @@ FITTED = (Fraction(2), Fraction(1917, 1000))
     reading="Collapse is the text's own sign, s1/s2 > 5, together with the table's range for failure-biased runs, a "
     "rank-1 fraction of 78 to 96 %; the last printed step of each run, 33k, 40k and 30k. The 67 % that "
     "the text quotes beside 'moderate' are of that row. At step 10k, H* = 1.0 is moderate, but so is H* = 1.3.",
+    severity=CONDITIONS,
+    caveat="Collapse is measured by the text's s1/s2 > 5 and the table's range of rank-1 fractions, at the last "
+    "printed steps.",
     statement=1.3,
     correction=Amended("H* = 1.0 and 1.3 both reach it", 1.0),
     planted={"H* = 0.5 too": 0.5},
@@ -86,6 +89,8 @@ def schedule(statement):
     reading="The fit covers solve rates from 3/7 to .439 (alpha rounded to three decimals). The .3 that Section 3 "
     "gives for the start is of the checkpoint that FADE starts from too: there Equation 11 has 3. The .3 of Appendix "
     "11.3, mid-way, is an average that need not be that of FADE's own run.",
+    severity=COSMETIC,
+    met="unknown: the solve rate of FADE's own run is not printed",
     statement=lambda alpha, rate: FITTED[1] <= alpha <= FITTED[0],
     condition=Amended(
         "the averaged solve rate of FADE's run lies from .43 to .44",

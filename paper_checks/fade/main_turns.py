@@ -103,6 +103,8 @@ def by_turn(weights, reach=True):
     reading="The mean scores are plain means over the trajectories of either sign that reach the turn, as in Section "
     "2, to which T = 1 must lead back. Linearity alone, which the text invokes, is not enough. With means weighted by "
     "w the split holds for all weights, but the masses no longer separate weights from gradients.",
+    same_error_as="fade:any-advantage",
+    met="unknown: no run has several turns",
     statement=by_turn,
     condition=Amended(
         "all successes share one weight, and all failures",
@@ -128,6 +130,7 @@ EACH_ROLLOUT = "every failed rollout is retried, and not a prompt of which all r
     reading="'Round 2 only fires for prompts that failed' may speak of a prompt, which fails when none of its B "
     "rollouts succeeds, with probability q^B, or of each rollout that failed, with probability q. The text does not "
     "say which; the second reading is the one under which its formula is right.",
+    met="unknown: no run with retries is reported",
     statement=lambda retried, B, p: 1 - p,
     condition=Amended(EACH_ROLLOUT, lambda retried, B, p: 1 - p if retried == "rollout" else None),
     planted={"p": lambda retried, B, p: p, "q^B": lambda retried, B, p: (1 - p) ** B},
@@ -157,6 +160,8 @@ def grpo_mass(size, p):
     reading="Expected over both rounds, for large B. If a prompt is retried when all of its rollouts failed, round 2 "
     "sees much harder prompts than Power-2 does: its mass is (B - 1) p q^(B+1). If each failed rollout is retried once "
     "and the retries form one group, the mass per rollout does tend to p q^2. At finite B: fade:app-9-retry-exact.",
+    same_error_as="fade:app-9-reach",
+    met="unknown: no run with retries is reported",
     statement=lambda retried, p: p * (1 - p) ** 2,
     condition=Amended(
         f"{EACH_ROLLOUT}; the retries form one group, and B is large",

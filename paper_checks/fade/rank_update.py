@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Estimate, equals, grid, number, satisfies
 from paper_checks.simulated import estimate
 
@@ -172,7 +172,7 @@ def decomposition(statement):
 
 @claim(
     "fade:prop-15.1",
-    where="Proposition 15.1, Eq. 33",
+    where="Section 15.1, Proposition 15.1, Eq. 33",
     says="With many i.i.d. tokens, the leading share r1 of the update tends to |E[A alpha v]|^2 / (|E[A alpha v]|^2 "
     "+ |R|^2).",
     formula=r"r_1\to\frac{\|\mathbb{E}[A_i\alpha_iv_i]\|^2}{\|\mathbb{E}[A_i\alpha_iv_i]\|^2+\|R\|_F^2}",
@@ -180,6 +180,7 @@ def decomposition(statement):
     reading="u1 is the top right singular vector of the mean gradient, so the claim says no more than that r1 of the "
     "update tends to r1 of the mean gradient. With u1 of the batch, or of the hidden states, as the footnote of "
     "Section 15.1 measures it, the fraction is only a lower bound of r1.",
+    caveat="For independent tokens; those of one trajectory are not: fade:prop-15.1-iid.",
     statement=lambda signal, residual: signal / (signal + residual),
     planted={
         "not squared": lambda signal, residual: signal**0.5 / (signal**0.5 + residual**0.5),
@@ -210,7 +211,7 @@ BATCH_TOKENS, LONGEST = 8_968 + 54_700, 8_192
 
 @claim(
     "fade:prop-15.1-iid",
-    where="Proposition 15.1, its assumption; Section 15.2, Table 11",
+    where="Section 15.1, Proposition 15.1, its assumption; Section 15.2, Table 11",
     says="The tokens of a large batch may be taken as i.i.d.: the leading share of its update is near the limit.",
     formula=r"\{(A_i,v_i,h_i)\}_{i=1}^N\ \mathrm{i.i.d.}",
     refuted_by="a batch of as many tokens whose leading share is, on average, more than 0.02 from the limit",
@@ -218,6 +219,9 @@ BATCH_TOKENS, LONGEST = 8_968 + 54_700, 8_192
     "are of one kind, and half are drawn afresh; the law of large numbers then works on trajectories. With 63,668 "
     "tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory a token, or many, it does "
     "not.",
+    met="unknown: 63,668 tokens at up to 8,192 each may be as few as 8 trajectories",
+    caveat="How alike the tokens of a trajectory are is our assumption, half of them of one kind; the measure of "
+    "0.02 is ours.",
     statement=lambda distance, trajectories: distance < 0.02,
     condition=Amended(
         "the batch holds many independent trajectories, not only many tokens",
@@ -245,7 +249,7 @@ def tokens_of_trajectories(statement):
 
 @claim(
     "fade:prop-15.1-iff",
-    where="Proposition 15.1, last sentence",
+    where="Section 15.1, Proposition 15.1, last sentence",
     says="r1 tends to 1 exactly if the residual R is zero.",
     formula=r"r_1\to1\iff R=0",
     refuted_by="a distribution with r1 = 1 and R not zero, or with R = 0 and r1 below 1",
@@ -277,13 +281,15 @@ def rotating_update(steps, degrees):
 
 @claim(
     "fade:cor-15.3",
-    where="Corollary 15.3",
+    where="Section 15.2, Corollary 15.3",
     says="If every step's gradient is w_t u^T for one u, approximately, the accumulated update has rank exactly 1.",
     formula=r"g_t\approx w_t\otimes u\;\Rightarrow\;W_\Delta\approx(\sum_t\eta_tw_t)\otimes u\text{ is exactly rank-1}",
     refuted_by="gradients near w_t u^T whose sum has a second singular value that is not zero",
     reading="'~' in the premise and 'exactly' in the conclusion. Gradients off by one part in a thousand give rank "
     "2. The sum is that of plain gradient steps; Adam divides each entry by its own scale, which does not keep rank "
     "1. On the reading that '~' is '=' it would hold; with '~' in both places it holds too.",
+    severity=COSMETIC,
+    met="partly: |cos| is about 1 between successive steps; the steps are not said to be plain",
     statement=lambda deviation: 1,
     condition=Amended(
         "every gradient is w_t u^T exactly, and the steps are plain gradient steps",
@@ -313,6 +319,7 @@ def accumulated_rank(statement):
     reading="The evidence given is the cosine between successive steps; Corollary 15.3 needs one direction for all. "
     "A direction that turns by one degree a step has |cos| = 0.9998 throughout and a leading share of one half after "
     "360 steps. On the reading that 'successive' compares any two steps, it would hold.",
+    met="unknown: only the cosine between successive steps is reported, not that between distant ones",
     statement=lambda share, degrees: share > 0.99,
     condition=Amended("the direction does not drift", lambda share, degrees: None if degrees else share > 0.99),
     planted={"full rank": lambda share, degrees: share < 0.6},
@@ -351,6 +358,8 @@ def head_share(scale):
     "the update concentrates in the head is measured (Table 9, Figure 8), and resetting the last four layers tests "
     "where the gains lie; neither tests the proposition. A prediction from both, the proposition and the measured "
     "share of the head, is not refuted.",
+    severity=CONDITIONS,
+    caveat="Only the derivation is refuted; that the gains lie in the last layers is what the authors measured.",
     statement=lambda found, scale: found[0] < 0.99 or found[1] > 0.5,
     correction=Amended(
         "r1 of the head says nothing of the head's share of the update",

@@ -68,6 +68,8 @@ claim(
     "both. At a fixed G a mixed group has a success at least, so that v0 is at most 1 + 1/(G - 1) score variances, at "
     "G = 16 four times that at p = 1/2: what vanishes is the number of mixed groups, not their quality. Where G p is "
     "large, as 1 / (G p (1 - p)) takes for granted (fade:eq-9-raw-variance), G v0 grows as 1/p.",
+    same_error_as="fade:eq-9-raw-variance",
+    met="no: with 8 or 16 rollouts and most prompts near p = 0 (Figure 10), G p is often below 1",
     statement=lambda groups: 0,
     condition=Amended(
         "G p stays large, so that successes are rare in share and not in number",
