@@ -236,9 +236,10 @@ def derived_slopes_of_delta(policy, correct, delta):
     "it.",
     formula=r"\eta\cdot\max_i|A_i|",
     refuted_by="a policy that loses entropy more slowly with delta 2, or faster with delta 1/2, than with delta 1",
-    reading="As fade:sec-4-1-delta-above, with the authors' rates. delta < 1 raises the largest |A| by 1 / delta, so that its rate is delta times GRPO's and its pace delta q + p: "
-    "slower, at everything, its gain in solve rate too. delta > 1 leaves the largest |A|, a lone success's, and the "
-    "rate as they are: its pace is still q + p / delta. On the reading of one learning rate it fails for both.",
+    reading="As fade:sec-4-1-delta-above, with the authors' rates. delta < 1 raises the largest |A| by 1 / delta, so "
+    "that its rate is delta times GRPO's and its pace delta q + p: slower, at everything, its gain in solve rate too. "
+    "delta > 1 leaves the largest |A|, a lone success's, and the rate as they are: its pace is still q + p / delta. On "
+    "the reading of one learning rate it fails for both.",
     met="partly: Figure 3 and Figure 4 have runs with delta < 1 and with delta > 1",
     caveat=ONE_PROMPT,
     statement=lambda slopes, delta, **_: slopes[0] < slopes[1] if delta > 1 else slopes[1] < slopes[0],

@@ -91,18 +91,20 @@ def schedule(statement):
     "11.3, mid-way, is an average that need not be that of FADE's own run.",
     severity=COSMETIC,
     met="unknown: the solve rate of FADE's own run is not printed",
-    statement=lambda alpha, rate: FITTED[1] <= alpha <= FITTED[0],
+    statement=lambda alpha, solve_rate: FITTED[1] <= alpha <= FITTED[0],
     condition=Amended(
         "the averaged solve rate of FADE's run lies from .43 to .44",
-        lambda alpha, rate: FITTED[1] <= alpha <= FITTED[0] if Fraction(3, 7) <= rate <= Fraction(7, 16) else None,
+        lambda alpha, solve_rate: (
+            FITTED[1] <= alpha <= FITTED[0] if Fraction(3, 7) <= solve_rate <= Fraction(7, 16) else None
+        ),
     ),
-    planted={"from 3 on": lambda alpha, rate: alpha >= 2.5, "1.5": lambda alpha, rate: alpha <= 1.5},
+    planted={"from 3 on": lambda alpha, solve_rate: alpha >= 2.5, "1.5": lambda alpha, solve_rate: alpha <= 1.5},
 )
 def fitted_constants(statement):
     """Equation 11 at the reported solve rate, and at the two ends of those that the fit covers."""
     yield from satisfies(
         statement,
-        [{"rate": rate} for rate in (Fraction(3, 10), Fraction(3, 7), Fraction(7, 16))],
+        [{"solve_rate": rate} for rate in (Fraction(3, 10), Fraction(3, 7), Fraction(7, 16))],
         power_at,
         method="arithmetic",
     )
