@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Disagreement, equals, grid, number, satisfies, vanishes
 from paper_checks.exact import entropy, mass, stepped
 from paper_checks.fade.main_gradients import (
@@ -106,6 +106,8 @@ def natural_step(policy, correct, weight):
     "GRPO, where the drift is 0, the covariance lacks a factor pi. For natural steps (the 'projection assumption', "
     "which Appendix 13 alone names) the covariance is right and the drift wrong: fade:thm-13.1. Right on both counts "
     "only for m_S = m_F and natural steps.",
+    severity=CHANGES,
+    same_error_as="fade:eq-24",
     statement=drift_and_covariance,
     correction=Amended(
         "minus the covariance of log pi with the logit change pi (A - E[A]); no drift", covariance_with_step
@@ -127,10 +129,14 @@ def entropy_change(statement):
     "covariance of advantage and log-probability, to first order.",
     formula=r"\Delta H \approx \eta[(m_S-m_F)H - \mathrm{Cov}(A,\log\pi_\theta)]",
     refuted_by="a policy and a weight whose exact entropy change differs by more than second order in the step",
-    reading="Natural steps, under which the proof says that the assumption is exact: the reading that favours it most. "
-    "For m_S = m_F it holds (fade:thm-13.1-balanced), and so the first failure is a weight with m_S > m_F. A constant "
-    "added to A changes neither the step nor the covariance; the proof loses this at Equation 24. CW-GRPO's law, "
+    reading="The reading that favours it most takes Equation 24 itself as the assumption. Then there is nothing to "
+    "refute: the other steps of the proof hold (fade:eq-21, eq-22, eq-23, eq-25), and the theorem is Equation 24 "
+    "rewritten. But Equation 24 cannot hold for weights with m_S unequal to m_F: a constant c added to A leaves its "
+    "left side as it is, because the mean score is 0, and takes c H from its right side. What is tested is natural "
+    "steps, under which the proof calls it exact; for m_S = m_F it then holds (fade:thm-13.1-balanced). CW-GRPO's law, "
     "without a drift, is the right one (cw-grpo:entropy-drift).",
+    severity=CHANGES,
+    same_error_as="fade:eq-24",
     statement=drift_and_covariance,
     correction=Amended("minus the covariance alone, whatever the sign balance", covariance_alone),
     planted={"the covariance added": lambda **point: drift_and_covariance(**point, sign=1)},
@@ -149,6 +155,8 @@ def natural_entropy_change(statement):
     reading="Expected update at one prompt, first order. The drift is isolated by adding c to every weight, as "
     "REINFORCE is mean GRPO with p added: the covariance with log pi is the same, and the expected update too, for c "
     "E[grad log pi] = 0. In one finite group, and at second order in the step, a constant does act, through noise.",
+    severity=CHANGES,
+    same_error_as="fade:eq-24",
     statement=lambda policy, correct, c: c * entropy(policy),
     correction=Amended("the drift is 0 at first order", lambda policy, correct, c: mpf(0)),
     planted={"the other sign": lambda policy, correct, c: -c * entropy(policy)},
@@ -183,6 +191,7 @@ def drift(statement):
     reading="Equation 7 as printed, whatever its worth. The bullets call the drift positive for delta > 1, rightly, "
     "and then say that it speeds the collapse: a positive term of Delta H raises the entropy. With a minus sign before "
     "the drift the bullets would follow, but Equation 26 derives the plus.",
+    severity=CHANGES,
     statement=lambda drift, delta, p: drift < 0 if delta > 1 else drift > 0,
     correction=Amended(
         "by Equation 7 delta > 1 raises the entropy and delta < 1 lowers it",
@@ -210,6 +219,8 @@ def drift_sign(statement):
     reading="The size of Equation 7's drift, taken for a loss as the bullet does. A loss proportional to H weakens as "
     "H falls: it damps itself. On the reading that 'feeds into itself' only means 'depends on H' there is nothing to "
     "refute.",
+    severity=CONDITIONS,
+    same_error_as="fade:sec-4-1-drift-sign",
     statement=lambda drifts, **_: drifts[1] > drifts[0],
     correction=Amended("the less entropy, the weaker the drift", lambda drifts, **_: drifts[1] < drifts[0]),
     planted={"the entropy does not matter": lambda drifts, **_: drifts[1] == drifts[0]},
@@ -239,6 +250,7 @@ def asymmetric_drift(p, delta, alpha=1):
     "(1 - m_F / m_S) H, so that the weight's scale there matters too. With Section 4.1's ratio m_S p / (m_F q) the "
     "verdict is the same. For AsymGRPO on fixed solve rates, and at one entropy, the ratio delta is all that varies; "
     "the takeaway of Section 4.1 adds the success rates.",
+    severity=CONDITIONS,
     statement=lambda found, **_: found[0] == found[1],
     correction=Amended(
         "at one ratio it is proportional to m_S: solve rate and scale matter as well",
@@ -267,6 +279,7 @@ def drift_from_ratio(statement):
     "q where it must divide: mean GRPO's is q / p, not p / q, so that rare successes weigh more, not less. Appendix "
     "11.3 means what is printed (p / q for all balanced weights, fade:table-7-balanced). On the reading that ':=' "
     "gives a new number a name there is nothing to refute, but A_s and A_f are the advantages of Section 2.2.",
+    severity=COSMETIC,
     statement=lambda weight, p: _masses(weight, p)[0] * p / (_masses(weight, p)[1] * (1 - p)),
     correction=Amended(
         "A_s / A_f = m_S q / (m_F p)",

@@ -5,10 +5,11 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
 from paper_checks.evidence import TOLERANCE, grid, number, satisfies
 from paper_checks.exact import entropy, groups, mass, stepped
 from paper_checks.fade.main_gradients import (
+    ONE_PROMPT,
     POINTS,
     WEIGHTS,
     derived_entropy_slope,
@@ -26,6 +27,7 @@ SPREAD: dict[str, Any] = {
     "correct": (True, False, False, False),
 }
 RARE: dict[str, Any] = {"policy": (Fraction(1, 10), Fraction(1, 10), Fraction(4, 5)), "correct": (True, True, False)}
+UNIFORM: dict[str, Any] = {"policy": (Fraction(1, 3),) * 3, "correct": (True, False, False)}
 PLACES = [*POINTS[:3], PEAKED, SPREAD, RARE]
 
 
@@ -63,6 +65,7 @@ LIKELY = "every correct action is likelier than exp(-H) and every wrong one less
     reading="Expected update at one prompt, first order. Low is p < 1/2, where the paper's ratio p / q is below 1. "
     "What counts is how likely single actions are: one success of 2/5 among failures of 1/5 each is the mode, and "
     "gains. With two actions the takeaway holds.",
+    met="unknown: it takes the probability of single answers, which the paper does not report",
     statement=harmless_at_low_rates,
     condition=Amended(
         "every correct action is less likely than exp(-H) and every wrong one likelier",
@@ -81,6 +84,7 @@ LIKELY = "every correct action is likelier than exp(-H) and every wrong one less
     refuted_by="a policy whose entropy rises along the expected update of mean GRPO",
     reading="Mean GRPO and a tabular softmax: the expected update at one prompt, first order. The covariance is not of "
     "one sign: where wrong actions are the likely ones, learning raises the entropy until they no longer are.",
+    met="unknown: it takes the probability of single answers, which the paper does not report",
     statement=falls("mean GRPO"),
     condition=Amended(LIKELY, falls_where_correct_is_likely("mean GRPO")),
     planted={"it rises": lambda slope, weight, **_: slope > 0 if weight == "mean GRPO" else None},
@@ -94,6 +98,10 @@ LIKELY = "every correct action is likelier than exp(-H) and every wrong one less
     "< 1/2 with two actions it raises the entropy. For a policy that is already mostly right, as later in training, "
     "the headline is right. As a report of the authors' runs it is fade:fig-3. Whether rewarding or suppressing is at "
     "work makes no difference here: simlab:entropy-sign.",
+    met="partly: solve rates of .3 to .5 do not decide it; late in training, where the likeliest answer is right, "
+    "it is met",
+    caveat="Failures weighted alone have the same expected update, so that this is no difference between successes "
+    "and failures.",
     statement=falls("REINFORCE"),
     condition=Amended(LIKELY, falls_where_correct_is_likely("REINFORCE")),
     planted={"it raises it": lambda slope, weight, **_: slope > 0 if weight == "REINFORCE" else None},
@@ -141,10 +149,10 @@ def paced(predicate):
 
 
 ASYMMETRY = (
-    "Expected update of AsymGRPO at one prompt, groups of three, tabular softmax, first order, one learning rate as in "
-    "Equation 7: it is q + p / delta times mean GRPO's, so that delta changes the pace of all change and the sign of "
-    "none. Appendix 11.3 compares runs at other rates: fade:sec-4-1-equalised. What the noise of a step adds is "
-    "fade:sec-4-1-equal-pace; what the authors' runs show (many prompts, shared parameters, PPO) is fade:fig-3."
+    "Groups of three, and one learning rate as in Equation 7. AsymGRPO's update is q + p / delta times mean GRPO's, so "
+    "that delta changes the pace of all change and the sign of none. Appendix 11.3 compares runs at other rates: "
+    "fade:sec-4-1-equalised. What the noise of a step adds is fade:sec-4-1-equal-pace; what the authors' runs show "
+    "(many prompts, shared parameters, PPO) is fade:fig-3."
 )
 
 
@@ -154,6 +162,9 @@ ASYMMETRY = (
     says="At one learning rate delta < 1 (failures scaled up) is a restoring force that slows the loss of entropy.",
     refuted_by="a policy that loses entropy faster with delta 1/2 than with delta 1",
     reading=ASYMMETRY,
+    severity=CHANGES,
+    same_error_as="fade:eq-24",
+    caveat=ONE_PROMPT,
     statement=slower(above=False),
     correction=Amended("delta < 1 accelerates it, by the factor q + p / delta", paced(faster(above=False))),
     planted={"it turns it into a gain": lambda slopes, delta, **_: slopes[0] > 0 if delta < 1 else None},
@@ -164,6 +175,9 @@ ASYMMETRY = (
     says="At one learning rate delta > 1 (failures scaled down) accelerates the loss of entropy.",
     refuted_by="a policy that loses entropy more slowly with delta 2 than with delta 1",
     reading=ASYMMETRY,
+    severity=CHANGES,
+    same_error_as="fade:eq-24",
+    caveat=ONE_PROMPT,
     statement=faster(above=True),
     correction=Amended("delta > 1 slows it, by the factor q + p / delta", paced(slower(above=True))),
     planted={"as fast": lambda slopes, delta, **_: slopes[0] == slopes[1] if delta > 1 else None},
@@ -171,6 +185,30 @@ ASYMMETRY = (
 def asymmetric_pace(statement):
     """The slopes of the entropy under delta and under 1: over all groups of three, and by sympy derivatives."""
     yield from satisfies(statement, PACES, slopes_of_delta, derived=derived_slopes_of_delta)
+
+
+@claim(
+    "fade:app-8-2-diversity",
+    where="Appendix 8.2, item 3",
+    says="delta > 1, which suppresses the negative gradient, preserves diversity.",
+    formula=r"\delta>1:\ m_F<m_S",
+    refuted_by="a policy that has less entropy after a step with delta 2 than after one with delta 1",
+    reading=f"Diversity is the entropy. {ASYMMETRY} Here the policies of both kinds are tested: those that lose "
+    "entropy lose less with delta > 1, those that gain entropy gain less.",
+    met="yes: by Section 4.1 all methods lose entropy; but Figure 3 reports the contrary of this sentence for "
+    "delta > 1",
+    caveat=f"Section 4.1 says the contrary of the same delta. {ONE_PROMPT}",
+    statement=lambda slopes, **_: slopes[0] > slopes[1],
+    condition=Amended(
+        "the entropy falls under delta = 1",
+        lambda slopes, **_: slopes[0] > slopes[1] if slopes[1] < 0 else None,
+    ),
+    planted={"it costs diversity, as Section 4.1 has it": lambda slopes, **_: slopes[0] < slopes[1]},
+)
+def failures_suppressed(statement):
+    """The slopes of the entropy under delta 2 and under 1: over all groups of three, and by sympy derivatives."""
+    points = [place | {"delta": Fraction(2)} for place in (POINTS[1], PEAKED, RARE)]
+    yield from satisfies(statement, points, slopes_of_delta, derived=derived_slopes_of_delta)
 
 
 PACES = [place | point for point in grid(delta=[Fraction(2), Fraction(1, 2)]) for place in (POINTS[1], PEAKED)]
@@ -198,10 +236,12 @@ def derived_slopes_of_delta(policy, correct, delta):
     "it.",
     formula=r"\eta\cdot\max_i|A_i|",
     refuted_by="a policy that loses entropy more slowly with delta 2, or faster with delta 1/2, than with delta 1",
-    reading="Expected update at one prompt, first order, as fade:sec-4-1-delta-above, with the authors' rates. "
-    "delta < 1 raises the largest |A| by 1 / delta, so that its rate is delta times GRPO's and its pace delta q + p: "
-    "slower, at everything, its gain in solve rate too. delta > 1 leaves the largest |A|, a lone success's, and the "
-    "rate as they are: its pace is still q + p / delta. On the reading of one learning rate it fails for both.",
+    reading="As fade:sec-4-1-delta-above, with the authors' rates. delta < 1 raises the largest |A| by 1 / delta, so "
+    "that its rate is delta times GRPO's and its pace delta q + p: slower, at everything, its gain in solve rate too. "
+    "delta > 1 leaves the largest |A|, a lone success's, and the rate as they are: its pace is still q + p / delta. On "
+    "the reading of one learning rate it fails for both.",
+    met="partly: Figure 3 and Figure 4 have runs with delta < 1 and with delta > 1",
+    caveat=ONE_PROMPT,
     statement=lambda slopes, delta, **_: slopes[0] < slopes[1] if delta > 1 else slopes[1] < slopes[0],
     condition=Amended(
         "delta < 1: its learning rate is cut to delta times GRPO's",
@@ -233,6 +273,10 @@ def equalised_pace(statement):
     "groups of one prompt. What differs is the noise of either side, of second order. Of random policies of three or "
     "four actions the claim is mostly true at solve rates above .7. At the paper's .3 to .5 it is mostly false where "
     "successes are few and similar and failures diverse, as the paper has them, and mostly true the other way round.",
+    inferred=True,
+    severity=COSMETIC,
+    caveat="No sentence of the paper: it is the question that is left when the learning rates undo all first-order "
+    "differences. Decided on two policies.",
     statement=lambda changes, **_: changes[0] < changes[1],
     planted={"much more": lambda changes, **_: changes[0] < 2 * changes[1]},
 )
@@ -264,11 +308,14 @@ def equal_pace(statement):
     reading="One step down on one sampled failure, a tabular softmax, first order; averaged over the failures drawn "
     "it is fade:sec-4-1-delta-below. FADE calls failure bias a restoring force, CaSP says that negative updates "
     "concentrate too. Both are right of different failures: the entropy rises where the failure is the likeliest "
-    "action, and falls where it is less likely than exp(-H).",
+    "action, falls where it is less likely than exp(-H), and of a uniform policy does not move at first order.",
+    inferred=True,
+    met="unknown: the paper does not report how likely the sampled failures are",
+    caveat="The sentence compares two papers; neither states it of every failure.",
     statement=lambda slope, policy, action: slope > 0,
     condition=Amended(
-        "the failure is the likeliest action, the one case that CaSP's penalty picks out",
-        lambda slope, policy, action: slope > 0 if policy[action] == max(policy) else None,
+        "the failure is the likeliest action, the case that CaSP's penalty picks out, and the policy is not uniform",
+        lambda slope, policy, action: slope > 0 if policy[action] == max(policy) > min(policy) else None,
     ),
     planted={"CaSP's squeeze for all": lambda slope, policy, action: slope < 0},
 )
@@ -280,7 +327,7 @@ def suppressed_failure(statement):
 
     points = [
         {"policy": place["policy"], "action": action}
-        for place in (POINTS[0], POINTS[1], PEAKED, RARE)
+        for place in (POINTS[0], POINTS[1], PEAKED, RARE, UNIFORM)
         for action in range(len(place["policy"]))
     ]
     yield from satisfies(

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, Amended, claim
 from paper_checks.evidence import Printed, arithmetic, equals, grid, satisfies
 
 NEW, OLD = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
@@ -88,7 +88,7 @@ def samples(statement):
     reading=".375 = 12 / 32 is trainers over all nodes, by which 7B would be 1 / 8 = .125: the two are of different "
     "kinds. No one reading of 'ratio' gives both.",
     statement={(1, 7): 0.14, (12, 20): 0.375},
-    correction=Amended(".6 for 32B", {(1, 7): 0.14, (12, 20): 0.6}),
+    slip=Amended(".6 for 32B; .375 is 12 of all 32 nodes", {(1, 7): 0.14, (12, 20): 0.6}),
     planted={".125 for 7B": {(1, 7): 0.125, (12, 20): 0.6}},
 )
 def trainers(statement):
@@ -108,6 +108,8 @@ def trainers(statement):
     reading="Scale is the peak of the larger mass over solve rates, to which C equalises Power-alpha elsewhere; the "
     "largest |A| is over the solve rates of groups of 64. Mean GRPO and Power-2 both reach nearly 1, with masses of "
     "1/4 and 4/27. If scale means the largest |A| there is nothing to refute.",
+    severity=CONDITIONS,
+    caveat="Scale is read as the peak of the mass; of the largest |A| there is nothing to refute.",
     statement=lambda found, alpha: abs(found[1] - found[0]) < Fraction(1, 20),
     correction=Amended(
         "at the same largest |A|, Power-2's peak mass is 16/27 of mean GRPO's",

@@ -58,6 +58,8 @@ def peak(values):
     "an expectation at one prompt) it is not. There p grad_S = - q grad_F, because the mean score is 0, so that "
     "REINFORCE (m_F = 0), NSR (m_S = 0) and mean GRPO (m_S = m_F) have one and the same gradient, (w_S + w_F) grad p "
     "(simlab:sign-axis-in-expectation). On the reading that Equation 2 alone is meant it would fail.",
+    met="yes: training uses finite groups; but in expectation at one prompt the sign axis is no axis of its own",
+    caveat="In a finite group only. In expectation at one prompt, REINFORCE, NSR and mean GRPO have the same update.",
     statement=lambda change, **_: change > 0,
     condition=Amended(
         "the update of one finite group, of other frequencies than the policy's: in expectation it stays the same",
@@ -103,6 +105,8 @@ def sign_axis(statement):
     reading="The expected update's length is measured at fixed chances within the outcomes, so that only p varies; the "
     "mass is the larger of the two. On the reading that the mass is a definition of focus and says nothing of the "
     "update there is nothing to refute: REINFORCE then 'focuses' on p = 1, where its update is 0.",
+    inferred=True,
+    met="partly: Power-alpha, GRPO and MaxRL are sign-balanced; AsymGRPO and FADE with delta < 1 are not",
     statement=lambda peaks, **_: peaks[0] == peaks[1],
     condition=Amended(
         "the weight is sign-balanced; REINFORCE's mass p peaks at 1, its update, the same as mean GRPO's, at 1/2",
@@ -182,6 +186,7 @@ def reward_variance(statement):
     refuted_by="an optimiser under which weights of twice the scale move the logits otherwise than twice the rate does",
     reading="The same weights times a constant against the learning rate times it. The paper does not name its "
     "optimiser; with Adam, usual for language models, no step depends on the scale at all.",
+    met="unknown: the optimiser is not named",
     statement=lambda moves, optimizer: abs(moves[0] - moves[1]) < 1e-30,
     condition=Amended(
         "plain gradient steps; under Adam the scale cancels",
@@ -294,13 +299,15 @@ def asymmetric_masses(statement):
 
 @claim(
     "fade:asym-as-difficulty",
-    where="Figure 2, caption ('isolate'); Sections 4.1 and 5, the two axes",
+    where="Section 2.1, Figure 2, caption ('isolate'); Sections 4.1 and 5, the two axes",
     says="AsymGRPO's delta isolates the sign axis: the difficulty focus stays that of mean GRPO, at 1/2.",
     formula=r"m_S = p(1-p),\quad m_F = p(1-p)/\delta",
     refuted_by="a delta at which either mass, or the expected update, peaks at another solve rate",
     reading="Section 1 defines the difficulty axis by the masses, and both of these peak at 1/2. The expected update "
     "at one prompt is (q + p / delta) grad p: it peaks above 1/2 for delta < 1 and below for delta > 1, so that delta "
     "below 1 favours easy prompts. On the reading that focus is what is learnt from, it would fail.",
+    met="yes: Section 1 defines the difficulty axis by the masses",
+    caveat="Of the masses. The expected update of delta < 1 favours easier prompts than mean GRPO's does.",
     statement=lambda found, weight, measure: found == Fraction(1, 2),
     condition=Amended(
         "focus is where the masses peak; the expected update peaks above 1/2 for delta < 1, below for delta > 1",

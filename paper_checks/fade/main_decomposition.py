@@ -6,7 +6,7 @@ import numpy as np
 from mpmath import mpf
 
 import simlab
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid
 from paper_checks.exact import mass
 from paper_checks.fade.main_gradients import (
@@ -123,6 +123,7 @@ def alike(policy, correct, rollouts, weights):
     reading="The masses are the summed weights of either outcome over G, the gradients plain means, as in Equation 3. "
     "On the reading that the means are weighted by the advantages too, every update splits into a positive and a "
     "negative part, but the two numbers then no longer describe it.",
+    met="partly: every weight of Table 1 but T2T depends on the outcome and the solve rate alone",
     statement=two_terms,
     condition=Amended(
         "all successes of a group share one weight, and all failures; T2T's lengths, likelihoods and ranks do not",
@@ -245,6 +246,8 @@ def at_true_rate(policy, correct, weight, G):
     refuted_by="a policy, weight and group size at which the expectation over all groups differs",
     reading="The approximation sign is read as unbiasedness, and the weights are those that the group computes from "
     "its own solve rate. Only consistency as G grows is certain under the sign as printed, and that does hold.",
+    severity=COSMETIC,
+    met="no: all weights but REINFORCE depend on the group's own solve rate; for mean GRPO the factor is (G - 1)/G",
     statement=at_true_rate,
     condition=Amended(
         "w_S and w_F do not depend on the group: mean GRPO's estimate is (G-1)/G of it",

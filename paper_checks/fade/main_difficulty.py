@@ -7,7 +7,7 @@ import sympy
 from mpmath import mp, mpf
 
 import simlab
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial, mass
 from paper_checks.fade.main_gradients import POINTS, derivative, expected_update
@@ -37,6 +37,7 @@ def pass_at_k_update(policy, correct, k):
     refuted_by="a policy and k at which the two differ",
     reading="Stronger than the paper says ('an approximation'), and exact, with weights of the true solve rate. With a "
     "group's own solve rate it is biased. As an approximation of Chen's normalised weights see fade:sec-4-3-chen.",
+    inferred=True,
     statement=power_update,
     planted={"without the factor": lambda policy, correct, k: [k * x for x in power_update(policy, correct, k)]},
 )
@@ -56,6 +57,8 @@ def power_is_pass_at_k(statement):
     "sqrt(q^k / (1 - q^k)). Down to 1/16, the least that 16 rollouts show, it holds. As p tends to 0 Chen's mass falls "
     "as sqrt(p) and Power's as p: on the reading that alpha = k it fails for k = 8 already, and for hard prompts in "
     "expectation it fails for all k.",
+    met="yes: 16 rollouts show no solve rate between 0 and 1/16",
+    caveat="The factor of two is our measure of 'a smooth approximation'.",
     statement=lambda factor, k, lowest: factor < 2,
     condition=Amended(
         "solve rates of 1/16 and more", lambda factor, k, lowest: factor < 2 if lowest >= Fraction(1, 16) else None
@@ -194,6 +197,7 @@ def weighted_variance(statement):
     reading="Both as printed. They differ from one another too, in the power of the signal and in whose variance it "
     "is. s^2 / Var(w g), the likeliest intent, is the ratio only where w is constant: Equation 9 has s for the signal "
     "before it is weighted. On the reading that s is that of the weighted gradient, two slips would be left.",
+    severity=CHANGES,
     statement=lambda signal, weight, weight_variance, variance: (signal**2 / weight_variance, signal / variance),
     correction=Amended(
         "(w s)^2 / Var(w g) in both places, w being E[w(p-hat)]",

@@ -12,6 +12,12 @@ from paper_checks.exact import POLICIES, entropy, groups, mass, score_gradient
 POINTS = [{"policy": policy, "correct": correct} for policy, correct in POLICIES]
 GROUPS = [point | {"counts": counts} for point in POINTS[1:3] for _, counts in groups(point["policy"], 3)]
 
+# The caveat of every claim about runs that is decided on one policy.
+ONE_PROMPT = (
+    "Decided for the expected update at one prompt of a tabular softmax, to first order: a run on many prompts with "
+    "shared parameters may differ."
+)
+
 # Weights of a success and of a failure (to be subtracted) at solve rate p.
 WEIGHTS = {
     "REINFORCE": lambda p: (Fraction(1), Fraction(0)),

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies
 from paper_checks.exact import groups
 from paper_checks.fade.main_gradients import mean_score, successes, wrong
@@ -19,6 +19,7 @@ from paper_checks.fade.main_gradients import mean_score, successes, wrong
     reading="The variance of the difference of two means in groups with exactly G p successes. It is (var_S / p + "
     "var_F / q) / G. If failures are the more diverse, as the paper finds them, it is larger at easy prompts than at "
     "hard ones; with var_S = 0 the weight 1 / v_0 is 1 - p and not p (1 - p).",
+    met="no: Section 4.2 finds failures far more diverse than successes, and groups do not have exactly G p successes",
     statement=lambda p, success, failure: 1 / (4 * p * (1 - p)),
     condition=Amended(
         "successes and failures vary alike",
@@ -65,6 +66,8 @@ def effective_size(weights):
     reading="Q as printed, with either definition of q(p, w): both carry w^-2, N_eff has no scale, so that Q(w/2) = 4 "
     "Q(w). A fixed peak, as by the constant C, does not help: halving one prompt's weight again and again lets Q grow "
     "without bound. With (w s)^2 / Var(w g), a signal-to-noise ratio, there is a maximum, but it is the even weight.",
+    severity=CONDITIONS,
+    same_error_as="fade:eq-10",
     statement=lambda signal, weight, noise: signal / noise,
     correction=Amended(
         "the quality is (w s)^2 / Var(w g)", lambda signal, weight, noise: (weight * signal) ** 2 / noise
@@ -108,6 +111,8 @@ def signal_to_noise(weights, noises):
     reading="Q of Equation 10 with known weights (Var(w) = 0) and equal mean weight, since without that it has no "
     "maximum. It prefers to starve one prompt. The sentence is right of another objective, the signal-to-noise ratio "
     "of the summed update (inverse-variance weighting): as such it is fade:sec-4-3-tilt, which holds.",
+    severity=CONDITIONS,
+    same_error_as="fade:eq-10",
     statement=printed_quality,
     correction=Amended("they maximise the signal-to-noise ratio of the summed update", signal_to_noise),
     planted={"the effective size": lambda weights, noises: effective_size(weights)},
@@ -135,6 +140,9 @@ def optimal_weight(statement):
     reading="Two prompts, p = 1/4 and 1/2, known weights, inverse-variance noise. At 2.25 = [2 (1 - 1/4)]^2, alpha = 3 "
     "is the best of all weights; it overtakes mean GRPO much earlier. The number depends on the prompts (1.36 "
     "for evenly spread ones, fade:table-8-minimum). Read as 'alpha = 3 is the optimal alpha' 2.25 is right.",
+    severity=CHANGES,
+    same_error_as="fade:table-8-minimum",
+    caveat="Two prompts and known weights; the threshold depends on the prompts.",
     statement=lambda ratio: ratio >= Fraction(9, 4),
     correction=Amended("it overtakes mean GRPO at about 1.47", lambda ratio: ratio > Fraction(147, 100)),
     planted={"always": lambda ratio: ratio >= 1},
@@ -163,6 +171,7 @@ def enrichment(statement):
     refuted_by="prompts whose effective number rises with alpha",
     reading="Kish's size of the weights p (1 - p)^alpha. While prompts are harder than the mode, a larger alpha evens "
     "their weights out. On the reading that the distribution has become easy, as the sentence goes on, it holds.",
+    met="partly: prompts harder than the mode 1/3 are common early in training, rare later",
     statement=lambda sizes, rates: sizes[1] < sizes[0],
     condition=Amended(
         "no prompt is harder than the mode 1 / (1 + alpha)",
@@ -188,6 +197,8 @@ def effective_prompts(statement):
     refuted_by="a k, a, b, c at which a larger b lowers pass@k, or a larger a raises it",
     reading="k >= 1 and any c > -1 for which the law is defined. For k + c < 1 a larger b lowers pass@k; the paper "
     "does not print its fitted c.",
+    severity=COSMETIC,
+    met="unknown: the fitted shift c is not printed; any c > 0 will do",
     statement=lambda slopes, k, c: slopes[0] > 0 and slopes[1] < 0,
     condition=Amended(
         "c > 0, or k > 1 - c", lambda slopes, k, c: slopes[0] > 0 and slopes[1] < 0 if k + c > 1 else None

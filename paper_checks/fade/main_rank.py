@@ -3,8 +3,11 @@
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+
+import simlab
 from paper_checks.claim import Amended, claim
-from paper_checks.evidence import Disagreement, equals, satisfies
+from paper_checks.evidence import Disagreement, equals, grid, satisfies
 
 SHARED = (Fraction(3, 5), Fraction(4, 5), Fraction(0))  # u_1, a unit vector
 SAMPLES = [
@@ -85,6 +88,7 @@ def residual_share(size, coupled):
     reading="rho_perp is the mean pairwise cosine, M_2 is compared with M_1 as the batch grows. The residuals enter "
     "multiplied by A v: where the token error v goes with the residual (as it does when different states predict "
     "different tokens), nothing cancels. It holds if A v is independent of the residual.",
+    met="no: v = e_y - pi is a function of the hidden state, so that A v and the residual depend on one another",
     statement=lambda found, size, coupled: found[1] < Fraction(1, 100),
     condition=Amended(
         "the residuals are independent of A v",
@@ -111,13 +115,15 @@ def uncorrelated_residuals(statement):
     refuted_by="a delta above 1 whose update is not failure-biased",
     reading="Section 4.2 finds high entropy and rank-1 updates together in failure-biased runs, m_F > m_S. With the "
     "paper's own masses these have delta < 1; delta > 1 is its case of collapsed entropy. Obviously a slip.",
-    statement=lambda excess, delta: excess > 0 if delta > 1 else None,
-    slip=Amended("delta < 1", lambda excess, delta: excess > 0 if delta < 1 else None),
-    planted={"delta = 1": lambda excess, delta: excess > 0 if delta == 1 else None},
+    statement=lambda excess, delta, successes: (excess > 0) == (delta > 1),
+    slip=Amended("delta < 1", lambda excess, delta, successes: (excess > 0) == (delta < 1)),
+    planted={"any delta but 1": lambda excess, delta, successes: (excess > 0) == (delta != 1)},
 )
 def failure_biased(statement):
-    """The excess m_F - m_S of AsymGRPO at p = 1/2."""
-    deltas = [Fraction(2), Fraction(1), Fraction(1, 2)]
-    yield from satisfies(
-        statement, [{"delta": delta} for delta in deltas], lambda delta: Fraction(1, 4) / delta - Fraction(1, 4)
-    )
+    """The excess m_F - m_S of simlab's AsymGRPO in all mixed groups of four: minus the mean of its advantages."""
+
+    def excess(delta, successes):
+        rewards = np.array([1.0] * successes + [0.0] * (4 - successes))
+        return -float(simlab.advantages("asym_grpo", rewards, delta=delta).mean())
+
+    yield from satisfies(statement, grid(delta=[2.0, 1.0, 0.5], successes=[1, 2, 3]), excess)

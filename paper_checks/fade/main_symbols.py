@@ -26,14 +26,14 @@ def token_count(statement):
 
 @claim(
     "fade:symbol-p-hat",
-    where="Table 1 and Equation 9 against Equation 11 and Algorithm 2",
+    where="Section 2.2, Table 1; Equation 9 against Equation 11 and Algorithm 2",
     says="p-hat is one quantity: the solve rate of a group estimated from its G rollouts.",
     formula=r"E[r] = \hat p;\quad \hat p = k/G;\quad \hat p\leftarrow\beta\hat p+(1-\beta)\bar r",
     refuted_by="a batch in which Algorithm 2's p-hat is not the group's solve rate",
     reading="In Section 2 and Equation 9 p-hat is the group's own rate, in Equation 11 an average over past batches, "
     "where r-bar takes its place. Equation 11's text says so, so that this is a matter of notation only.",
     statement=lambda rates, before: rates[0],
-    correction=Amended(
+    slip=Amended(
         "in Equation 11 it is the average over batches of the mean over prompts",
         lambda rates, before: (before + 49 * sum(rates) / len(rates)) / 50,
     ),
@@ -57,6 +57,8 @@ def averaged_rate(statement):
     refuted_by="a policy at which their gradients have a positive inner product",
     reading="At one prompt of a tabular softmax, where grad pass@k = k q^(k-1) grad p is never opposed. Prompts that "
     "share parameters and pull them apart can turn the sum around, which is what Barakat et al. mean.",
+    met="yes: a language model's prompts share all parameters",
+    caveat="The paper reports it of a cited work. One example of two prompts is tested.",
     statement=lambda product, place, k: product < 0,
     condition=Amended(
         "several prompts share parameters and interfere (and k is large enough)",

@@ -3,9 +3,10 @@
 from fractions import Fraction
 
 import sympy
+from mpmath import mpf
 
 from paper_checks.claim import Amended, claim
-from paper_checks.evidence import equals, grid
+from paper_checks.evidence import equals, grid, number, vanishes
 from paper_checks.exact import binomial
 
 # Two turns: the first stops (a success) or goes on, the second succeeds or fails.
@@ -102,6 +103,8 @@ def by_turn(weights, reach=True):
     reading="The mean scores are plain means over the trajectories of either sign that reach the turn, as in Section "
     "2, to which T = 1 must lead back. Linearity alone, which the text invokes, is not enough. With means weighted by "
     "w the split holds for all weights, but the masses no longer separate weights from gradients.",
+    same_error_as="fade:any-advantage",
+    met="unknown: no run has several turns",
     statement=by_turn,
     condition=Amended(
         "all successes share one weight, and all failures",
@@ -114,29 +117,38 @@ def split_by_turn(statement):
     yield from equals(statement, WEIGHTINGS, enumerated=score_sum)
 
 
-RETRIES = grid(B=[2, 4, 8], p=[Fraction(1, 4), Fraction(1, 2)])
-
-
-def unsolved(B, p):
-    """The probability that a batch has no success, over its binomial law."""
-    return binomial(B, p)[0]
+RETRIES = grid(retried=["prompt", "rollout"], B=[2, 4, 8], p=[Fraction(1, 4), Fraction(1, 2)])
+EACH_ROLLOUT = "every failed rollout is retried, and not a prompt of which all rollouts failed"
 
 
 @claim(
     "fade:app-9-reach",
     where="Appendix 9.2, Setup",
-    says="Round 2 is reached with probability q, that of a prompt failing a round of B rollouts.",
+    says="Round 2 is reached with probability q.",
     formula=r"\rho_2 = q",
-    refuted_by="a B and p for which the probability that all B rollouts fail is not q",
-    reading="A prompt has failed when none of its B rollouts succeeded, as round 2 only fires for prompts that failed. "
-    "For B = 1 it is q, but GRPO's update is then 0. If each failed rollout fires a batch of its own, it is q each.",
-    statement=lambda B, p: 1 - p,
-    correction=Amended("it is q^B", lambda B, p: (1 - p) ** B),
-    planted={"p": lambda B, p: p},
+    refuted_by="a B and p for which the probability of a second round is not q",
+    reading="'Round 2 only fires for prompts that failed' may speak of a prompt, which fails when none of its B "
+    "rollouts succeeds, with probability q^B, or of each rollout that failed, with probability q. The text does not "
+    "say which; the second reading is the one under which its formula is right.",
+    met="unknown: no run with retries is reported",
+    statement=lambda retried, B, p: 1 - p,
+    condition=Amended(EACH_ROLLOUT, lambda retried, B, p: 1 - p if retried == "rollout" else None),
+    planted={"p": lambda retried, B, p: p, "q^B": lambda retried, B, p: (1 - p) ** B},
 )
 def reachability(statement):
-    """The binomial probability of no success in B."""
-    yield from equals(statement, RETRIES, enumerated=unsolved)
+    """The chance that no rollout of B succeeds, and the expected share of failed ones, over their binomial law."""
+
+    def enumerated(retried, B, p):
+        if retried == "prompt":
+            return binomial(B, p)[0]
+        return sum(Fraction(B - s, B) * each for s, each in enumerate(binomial(B, p)))
+
+    yield from equals(statement, RETRIES, enumerated=enumerated)
+
+
+def grpo_mass(size, p):
+    """The expected mass of mean GRPO in a group, a sum over its rollouts as in Equation 6."""
+    return sum(Fraction(s * (size - s), size) * each for s, each in enumerate(binomial(size, p))) if size else 0
 
 
 @claim(
@@ -144,19 +156,33 @@ def reachability(statement):
     where="Appendix 9.2",
     says="GRPO on the retried failures has Power-2's mass B p q^2.",
     formula=r"m_S^{(2)} = m_F^{(2)} = Bpq^2",
-    refuted_by="a B and p at which the expected summed mass of round 2 differs",
-    reading="Expected over both rounds, sums as in Equation 6, a prompt's failure read as that of all B rollouts: "
-    "round 2 then sees much harder prompts than Power-2 does. With rho_2 = q granted see fade:app-9-retry-exact. If "
-    "each failed rollout is retried once and the retries form one group, the mass does tend to B p q^2 as B grows.",
-    statement=lambda B, p: B * p * (1 - p) ** 2,
-    correction=Amended("it is (B - 1) p q^(B+1)", lambda B, p: (B - 1) * p * (1 - p) ** (B + 1)),
-    planted={"B p q": lambda B, p: B * p * (1 - p)},
+    refuted_by="a p at which the expected mass of round 2, per rollout of round 1, does not tend to p q^2",
+    reading="Expected over both rounds, for large B. If a prompt is retried when all of its rollouts failed, round 2 "
+    "sees much harder prompts than Power-2 does: its mass is (B - 1) p q^(B+1). If each failed rollout is retried once "
+    "and the retries form one group, the mass per rollout does tend to p q^2. At finite B: fade:app-9-retry-exact.",
+    same_error_as="fade:app-9-reach",
+    met="unknown: no run with retries is reported",
+    statement=lambda retried, p: p * (1 - p) ** 2,
+    condition=Amended(
+        f"{EACH_ROLLOUT}; the retries form one group, and B is large",
+        lambda retried, p: p * (1 - p) ** 2 if retried == "rollout" else None,
+    ),
+    planted={"p q": lambda retried, p: p * (1 - p), "p q^3": lambda retried, p: p * (1 - p) ** 3},
 )
 def retried_failures(statement):
-    """The probability of round 2 times the expectation of s (B - s) / B in it."""
+    """The expected mass of round 2 per rollout of round 1, over the binomial laws of both rounds."""
 
-    def enumerated(B, p):
-        mass = sum(Fraction(s * (B - s), B) * each for s, each in enumerate(binomial(B, p)))
-        return unsolved(B, p) * mass
+    def error(step, retried, p):
+        size = int(1 / step + mpf("0.5"))
+        stated = statement(retried, p)
+        if stated is None:
+            return None
+        first = binomial(size, p)
+        if retried == "prompt":
+            found = first[0] * grpo_mass(size, p)
+        else:
+            found = sum(each * grpo_mass(size - s, p) for s, each in enumerate(first))
+        return number(stated - found / size)
 
-    yield from equals(statement, RETRIES, enumerated=enumerated)
+    points = grid(retried=["prompt", "rollout"], p=[Fraction(1, 4), Fraction(1, 2)])
+    yield from vanishes(error, points, order=0.9, steps=("0.125", "0.0625", "0.03125"), method="enumerated")

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.fade.masses_centred import PER_ROLLOUT, SIZES, mean_grpo
 from paper_checks.fade.masses_common import (
@@ -108,6 +108,32 @@ def asym_rl_bias(statement):
     )
 
 
+@claim(
+    "fade:sec-4-2-arnal",
+    where="Section 4.2, first sentence; Appendix 8.5",
+    says="The asymmetric baseline of Arnal et al. is a failure-biased weight.",
+    formula=r"A_i = r_i-(\bar r+\delta)",
+    refuted_by="a mixed group in which the weight puts more mass on successes than on failures",
+    reading="It can be biased to either side: by delta whatever the difficulty (fade:asym-rl-bias). The cited work "
+    "(Asymmetric REINFORCE, arXiv 2506.20520) finds a baseline slightly below the mean reward best, delta < 0, which "
+    "favours successes. Appendix 8.5 says that it recommends delta = 0.01; with that sign the sentence is right.",
+    met="partly: by Appendix 8.5's delta = .01 it is; the cited work recommends a baseline below the mean",
+    statement=lambda masses, p, G, delta: masses[1] > masses[0],
+    condition=Amended(
+        "the baseline is shifted up, delta > 0",
+        lambda masses, p, G, delta: masses[1] > masses[0] if delta > 0 else None,
+    ),
+    planted={"balanced": lambda masses, p, G, delta: masses[1] == masses[0]},
+)
+def bias_of_either_shift(statement):
+    """The masses of the definition in all mixed groups of 2, 3 and 8, with the baseline shifted down and up."""
+    yield from satisfies(
+        statement,
+        solve_rates([2, 3, 8], mixed, delta=[Fraction(-1, 10), Fraction(1, 100)]),
+        enumerated(asym_rl),
+    )
+
+
 def quantile_masses(threshold):
     """p up to a threshold, q above; nothing in a group of equal rewards, where both are 0 as printed."""
     return lambda p, tau, **_: (p if p <= threshold(tau) else 0, 1 - p if p > threshold(tau) else 0)
@@ -127,6 +153,7 @@ QUANTILE_POINTS = solve_rates([2, 3, 4, 5, 8], mixed, tau=TAUS)
     "successes the 1/4-quantile is 0 by every convention, and 1 as printed. On the reading that tau counts from the "
     "top, the (1 - tau)-quantile, the print is right; at tau = 1/2, MC-GRPO, both agree. Quantile Advantage "
     "Estimation (arXiv 2509.22611) has the threshold 1 - tau.",
+    severity=CONDITIONS,
     statement=quantile_masses(lambda tau: tau),
     correction=Amended(
         "p 1[p <= 1 - tau] and q 1[p > 1 - tau]: a higher quantile learns from successes on fewer prompts, not more",
@@ -185,6 +212,8 @@ def failures_from_easy(pairs):
     "masses are 1/4. On the reading of the lower median (that of torch, and of the quantile at 1/2) it holds at every "
     "size; so it does in MC-GRPO's own paper, which draws one rollout more to make the group odd. Its published code "
     "divides by the median absolute deviation + 1e-3, which this paper leaves out.",
+    severity=COSMETIC,
+    met="no: groups of 16 can have p = 1/2; MC-GRPO itself uses odd groups",
     statement=lambda p, **_: (p if p <= HALF else 0, 1 - p if p > HALF else 0),
     condition=Amended(
         "p is not 1/2, as in any group of an odd size",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, satisfies
 from paper_checks.exact import binomial
 from paper_checks.fade.masses_common import (
@@ -163,6 +163,9 @@ TRUE_RATES = [Fraction(1, 4), HALF, Fraction(9, 10)]
     "over s of C(B, s) p^s q^(B - s) sqrt(s (B - s)) / B, which is less: p q at B = 2. 'group's share': p is the "
     "group's own, as Section 2.1 drops the bar; then |S| = Bp is exact and 'in expectation' should go. As B grows, "
     "the two agree.",
+    severity=COSMETIC,
+    same_error_as="fade:eq-3-unbiased",
+    met="yes: Section 2.1 lets p stand for the group's own share",
     statement=lambda p, G, kind: root(p * (1 - p)),
     condition=Amended(
         "p is the group's own share of successes",
@@ -195,6 +198,7 @@ def grpo_expected_mass(statement):
     "mean GRPO; a lone success weighs sqrt(B - 1). The update itself is bounded at every B and p: its mass is at most "
     "1/2. On the reading that rewards take more than two values, the factor has no bound, but the mean of |A| is still "
     "at most 1. Said of noise alone, it is not tested here.",
+    met="partly: a lone success of 16 rollouts weighs 3.9; the update is bounded",
     statement=lambda largest, what: largest[1] > 1.5 * largest[0],
     condition=Amended(
         "the factor or the weight of a lone rollout is meant, which grow as sqrt(B), and not the update",
@@ -224,6 +228,7 @@ def exploding(statement):
     reading="The stored text lacks the table's body, so that the definition is the common one. On the reading that "
     "p q is printed for it, mean GRPO's mass, that would be short by (G - 1) / G in a group, and right on average over "
     "groups of a true rate p.",
+    inferred=True,
     statement=lambda p, G: balanced(p * (1 - p) * G / (G - 1)),
     planted={"mean GRPO's": dr_grpo_masses},
 )
@@ -258,6 +263,8 @@ def skew_r_of_group(statement):
     "failures is 0/0, by convention 0: the mass jumps from nearly 1 to 0 at exactly the hardest groups. "
     "On the reading that p is the true solve rate, never 0, the printed mass stands as a limit of large groups; that "
     "the weight, a division by p, excludes p = 0 of itself would make it hold, with nothing said of such groups.",
+    severity=COSMETIC,
+    met="partly: groups without a success occur, and get no update by convention",
     statement=lambda p, **_: balanced(1 - p),
     condition=Amended("the group holds a success, p > 0", lambda p, **_: balanced(1 - p) if p != 0 else None),
     planted={"per mean twice": lambda p, **_: balanced(ratio(1 - p, p)), "easy": lambda p, **_: balanced(p)},

@@ -4,7 +4,7 @@ import itertools
 from fractions import Fraction
 from math import comb
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import expectation
 from paper_checks.fade.masses_centred import grpo, grpo_masses
@@ -269,6 +269,8 @@ def population(p, k):
     reading="The weight that Appendix 8.4.2 gives in the limit of large groups, p and q without hats; but nothing says "
     "so here, and the gradient below sums it over a batch. In a finite group Q' = C(F-1,k-1)/C(G-1,k-1) stands for "
     "q^(k - 1) and sigma_k is that of R_k. On the reading that 8.4.3 is of the limit throughout, it holds.",
+    severity=COSMETIC,
+    met="no: groups are finite; the finite form replaces q^(k - 1)",
     statement=lambda p, G, k: population(p, k),
     condition=Amended("the group is infinite", lambda p, G, k: population(p, k) if G == "infinite" else None),
     planted={

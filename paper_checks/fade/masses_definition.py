@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import Disagreement, equals, grid, number, satisfies
 from paper_checks.exact import binomial
 from paper_checks.fade import masses_baselines as baselines
@@ -86,7 +86,7 @@ def ours_agree():
 
 @claim(
     "fade:table-1",
-    where="Table 1, caption",
+    where="Section 2.2, Table 1, caption",
     says="The update of each weight is m_S times the mean gradient of successes less m_F times that of failures.",
     formula=r"m_S\cdot\bar\nabla_S - m_F\cdot\bar\nabla_F",
     refuted_by="a weight, a mixed group and gradients for which the weighted mean of the gradients differs",
@@ -117,7 +117,7 @@ def table_1(statement):
 
 @claim(
     "fade:table-1-notation",
-    where="Table 1, caption",
+    where="Section 2.2, Table 1, caption",
     says="p is the expected number of correct samples in a batch, and q = 1 - p that of incorrect ones.",
     refuted_by="a batch size at which the two expected numbers are not p and 1 - p",
     reading="A number of samples; it sums to B, and not to 1 as p + q does. The share is meant, as in Section 2.1.",
@@ -141,12 +141,14 @@ TRANSLATES = ("dr_grpo", "grpo", "rloo", "skew_r", "asym_grpo", "relu", "pass_at
 
 @claim(
     "fade:table-1-reward-range",
-    where="Table 1, caption",
+    where="Section 2.2, Table 1, caption",
     says="For rewards of another range than 0 and 1 the masses only take a multiplier.",
     refuted_by="a weight and two reward values for which the masses of two groups, or outcomes, take different ones",
     reading="Rewards 2 and -1 for success and failure; any multiplier, fixed for a weight. Weights that compare "
     "rewards with one another only have one; the others see the values. For ranges [0, c], that scale without a shift, "
     "it holds of REINFORCE and MaxRL too, but not of Power-alpha or the exponential weights.",
+    severity=COSMETIC,
+    met="yes: all rewards in the paper are 0 and 1",
     statement=lambda multipliers, name: len(multipliers) == 1,
     condition=Amended(
         "the weight compares rewards only with one another: " + ", ".join(TRANSLATES),

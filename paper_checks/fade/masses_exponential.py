@@ -6,7 +6,7 @@ from functools import partial
 import sympy
 from mpmath import mp
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.fade.masses_centred import SIZES, maxrl, mean_grpo, rloo
 from paper_checks.fade.masses_chen import chen_masses
@@ -161,6 +161,8 @@ LIMIT_POINTS = solve_rates([2, 3, 8], mixed)
     refuted_by="a mixed group whose mass stays away from p q",
     reading="Unscaled, with the printed mass (the sum) or the mean: both vanish with beta, and the update with them; "
     "the paper counts scale as an axis of its own. Read as 'in proportion', it holds.",
+    severity=COSMETIC,
+    met="unknown: no scale is printed",
     statement=lambda G, beta, scaled: (1, mean_grpo),
     condition=Amended(
         "the weight is multiplied by G / beta, as RS-GRPO is",
@@ -201,6 +203,7 @@ PASS_AT_K = {
     "common to them, fixed at one success. The limit is 1/s - 1/G at the s best: G times it is (r - p) / p, MaxRL, "
     "whose gradient, of log p, is a sum over all k of that of pass@k over k, and of no single one. "
     "Read as 'a lone success gets all the softmax weight', it holds of the weight before 1/G is subtracted.",
+    severity=CONDITIONS,
     statement=PASS_AT_K,
     correction=Amended(
         "up to a scale, it converges to MaxRL, mass 1 - p on both outcomes",
@@ -245,6 +248,7 @@ def exact_log_mean_exp(p, G, beta):
     "the print .731 and .269. Summing over the group (.27, .26), or p the true rate, does not help. What is printed "
     "are the softmax shares of the two outcomes: with Z - e^beta, Z - 1 put beside an unchanged G, first order in 1/Z "
     "gives them over beta G, but the weight of failures is then positive, and m_F has the other sign.",
+    severity=CONDITIONS,
     statement=printed_log_mean_exp,
     correction=Amended(
         "m_S = p [l(s, G) - l(s - 1, G - 1)], m_F = q [l(s, G - 1) - l(s, G)], "
@@ -294,6 +298,8 @@ def log_mean_exp_shift(statement):
     reading="Large groups, G from 10^3 to 10^6, where rounding of the share plays no part. In mixed groups m_S is the "
     "larger, so that it is sign-biased, but by a factor of 1 + O(1/G): .034 to .032 at G = 8, beta = 1, p = 1/2, where "
     "2.72 is printed.",
+    severity=CONDITIONS,
+    same_error_as="fade:log-mean-exp",
     statement=lambda p, beta: p * exp(beta) / (1 - p),
     correction=Amended("the ratio tends to 1: the bias vanishes as 1/G", lambda p, beta: 1),
     planted={"e^beta": lambda p, beta: exp(beta)},
@@ -316,6 +322,8 @@ def log_mean_exp_sign_bias(statement):
     formula=r"\beta \to 0: m_S \to p,\ m_F \to q",
     refuted_by="a mixed group whose masses tend elsewhere",
     reading="The limit of the definition. It is the limit of the printed masses, which are not its masses.",
+    severity=COSMETIC,
+    same_error_as="fade:log-mean-exp",
     statement=lambda p, G: (p, 1 - p),
     correction=Amended(
         "they tend to those of RLOO over G, p q / (G - 1)",
@@ -345,6 +353,8 @@ def farthest(statement, weight, beta_of):
     formula=r"m_S \to p,\ m_F \to q\ (\text{REINFORCE})",
     refuted_by="a group whose masses under the weight r differ",
     reading="Rewards 1 and 0, which the paper assumes throughout: failures then weigh nothing.",
+    severity=COSMETIC,
+    met="no: rewards are 0 and 1 throughout",
     statement=lambda p, G, failure: (p, 1 - p),
     condition=Amended("failures are rewarded -1, not 0", lambda p, G, failure: (p, 1 - p) if failure == -1 else None),
     planted={"swapped": lambda p, G, failure: (1 - p, p) if failure == -1 else None},
@@ -366,6 +376,8 @@ def log_mean_exp_reinforce(statement):
     refuted_by="a mixed group whose masses tend elsewhere",
     reading="lme tends to the maximum, and so the weight to Tang's pass@k. Only a lone success keeps a mass, 1/G. Read "
     "as 'failures get nothing in the limit', it is right.",
+    severity=COSMETIC,
+    same_error_as="fade:log-mean-exp",
     statement=lambda p, G: (1, 0),
     correction=Amended(
         "m_S tends to 1/G in a group with one success, else to 0, as Tang's pass@k; m_F -> 0",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import equals, satisfies
 from paper_checks.fade.masses_centred import SIZES, SYMBOLIC, mean_grpo
 from paper_checks.fade.masses_common import (
@@ -92,6 +92,7 @@ def has_fixed_masses(statement, name, success, failure):
     says="PSR, 1 on success and 0 on failure, has the masses p and 0, in groups of equal rewards too: REINFORCE's.",
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
+    inferred=True,
     statement=lambda p, **_: (p, 0),
     planted={"failures": lambda p, **_: (0, 1 - p), "balanced": lambda p, **_: balanced(p)},
 )
@@ -106,6 +107,7 @@ def psr_of_group(statement):
     says="NSR, 0 on success and -1 on failure, has the masses 0 and 1 - p, in groups of equal rewards too.",
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
+    inferred=True,
     statement=lambda p, **_: (0, 1 - p),
     planted={"successes": lambda p, **_: (p, 0), "the other sign": lambda p, **_: (0, p - 1)},
 )
@@ -116,10 +118,11 @@ def nsr_of_group(statement):
 
 @claim(
     "fade:w-reinforce",
-    where="Figure 2; Section 6, sign reweighting; Table 1 (body lost)",
+    where="Section 2.1, Figure 2; Section 6, sign reweighting; Table 1 (body lost)",
     says="W-REINFORCE, 1/10 on success and -1 on failure, has the masses p / 10 and 1 - p.",
     refuted_by="one group whose masses differ",
     reading=FIXED_READING,
+    inferred=True,
     statement=lambda p, **_: (p / 10, 1 - p),
     planted={"swapped": lambda p, **_: (p, (1 - p) / 10), "unweighted": lambda p, **_: (p, 1 - p)},
 )
@@ -157,6 +160,8 @@ def running_mean_of_group(statement):
     refuted_by="one group whose masses differ",
     reading="At p = 1 there is no failure for the printed mass 1 to lie on: m_F = 0 times 1/0, and the group is "
     "reinforced without a counterweight. On the reading that p is the true solve rate, never 1, it stands.",
+    severity=COSMETIC,
+    met="partly: groups without a failure occur",
     statement=lambda p, **_: balanced(p),
     condition=Amended("the group holds a failure, p < 1", lambda p, **_: balanced(p) if p != 1 else None),
     planted={"hard": lambda p, **_: balanced(1 - p), "failures q": lambda p, **_: (p, 1 - p)},
@@ -182,6 +187,7 @@ HA_DW_POINTS = solve_rates([2, 3, 4, 8], scale=[Fraction(1), Fraction(3, 2)], in
     "the rollout's own reward it fails as well: the factor of failures is then scale e^(-C). It would hold if the "
     "exponential applied to successes alone, which is not the weight printed, or up to a factor common to both "
     "masses, f = e^(2 (C - p)), which is not Dr. GRPO's magnitude.",
+    severity=CONDITIONS,
     statement=lambda p, G, scale, initial: (scale * exp(initial - p) * p * (1 - p), p * (1 - p)),
     correction=Amended(
         "m_F = scale e^(p - C) q p: failures are scaled as well, the other way round",

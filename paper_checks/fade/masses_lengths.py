@@ -142,6 +142,8 @@ def t2t(statement):
     reading="Nothing small is named that the error vanishes with: the weight varies with length inside each side, and "
     "the error is the covariance of weight and gradient there. Gradients are those of distinct actions (unit "
     "vectors). On the reading that alpha is small, the error is of order alpha.",
+    same_error_as="fade:any-advantage",
+    met="unknown: lengths are not reported; the paper runs no T2T",
     statement=lambda gap, lengths, alpha: gap < 0.1,
     condition=Amended(
         "all successes are equally long and all failures are, or alpha = 0",

@@ -137,6 +137,7 @@ def tang_silence(statement):
     reading="The variant whose baseline is the best of each subset without the rollout. The stored text cites PKPO "
     "(Walder and Karkhanis) without a formula; this is what that work says of it. Unlike Tang's k p q^(k - 1), this "
     "is a mean over the group.",
+    inferred=True,
     statement=lambda p, G, k: (k * p * (1 - p) ** (k - 1), 0),
     planted={
         "Tang's mean": lambda p, G, k: (p * (1 - p) ** (k - 1), 0),

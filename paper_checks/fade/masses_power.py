@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, proved, satisfies
 from paper_checks.fade.masses_centred import PER_ROLLOUT, SIZES, dr_grpo_masses, grpo, mean_grpo
 from paper_checks.fade.masses_common import (
@@ -101,6 +101,7 @@ def easy_power_of_group(statement):
     "1 - p.",
     refuted_by="a group whose mass is not that of its mirror image",
     reading="Counterpart is read as mirror image in p. Their constants C, which match the peak to GRPO's, are equal.",
+    inferred=True,
     statement=lambda p: 1 - p,
     planted={"same": lambda p: p},
 )
@@ -145,6 +146,8 @@ def power_alpha_suppression(statement):
     reading="Each rollout's own deviation, q on successes and p on failures. Power-alpha multiplies failures by a "
     "power of q, the deviation of successes; with their own, its masses would be p q^alpha and p^alpha q, not "
     "balanced. On the reading that a power of either outcome's deviation will do, it holds.",
+    severity=COSMETIC,
+    met="no: Power-alpha multiplies failures by a power of q, not of their own deviation p",
     statement=lambda deviation, alpha, **_: power(deviation, alpha - 1),
     condition=Amended(
         "the rollout is a success, or the weight is asymmetric Power",
@@ -257,6 +260,7 @@ def asym_power_one(statement):
     "p^(alpha_f - 1) fall at opposite ends, so that for alpha_f > 1 failures lose more on hard enough prompts. On the "
     "reading that masses are averaged over prompts with p uniform on [0, 1] it holds: "
     "1 / ((alpha_s + 1)(alpha_s + 2)) against the same in alpha_f.",
+    met="partly: on prompts solved half of the time or more",
     statement=lambda pair, p, **_: pair[0] < pair[1],
     condition=Amended("p >= 1/2", lambda pair, p, **_: pair[0] < pair[1] if p >= HALF else None),
     planted={"the other way": lambda pair, p, **_: pair[0] > pair[1] if p >= HALF else None},

@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
 from paper_checks.fade.variance_common import chances
@@ -30,7 +30,7 @@ def shifted_power_law(k, scale, exponent, shift):
     "parameter. The paper does not say that the two b are one: on the reading that letters are local to their formula "
     "there is nothing to refute.",
     statement=lambda a, b: b,
-    correction=Amended("the exponent is the first Beta parameter, a", lambda a, b: a),
+    slip=Amended("the exponent is the first Beta parameter, a", lambda a, b: a),
     planted={"the sum": lambda a, b: a + b},
 )
 def beta_exponent(statement):
@@ -67,7 +67,7 @@ def shifted_limit(statement):
 
 @claim(
     "fade:fig-6-slope",
-    where="Figure 6, caption",
+    where="Section 4.3, Figure 6, caption",
     says="a sets the level and b the steepness of the fit: log(-log pass@k) is log a - b log(k + c).",
     formula=r"\log(-\log G(k))=\log a-b\log(k+c)",
     refuted_by="a slope of log(-log pass@k) against log(k + c) other than -b, or a level other than log a at k + c = 1",
@@ -113,6 +113,8 @@ DECAYS = {
     "order, and starts too high if that is negative, in a distribution with many solved prompts, as Figure 10's are "
     "said to be. 'Tended to' is the authors' finding on their data, which is not contradicted: on that reading it "
     "would hold.",
+    severity=COSMETIC,
+    met="yes: Figure 10 is said to have most mass near p = 0 and p = 1",
     statement=lambda excess, law, a, b: excess > 0,
     condition=Amended(
         "for the power law, b + (a - 1)/2 < 0: most mass at solve rate 1",
@@ -144,6 +146,7 @@ def low_k(statement):
     refuted_by="a (k, p) at which the mean of the estimator over all groups is not 1 - (1 - p)^k",
     reading="Section 11.2 draws 2k samples for pass@k and does not say how pass@k is had from them; R_k of Section "
     "8.4.2 is taken. Whether any of the first k of them succeeds would be unbiased too; 1 - (1 - p-hat)^k would not.",
+    inferred=True,
     statement=lambda failures, size, k: 1 - mpf(comb(failures, k)) / comb(size, k),
     planted={
         "plug-in": lambda failures, size, k: 1 - (mpf(failures) / size) ** k,
@@ -166,7 +169,7 @@ def estimator(statement):
 
 @claim(
     "fade:fig-12-estimated-rates",
-    where="Figure 12 ('an estimated pass@1 distribution, from 200 samples'); Section 12, first paragraph",
+    where="Section 12.2, Figure 12 ('an estimated pass@1 distribution, from 200 samples'); Section 12, first paragraph",
     says="Pass@k computed from solve rates estimated by 200 samples is pass@k, within 0.01.",
     formula=r"\mathbb{E}_{\hat p}[1-(1-\hat p)^k]",
     refuted_by="a k and a solve rate at which the mean of 1 - (1 - p-hat)^k is off by more than 0.01",
@@ -174,6 +177,9 @@ def estimator(statement):
     "for prompts with about one success in 200 samples: at k = 100, by 0.07. So the curve flattens early, and the "
     "fitted b is too small where mass near 0 matters most. On the reading that Figure 12 corrects for this (R_k of "
     "Section 8.4.2 needs no more samples) it would hold.",
+    inferred=True,
+    met="no: Figure 12 and pass@100 go beyond k = 10",
+    caveat="The bound of 0.01 is ours.",
     statement=lambda gap, k: abs(gap) <= mpf("0.01"),
     condition=Amended("k up to 10", lambda gap, k: abs(gap) <= mpf("0.01") if k <= 10 else None),
     planted={"exact": lambda gap, k: abs(gap) <= mpf("1e-6")},

@@ -7,7 +7,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import groups
 from paper_checks.fade.variance_common import THREE_KINDS
@@ -100,7 +100,7 @@ def definition(statement):
 
 @claim(
     "fade:theorem-12.1-power-law",
-    where="Theorem 12.1, case 1",
+    where="Section 12.1, Theorem 12.1, case 1",
     says="If the density of solve rates is C p^(b - 1) near 0, then 1 - pass@k is C Gamma(b) k^-b to leading order.",
     formula=r"\mathrm{pass}_{D@k}=1-C\,\Gamma(b)\,k^{-b}+o(k^{-b})",
     refuted_by="a density for which k^b (1 - pass@k) does not tend to C Gamma(b)",
@@ -134,7 +134,7 @@ def power_law(statement):
 
 @claim(
     "fade:theorem-12.1-rapid",
-    where="Theorem 12.1, case 2",
+    where="Section 12.1, Theorem 12.1, case 2",
     says="If the density is at most C exp(-c / p^alpha) near 0, 1 - pass@k falls faster than every power of k.",
     formula=r"1-\mathrm{pass}_{D@k}=o(k^{-b})\ \text{for all }b>0",
     refuted_by="an alpha and a power b for which k^b (1 - pass@k) does not fall in the end",
@@ -165,7 +165,7 @@ def laplace_integral(b, k):
 
 @claim(
     "fade:app-12-laplace",
-    where="Theorem 12.1, case 1 of the proof, last step",
+    where="Section 12.1, Theorem 12.1, case 1 of the proof, last step",
     says="The integral of C p^(b - 1) e^(-kp) over all p > 0 is C Gamma(b) k^-b.",
     formula=r"C\int_0^\infty p^{b-1}e^{-kp}\,dp=C\,k^{-b}\,\Gamma(b)",
     refuted_by="a b and k at which the integral differs",
@@ -201,7 +201,7 @@ def survival_over_exponential(family, k):
 
 @claim(
     "fade:app-12-exponential-step",
-    where="Theorem 12.1, first line of the proof",
+    where="Section 12.1, Theorem 12.1, first line of the proof",
     says="For large k, 1 - pass@k is approximately the integral of e^(-kp) against the density.",
     formula=r"1-\mathrm{pass}_{D@k}\approx\int_0^1e^{-kp}p_D(p)\,dp",
     refuted_by="a density for which the ratio of the two does not tend to 1",
@@ -209,6 +209,8 @@ def survival_over_exponential(family, k):
     "saddle p ~ k^(-1/(1 + alpha)) of case 2 this tends to 1 only for alpha < 1: at alpha = 1 the ratio tends to "
     "exp(-c/2), for alpha > 1 to 0. Case 2 needs only (1 - p)^k <= e^(-kp), so its conclusion stands; on the reading "
     "as an upper bound the step holds everywhere.",
+    severity=COSMETIC,
+    met="yes: the fits are in the power-law regime",
     statement=lambda family: 1,
     condition=Amended(
         "the power-law regime, or case 2 with alpha < 1", lambda family: None if family == "alpha 1" else 1
@@ -228,7 +230,7 @@ def exponential_step(statement):
 
 @claim(
     "fade:app-12-tail",
-    where="Theorem 12.1, case 1 of the proof",
+    where="Section 12.1, Theorem 12.1, case 1 of the proof",
     says="The part of E[(1 - p)^k] from solve rates above epsilon is exponentially small in k.",
     formula=r"\int_\epsilon^1(1-p)^kp_D(p)\,dp\le(1-\epsilon)^k",
     refuted_by="a density, epsilon and k at which that part exceeds (1 - epsilon)^k",
@@ -249,7 +251,7 @@ def tail(statement):
 
 @claim(
     "fade:app-12-saddle",
-    where="Theorem 12.1, case 2 of the proof",
+    where="Section 12.1, Theorem 12.1, case 2 of the proof",
     says="e^(-kp - c/p^alpha) is largest at p* ~ k^(-1/(1 + alpha)), and there its logarithm is of order k^(alpha/(1 "
     "+ alpha)).",
     formula=r"p^*\sim k^{-1/(1+\alpha)},\quad\int\le\exp(-\Omega(k^{\alpha/(1+\alpha)}))",
@@ -296,6 +298,8 @@ def saddle(statement):
     "no solve rate lies below some p_min. On the reading that 'exponential' includes stretched exponentials, which "
     "the proof's exp(-Omega(k^(alpha/(1 + alpha)))) is, it would hold. ('Solve rates near p' is a slip for 'near p = "
     "0'.)",
+    severity=COSMETIC,
+    met="no: many prompts are near p = 0 (Figure 10), so that there is no gap",
     statement=lambda alpha: 1,
     condition=Amended(
         "solve rates with a gap at 0; without one -log(1 - pass@k) grows as k^(alpha/(1 + alpha))",
@@ -343,7 +347,7 @@ def fading(solve_rates):
 
 @claim(
     "fade:theorem-12.1-dichotomy",
-    where="Theorem 12.1, title; Section 12.2 (prompts at p = 0, unsolved)",
+    where="Section 12.1, Theorem 12.1, title; Section 12.2 (prompts at p = 0, unsolved)",
     says="Over a data set of prompts, 1 - pass@k tends to 0, as a power of k or faster.",
     refuted_by="solve rates for which the power of k with which 1 - pass@k falls fades: at k = 10^6 less than 0.9 of "
     "that at 10^2",
@@ -351,6 +355,7 @@ def fading(solve_rates):
     "(unsolved)'; a share of prompts that the policy cannot solve is no density, and 1 - pass@k tends to that share. "
     "Densities that no power bounds, such as 1/(p log(e/p)^2), are in neither case too: 1 - pass@k falls as 1/log k. "
     "On the reading that the theorem only lists two sufficient conditions it would hold.",
+    met="no: by Section 12.2 a share of the prompts is unsolved",
     statement=lambda powers, solve_rates: powers[1] > mpf("0.9") * powers[0],
     condition=Amended(
         "a density of solve rates that a power p^(b - 1), b > 0, bounds near 0",

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from paper_checks.claim import Amended, claim, undecided
+from paper_checks.claim import CHANGES, CONDITIONS, Amended, claim, undecided
 from paper_checks.evidence import Disagreement, Evidence, Printed, arithmetic, equals, grid, satisfies
 from paper_checks.fade.rank_update import gradient, kinds
 from paper_checks.simulated import estimate
@@ -23,6 +23,7 @@ MEASURED = (0.73, 0.79)
     reading="V d entries of variance sigma^2, whatever their correlation. The null hypothesis as worded, 'the same "
     "per-token covariance structure', allows a mean; R itself, the subject of Proposition 15.1, is that mean. With "
     "the null that both residual means are zero it holds.",
+    met="no: a mean residual R that is not zero is what Proposition 15.1 is about",
     statement=lambda entries, N, mean: entries / N,
     condition=Amended("the mean of v h_perp^T is zero", lambda entries, N, mean: None if mean else entries / N),
     planted={"over N^2": lambda entries, N, mean: None if mean else entries / N**2},
@@ -78,6 +79,7 @@ def clt_number(statement):
     "residual, which the null hypothesis as worded allows, give every ratio between 0.40 and 1. On the reading that "
     "noise is negligible and both norms are true residuals, failures' residual would be the smaller, but then the "
     "comparison with 0.40 has no part in the argument.",
+    severity=CHANGES,
     statement=lambda share, ratio: share < 0,
     correction=Amended(
         "only a ratio below 0.40 cannot come from groups of one distribution and would show it",
@@ -137,6 +139,7 @@ def group_residual(statement):
     "of plain gradients (an adaptive optimiser rescales each entry), and Proposition 15.1 is not about it. On the "
     "reading that Eq. 32 is one batch's gradient, and only a model of W_Delta = W_rl - W_sft, nothing is "
     "contradicted, but then the measured u is no evidence for it.",
+    severity=CONDITIONS,
     statement={"negative": 0.9993, "within": 0.22},
     correction=Amended(
         "half of the energy would have to lie in as few tokens as are positive, 0.07 %",

@@ -26,7 +26,7 @@ def total(kinds, scale=1):
 
 @claim(
     "fade:cor-15.2-split",
-    where="Corollary 15.2, R = p R_S + (q / delta) R_F",
+    where="Section 15.1, Corollary 15.2, R = p R_S + (q / delta) R_F",
     says="The residual is p times that of successes plus q / delta times that of failures.",
     formula=r"R=p\,R_S+\frac{q}{\delta}R_F",
     refuted_by="tokens for which E[A v h_perp^T] differs, A being AsymGRPO's",
@@ -54,12 +54,13 @@ def split(statement):
 
 @claim(
     "fade:cor-15.2-modes",
-    where="Corollary 15.2, the failure residual",
+    where="Section 15.1, Corollary 15.2, the failure residual",
     says="The failure residual is the mean over modes of E[A v | mode] times the mode's mean residual state.",
     formula=r"R_F=\frac1K\sum_k\mathbb{E}[A_iv_i\mid k]\otimes\mu_k",
     refuted_by="two modes in which E[A v h_perp^T] differs from the product of means",
     reading="The corollary has no word on how v and h_perp vary together within a mode. v = e_y - softmax(W h) is a "
     "function of h, so in general they do. On the reading that a mode has one state, it holds.",
+    met="no: v is a function of the hidden state within a mode too",
     statement=lambda spread, product: product,
     condition=Amended(
         "within a mode A v and h_perp are uncorrelated", lambda spread, product: None if spread else product
@@ -95,7 +96,7 @@ def failure_update(count, shared, along=1.0, across=1.0):
 
 @claim(
     "fade:cor-15.2-norm",
-    where="Corollary 15.2",
+    where="Section 15.1, Corollary 15.2",
     says="With orthogonal mean states of length mu and |E[A v | k]| = c, the squared failure residual is c^2 mu^2 / K.",
     formula=r"\|R_F\|_F^2=c^2\mu^2/K",
     refuted_by="a K at which the squared norm differs",
@@ -124,7 +125,7 @@ def norm(statement):
 
 @claim(
     "fade:cor-15.2-diverse",
-    where="Corollary 15.2, last sentences; Section 4.2",
+    where="Section 15.1, Corollary 15.2, last sentences; Section 4.2",
     says="With more diverse failure modes the leading share r1 of the failures' update tends to 1.",
     formula=r"\|R_F\|\sim1/\sqrt K,\quad r_1\to1",
     refuted_by="modes that meet the corollary's assumptions, with r1 away from 1 as K grows",
@@ -134,6 +135,7 @@ def norm(statement):
     "What brings r1 to 1 is a common error direction of all failures; if a_k is wholly common the update has rank 1 "
     "at every K. Section 4.2's 'shared suppress non-code direction' may be meant as this assumption; with it the "
     "claim holds.",
+    met="partly: one direction that suppresses non-code tokens is shared by all failure-biased runs",
     statement=lambda shared: 1,
     condition=Amended(
         "the modes' mean error vectors a_k share a component, which does not average out",
@@ -154,7 +156,7 @@ def diverse(statement):
 
 @claim(
     "fade:cor-15.2-delta",
-    where="Corollary 15.2, last sentence but one; Section 4.2",
+    where="Section 15.1, Corollary 15.2, last sentence but one; Section 4.2",
     says="delta < 1, which puts q / delta on the failures, raises the leading share r1 of the update.",
     formula=r"\delta<1\;\Rightarrow\;r_1\to1",
     refuted_by="successes and failures with r1 at delta = 1/2 below r1 at delta = 1",
@@ -163,6 +165,7 @@ def diverse(statement):
     "suggests, it leads at first, and weight on the failures levels the two before the failures lead: r1 falls. For "
     "delta to 0 r1 becomes that of the failures alone. On the reading that the limit is meant, it depends on "
     "fade:cor-15.2-diverse.",
+    met="unknown: the two parts' sizes with advantages are not reported; Table 11's norms are without them",
     statement=lambda shares, success: shares[0] < shares[1],
     condition=Amended(
         "the failures' part of the update is already the larger one at delta = 1",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from mpmath import mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, vanishes
 from paper_checks.fade.variance_common import chances, power_weight
 from simlab import advantages
@@ -48,6 +48,8 @@ claim(
     "estimated q, the retry the true q times a fresh estimate. The statement is the difference per rollout. On the "
     "reading that masses are functions of the true solve rate, as the paper writes them, it would hold for all p: the "
     "limit of large B (fade:app-9-large-batch).",
+    severity=COSMETIC,
+    met="partly: exact only at p = 1/2, and the gap falls as 1/B",
     statement=lambda B, p: 0,
     condition=Amended(
         "p = 1/2; else only as B tends to infinity: the retry has (B - 1)/B^2 p q (q - p) more per rollout",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import equals, grid, number, vanishes
 from paper_checks.exact import POLICIES, entropy, logits, mass, score_gradient, softmax, stepped
 
@@ -155,6 +155,7 @@ def first_order(statement):
     "log pi). This is where the drift (m_S - m_F) H of Theorem 13.1 comes from, an artefact. With the plain inner "
     "product, as printed, every term has a factor pi more and the equality fails for balanced weights too "
     "(fade:thm-13.1-balanced).",
+    severity=CHANGES,
     statement=lambda policy, advantages: mean(policy, [a * s for a, s in zip(advantages, logits(policy), strict=True)]),
     correction=Amended(
         "it is Cov(A, log pi); the two agree only for E[A] = 0",
@@ -211,7 +212,7 @@ def decomposition(statement):
 
 @claim(
     "fade:thm-13.1-balanced",
-    where="Theorem 13.1, last sentence of the proof",
+    where="Appendix 13, last sentence of the proof",
     says="For sign-balanced weights the entropy changes by -eta Cov(A, log pi), to first order.",
     formula=r"\Delta\mathcal{H}\approx-\eta\operatorname{Cov}(A,\log\pi)",
     refuted_by="a policy for which the error of the exact change under GRPO does not fall as the square of the step",
@@ -219,6 +220,8 @@ def decomposition(statement):
     "log pi with pi (A - E[A]), although the scores span all functions of mean zero, which is the assumption as "
     "worded. With natural steps, the paper's example of it, it is as stated, and for all weights, balanced or not: on "
     "the reading that the local projection assumption means natural steps, it would hold.",
+    same_error_as="fade:eq-24",
+    met="unknown: the optimiser is not named; neither plain gradient steps nor Adam are natural steps",
     statement=lambda kind, spread: -spread,
     condition=Amended("natural gradient steps", lambda kind, spread: -spread if kind == "natural" else None),
     planted={"plus": lambda kind, spread: spread if kind == "natural" else None},

@@ -6,7 +6,7 @@ import numpy as np
 import sympy
 from mpmath import mp, mpf
 
-from paper_checks.claim import Amended, claim
+from paper_checks.claim import CHANGES, COSMETIC, Amended, claim
 from paper_checks.evidence import Printed, arithmetic, equals, grid, number, satisfies
 from paper_checks.fade.variance_common import power_weight, printed_relative_variance, relative_variance
 
@@ -25,6 +25,8 @@ ALPHAS = np.arange(0.9, 1.8, 0.005)
     reading="The enrichment at which the best weight s/v0 (fade:sec-4-3-tilt) is p (1 - p)^3, with v0 = 1/(p (1 - "
     "p)). The sentence has any p-bar, the formula only p-bar = 1/2; Table 8 is at 1/2. On the reading that p-bar = "
     "1/2 is meant throughout, it holds.",
+    severity=COSMETIC,
+    met="yes: Table 8 is at mean solve rate 1/2",
     statement=lambda p, mean: (2 * (1 - p)) ** 2,
     condition=Amended("mean solve rate 1/2", lambda p, mean: (2 * (1 - p)) ** 2 if mean == Fraction(1, 2) else None),
     planted={"not squared": lambda p, mean: 2 * (1 - p), "easy prompts": lambda p, mean: (2 * p) ** 2},
@@ -51,6 +53,8 @@ def enrichment(statement):
     "reproduces the paper's own alphas (fade:app-14-known-weights). At exponent 2 Power-3 is the best of all weights; "
     "it beats GRPO long before. On the reading that 'justified' means 'optimal among all alphas', it would hold; the "
     "caption says 'minimum ... to outperform GRPO'.",
+    severity=CHANGES,
+    caveat="Under 'justified' as 'the best of all alphas' the printed enrichment is right.",
     statement=2,
     correction=Amended("an enrichment of [2 (1 - p)]^0.76 is enough (2.25 becomes 1.36 at p = 1/4)", 0.755),
     planted={"any enrichment": 0, "linear": 1},
@@ -88,6 +92,8 @@ def enrichment_only_if(statement):
     "all groups) and by 20 % at G = 16. r(1/2) = r(1/10) = 4/G by Eq. 31, so below p = 1/10 the multipliers rise, at "
     "G = 8 and p = 1/50 fourfold. The table's rows and its G are not in the stored text: on the reading that it has G "
     ">= 10 and no p below 0.15, it would hold.",
+    severity=COSMETIC,
+    met="unknown: the table's rows and its G are not in the stored text",
     statement=lambda eased, p, G: all(0 <= share <= mpf("0.3") for share in eased),
     condition=Amended(
         "15/100 <= p <= 1/2 and G >= 10",
@@ -194,6 +200,7 @@ def known_weights(statement):
     "appendix. The result turns on the size of the signal against the spread of the scores, which the text leaves "
     "open: the printed range is that of s(0) equal to one standard deviation of a score; for weaker signals it is "
     "1.13 to 1.34.",
+    met="unknown: the size of the signal against the spread of the scores is not given",
     statement=lambda c, signal: {0.5: 1.05, 1.0: 1.25}[c],
     condition=Amended(
         "a signal s(0) of one standard deviation of a trajectory's score",
