@@ -109,8 +109,9 @@ def signal_to_noise(weights, noises):
     formula=r"w^\star(p) \propto 1/v_0(p) \propto p(1-p)",
     refuted_by="weights of the same mean with a higher Q",
     reading="Q of Equation 10 with known weights (Var(w) = 0) and equal mean weight, since without that it has no "
-    "maximum. It prefers to starve one prompt. The sentence is right of another objective, the signal-to-noise ratio "
-    "of the summed update (inverse-variance weighting): as such it is fade:sec-4-3-tilt, which holds.",
+    "maximum. It grows as one prompt's weight goes to 0. The sentence is right of another objective, the "
+    "signal-to-noise ratio of the summed update (inverse-variance weighting): as such it is fade:sec-4-3-tilt, which "
+    "holds.",
     severity=CONDITIONS,
     same_error_as="fade:eq-10",
     statement=printed_quality,

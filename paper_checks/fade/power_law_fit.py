@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
-from paper_checks.fade.variance_common import chances
+from paper_checks.fade.variance_common import chances, numerically
 
 
 def shifted_power_law(k, scale, exponent, shift):
@@ -92,7 +92,9 @@ def slope(statement):
 
     a, b = sympy.symbols("a b", positive=True)
     points = grid(a=[sympy.Integer(2), sympy.Rational(1, 3)], b=[sympy.Rational(1, 2), sympy.Integer(2)])
-    yield from equals(statement, points, derived=derived, enumerated=numerical, symbolic_points=[{"a": a, "b": b}])
+    yield from numerically(
+        equals(statement, points, derived=derived, enumerated=numerical, symbolic_points=[{"a": a, "b": b}])
+    )
 
 
 # 1 - scale * decay(k, rate): the two laws of Section 12.2, and the rates that a least-squares fit tries.

@@ -9,6 +9,7 @@ from mpmath import mp, mpf
 
 from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Estimate, equals, grid, number, satisfies
+from paper_checks.fade.variance_common import numerically
 from paper_checks.simulated import estimate
 
 # Exact tokens (advantage, error vector, hidden state) and a unit direction, for identities.
@@ -117,7 +118,9 @@ def token_gradient(statement):
         error = [(token == y) - score / sum(scores) for token, score in enumerate(scores)]
         return tuple(statement(number(advantage), error, [number(h) for h in state]))
 
-    yield from equals(stated, grid(y=[0, 2]), derived=derived, enumerated=differenced, tolerance=mpf("1e-18"))
+    yield from numerically(
+        equals(stated, grid(y=[0, 2]), derived=derived, enumerated=differenced, tolerance=mpf("1e-18"))
+    )
 
 
 def outer(left, right):
@@ -195,13 +198,15 @@ def leading_share_limit(statement):
         counts = np.random.default_rng(0).multinomial(20_000, tokens.chances, size=200)
         return estimate(np.asarray([leading_share(gradient(tokens, count)) for count in counts]))
 
-    yield from equals(
-        lambda seed: statement(*signal_and_residual(kinds(seed))),
-        grid(seed=[0, 1, 2, 3]),
-        enumerated=lambda seed: leading_share(gradient(kinds(seed))),
-        sampled=sampled,
-        sampled_points=[{"seed": 0}, {"seed": 1}],
-        tolerance=FLOAT,
+    yield from numerically(
+        equals(
+            lambda seed: statement(*signal_and_residual(kinds(seed))),
+            grid(seed=[0, 1, 2, 3]),
+            enumerated=lambda seed: leading_share(gradient(kinds(seed))),
+            sampled=sampled,
+            sampled_points=[{"seed": 0}, {"seed": 1}],
+            tolerance=FLOAT,
+        )
     )
 
 

@@ -11,6 +11,7 @@ from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
 from paper_checks.fade.variance_common import (
     THREE_KINDS,
+    numerically,
     peak_constant,
     power_weight,
     printed_relative_variance,
@@ -64,7 +65,7 @@ def peak(statement):
         return mode, 1 / (4 * power_weight(mode, number(alpha)))
 
     points = [{"alpha": sympy.Rational(value)} for value in ("1", "2", "1/2", "3", "5/2")]
-    yield from equals(statement, points, derived=derived, enumerated=searched, tolerance=mpf("1e-20"))
+    yield from numerically(equals(statement, points, derived=derived, enumerated=searched, tolerance=mpf("1e-20")))
 
 
 @claim(
@@ -96,7 +97,7 @@ def algorithm_peak(statement):
 
         return mass(mp.findroot(lambda p: mp.diff(mass, p), mpf("0.3")))
 
-    yield from equals(statement, grid(alpha=[1, 2, 3]), enumerated=highest, tolerance=mpf("1e-20"))
+    yield from numerically(equals(statement, grid(alpha=[1, 2, 3]), enumerated=highest, tolerance=mpf("1e-20")))
 
 
 @claim(
@@ -186,13 +187,15 @@ def slope(statement):
 
     p = sympy.Symbol("p", positive=True)
     points = grid(alpha=[sympy.Integer(1), sympy.Rational(5, 2)], p=[sympy.Rational(1, 10), sympy.Rational(2, 3)])
-    yield from equals(
-        statement,
-        points,
-        derived=derived,
-        enumerated=numerical,
-        symbolic_points=[{"alpha": sympy.Integer(alpha), "p": p} for alpha in (1, 2, 3)],
-        tolerance=mpf("1e-15"),
+    yield from numerically(
+        equals(
+            statement,
+            points,
+            derived=derived,
+            enumerated=numerical,
+            symbolic_points=[{"alpha": sympy.Integer(alpha), "p": p} for alpha in (1, 2, 3)],
+            tolerance=mpf("1e-15"),
+        )
     )
 
 
