@@ -275,9 +275,8 @@ def alpha_decays(statement):
     where="Section 5, 'alpha starts high'; Section 3; Algorithm 2, line 1",
     says="alpha starts high: at 2 or more in the first batch.",
     refuted_by="a beta and an initial solve rate that the paper reports for which alpha starts below 2",
-    reading="High is read as the upper half of [1, 3]. The initial solve rates are the paper's, .3 for 7B and .5 for "
-    "32B. The average starts from 1/2, where alpha is 1.5: a beta that does average keeps it there for a hundred "
-    "batches.",
+    reading="The initial solve rates are the paper's, .3 for 7B and .5 for 32B. The average starts from 1/2, where "
+    "alpha is 1.5: a beta that does average keeps it there for a hundred batches.",
     met="partly: with beta = .02 as printed and a solve rate of .3 at 7B it is met, at .5 for 32B it is not",
     caveat="'High' is read as the upper half of alpha's range, 2 or more.",
     statement=lambda alpha, beta, rate: alpha >= 2,

@@ -175,10 +175,10 @@ def estimator(statement):
     says="Pass@k computed from solve rates estimated by 200 samples is pass@k, within 0.01.",
     formula=r"\mathbb{E}_{\hat p}[1-(1-\hat p)^k]",
     refuted_by="a k and a solve rate at which the mean of 1 - (1 - p-hat)^k is off by more than 0.01",
-    reading="The definition of Section 12 with p-hat in place of p; 0.01 is ours. Convexity makes it too low, most "
-    "for prompts with about one success in 200 samples: at k = 100, by 0.07. So the curve flattens early, and the "
-    "fitted b is too small where mass near 0 matters most. On the reading that Figure 12 corrects for this (R_k of "
-    "Section 8.4.2 needs no more samples) it would hold.",
+    reading="The definition of Section 12 with p-hat in place of p. Convexity makes it too low, most for prompts with "
+    "about one success in 200 samples: at k = 100, by 0.07. So the curve flattens early, and the fitted b is too "
+    "small where mass near 0 matters most. On the reading that Figure 12 corrects for this (R_k of Section 8.4.2 "
+    "needs no more samples) it would hold.",
     inferred=True,
     met="no: Figure 12 and pass@100 go beyond k = 10",
     caveat="The bound of 0.01 is ours.",

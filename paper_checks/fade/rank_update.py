@@ -220,10 +220,9 @@ BATCH_TOKENS, LONGEST = 8_968 + 54_700, 8_192
     says="The tokens of a large batch may be taken as i.i.d.: the leading share of its update is near the limit.",
     formula=r"\{(A_i,v_i,h_i)\}_{i=1}^N\ \mathrm{i.i.d.}",
     refuted_by="a batch of as many tokens whose leading share is, on average, more than 0.02 from the limit",
-    reading="Tokens of one trajectory share their advantage and their context. Here half of the tokens of a trajectory "
-    "are of one kind, and half are drawn afresh; the law of large numbers then works on trajectories. With 63,668 "
-    "tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory a token, or many, it does "
-    "not.",
+    reading="Tokens of one trajectory share their advantage and their context. The law of large numbers then works on "
+    "trajectories. With 63,668 tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory "
+    "a token, or many, it does not.",
     met="unknown: 63,668 tokens at up to 8,192 each may be as few as 8 trajectories",
     caveat="How alike the tokens of a trajectory are is our assumption, half of them of one kind; the measure of "
     "0.02 is ours.",

@@ -39,9 +39,9 @@ BALANCED_RANK_ONE = 61.0
     says="The share of the output head and 28 times the share of an inner layer leave 0 to 1 % for the rest of the "
     "update.",
     refuted_by="a row in which the shares add up to more than 100 % or to less than 99 %",
-    reading="'Inner' is read as the mean share of one of the 28 layers, which the caption does not say. That all "
-    "rows add up to 99.1 to 99.8 % supports it. The shares then are of a quantity that adds up, squared norms or a "
-    "sum of norms; the text has '|W| to 67 %' for the norm itself.",
+    reading="'Inner' is read as the mean share of one of the 28 layers. That all rows add up to 99.1 to 99.8 % "
+    "supports it. The shares then are of a quantity that adds up, squared norms or a sum of norms; the text has '|W| "
+    "to 67 %' for the norm itself.",
     inferred=True,
     caveat="What the columns share out is not said; the sentence is our reading of them.",
     statement=28,

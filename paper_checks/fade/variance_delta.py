@@ -344,10 +344,10 @@ def larger_alpha(statement):
     where="Appendix 14, before Eq. 28 ('G reasonably large'); Figure 7 (16 rollouts)",
     says="With 16 rollouts the delta method gives the variance of the Power-alpha weight at all solve rates.",
     refuted_by="a solve rate at which Eq. 31 is wrong by more than a factor of two",
-    reading="The paper gives no accuracy and does not say that 16 is large enough; a factor of two is ours. For "
-    "prompts with 16 (1 - p) < 1 the true variance is that of one lucky failure and exceeds Eq. 31 without bound (a "
-    "factor of 950 at alpha = 3, p = 0.99), and near the mode Eq. 31 is zero. Easy prompts carry little weight under "
-    "Power-alpha, so on the reading that only prompts with weight matter, the former does no harm.",
+    reading="The paper gives no accuracy and does not say that 16 is large enough. For prompts with 16 (1 - p) < 1 "
+    "the true variance is that of one lucky failure and exceeds Eq. 31 without bound (a factor of 950 at alpha = 3, p "
+    "= 0.99), and near the mode Eq. 31 is zero. Easy prompts carry little weight under Power-alpha, so on the reading "
+    "that only prompts with weight matter, the former does no harm.",
     met="partly: Figure 7 draws all solve rates for 16 rollouts",
     caveat="The factor of two is our measure of 'reasonably large'.",
     statement=lambda ratio, alpha, p: mpf(1) / 2 < ratio < 2,
