@@ -130,7 +130,8 @@ def difficulty_axis(statement):
     formula=r"\arg\max_p p(1-p) = 1/2",
     refuted_by="solve rates between which the expected update does not scale as p (1 - p)",
     reading="The squared length of the expected update of a tabular softmax at fixed chances within either outcome, "
-    "where grad_S - grad_F does not depend on p. REINFORCE has the same update, hence the same focus.",
+    "where grad_S - grad_F does not depend on p.",
+    caveat="At one prompt REINFORCE has the same expected update, and so the same focus.",
     statement=lambda p: (p * (1 - p)) ** 2 * 16,
     planted={"Power-2's": lambda p: (p * (1 - p) ** 2) ** 2 * 64},
 )
