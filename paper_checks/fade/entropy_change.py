@@ -188,9 +188,9 @@ def drift(statement):
     says="For delta > 1 the drift term of Equation 7 accelerates the loss of entropy, for delta < 1 it restores "
     "entropy.",
     refuted_by="a delta above 1 for which (m_S - m_F) H, as it stands in Equation 7, is positive",
-    reading="Equation 7 as printed, whatever its worth. The bullets call the drift positive for delta > 1, rightly, "
-    "and then say that it speeds the collapse: a positive term of Delta H raises the entropy. With a minus sign before "
-    "the drift the bullets would follow, but Equation 26 derives the plus.",
+    reading="Equation 7 as printed, be there a drift or not. The bullets call the drift positive for delta > 1, "
+    "rightly, and then say that it speeds the collapse: a positive term of Delta H raises the entropy. With a minus "
+    "sign before the drift the bullets would follow, but Equation 26 derives the plus.",
     severity=CHANGES,
     statement=lambda drift, delta, p: drift < 0 if delta > 1 else drift > 0,
     correction=Amended(
@@ -246,7 +246,7 @@ def asymmetric_drift(p, delta, alpha=1):
     where="Section 1, first trade-off",
     says="The drift of the entropy is predictable from the sign ratio alone.",
     refuted_by="two weights, or two solve rates, of one ratio m_S / m_F and one entropy with different drifts",
-    reading="The drift of Equation 7, whatever its worth, at one entropy. Even among weights at one prompt it is m_S "
+    reading="The drift as Equation 7 prints it, at one entropy. Even among weights at one prompt it is m_S "
     "(1 - m_F / m_S) H, so that the weight's scale there matters too. With Section 4.1's ratio m_S p / (m_F q) the "
     "verdict is the same. For AsymGRPO on fixed solve rates, and at one entropy, the ratio delta is all that varies; "
     "the takeaway of Section 4.1 adds the success rates.",

@@ -107,7 +107,7 @@ def trainers(statement):
     refuted_by="two weights of the same largest |A| whose masses have different peaks",
     reading="Scale is the peak of the larger mass over solve rates, to which C equalises Power-alpha elsewhere; the "
     "largest |A| is over the solve rates of groups of 64. Mean GRPO and Power-2 both reach nearly 1, with masses of "
-    "1/4 and 4/27. If scale means the largest |A| there is nothing to refute.",
+    "1/4 and 4/27.",
     severity=CONDITIONS,
     caveat="Scale is read as the peak of the mass; of the largest |A| there is nothing to refute.",
     statement=lambda found, alpha: abs(found[1] - found[0]) < Fraction(1, 20),

@@ -55,9 +55,9 @@ def peak(values):
     formula=r"m_S\nabla_S - m_F\nabla_F,\quad m_S = m_F\ \mathrm{or}\ m_S\ne m_F",
     refuted_by="two weights of different sign balance and equal sum that have the same update",
     reading="Of a finite group (Equation 3, Figure 2's 'batch level') it is true; of the policy gradient (Equation 2, "
-    "an expectation at one prompt) it is not. There p grad_S = - q grad_F, because the mean score is 0, so that "
-    "REINFORCE (m_F = 0), NSR (m_S = 0) and mean GRPO (m_S = m_F) have one and the same gradient, (w_S + w_F) grad p "
-    "(simlab:sign-axis-in-expectation). On the reading that Equation 2 alone is meant it would fail.",
+    "an expectation at one prompt) it is not. There p grad_S = - q grad_F, because the mean score is 0, so that the "
+    "gradient is (w_S + w_F) grad p whatever the sign balance (Davis and Recht, arXiv 2510.13651; "
+    "simlab:sign-axis-in-expectation). On the reading that Equation 2 alone is meant it would fail.",
     met="yes: training uses finite groups; but in expectation at one prompt the sign axis is no axis of its own",
     caveat="In a finite group only. In expectation at one prompt, REINFORCE, NSR and mean GRPO have the same update.",
     statement=lambda change, **_: change > 0,
@@ -130,7 +130,8 @@ def difficulty_axis(statement):
     formula=r"\arg\max_p p(1-p) = 1/2",
     refuted_by="solve rates between which the expected update does not scale as p (1 - p)",
     reading="The squared length of the expected update of a tabular softmax at fixed chances within either outcome, "
-    "where grad_S - grad_F does not depend on p. REINFORCE has the same update, hence the same focus.",
+    "where grad_S - grad_F does not depend on p.",
+    caveat="At one prompt REINFORCE has the same expected update, and so the same focus.",
     statement=lambda p: (p * (1 - p)) ** 2 * 16,
     planted={"Power-2's": lambda p: (p * (1 - p) ** 2) ** 2 * 64},
 )

@@ -35,9 +35,10 @@ def pass_at_k_update(policy, correct, k):
     says="Power-k follows the gradient of pass@k, up to the factor k.",
     formula=r"m_S = m_F = pq^k \;\Rightarrow\; m_S\nabla_S - m_F\nabla_F = \tfrac1k\nabla[1-(1-p)^k]",
     refuted_by="a policy and k at which the two differ",
-    reading="Stronger than the paper says ('an approximation'), and exact, with weights of the true solve rate. With a "
-    "group's own solve rate it is biased. As an approximation of Chen's normalised weights see fade:sec-4-3-chen.",
+    reading="Stronger than the paper says ('an approximation'), and exact, with weights of the true solve rate. As an "
+    "approximation of Chen's normalised weights see fade:sec-4-3-chen.",
     inferred=True,
+    caveat="At the true solve rate; with the group's own it is biased.",
     statement=power_update,
     planted={"without the factor": lambda policy, correct, k: [k * x for x in power_update(policy, correct, k)]},
 )

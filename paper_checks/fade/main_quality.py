@@ -109,8 +109,9 @@ def signal_to_noise(weights, noises):
     formula=r"w^\star(p) \propto 1/v_0(p) \propto p(1-p)",
     refuted_by="weights of the same mean with a higher Q",
     reading="Q of Equation 10 with known weights (Var(w) = 0) and equal mean weight, since without that it has no "
-    "maximum. It prefers to starve one prompt. The sentence is right of another objective, the signal-to-noise ratio "
-    "of the summed update (inverse-variance weighting): as such it is fade:sec-4-3-tilt, which holds.",
+    "maximum. It grows as one prompt's weight goes to 0. The sentence is right of another objective, the "
+    "signal-to-noise ratio of the summed update (inverse-variance weighting): as such it is fade:sec-4-3-tilt, which "
+    "holds.",
     severity=CONDITIONS,
     same_error_as="fade:eq-10",
     statement=printed_quality,
@@ -137,9 +138,9 @@ def optimal_weight(statement):
     says="alpha = 3 beats mean GRPO only where hard problems carry at least 2.25 times the signal.",
     formula=r"s(p)/s(\bar p) \ge [2(1-p)]^2",
     refuted_by="a smaller ratio at which alpha = 3 has the higher signal-to-noise ratio",
-    reading="Two prompts, p = 1/4 and 1/2, known weights, inverse-variance noise. At 2.25 = [2 (1 - 1/4)]^2, alpha = 3 "
-    "is the best of all weights; it overtakes mean GRPO much earlier. The number depends on the prompts (1.36 "
-    "for evenly spread ones, fade:table-8-minimum). Read as 'alpha = 3 is the optimal alpha' 2.25 is right.",
+    reading="At solve rates 1/4 and 1/2, with inverse-variance noise. At 2.25 = [2 (1 - 1/4)]^2, alpha = 3 is the "
+    "best of all weights; it overtakes mean GRPO much earlier. The number depends on the prompts (1.36 for evenly "
+    "spread ones, fade:table-8-minimum). Read as 'alpha = 3 is the optimal alpha' 2.25 is right.",
     severity=CHANGES,
     same_error_as="fade:table-8-minimum",
     caveat="Two prompts and known weights; the threshold depends on the prompts.",

@@ -114,7 +114,7 @@ def uncorrelated_residuals(statement):
     says="The low-rank updates of high-entropy runs are those that the paper finds for delta > 1.",
     refuted_by="a delta above 1 whose update is not failure-biased",
     reading="Section 4.2 finds high entropy and rank-1 updates together in failure-biased runs, m_F > m_S. With the "
-    "paper's own masses these have delta < 1; delta > 1 is its case of collapsed entropy. Obviously a slip.",
+    "paper's own masses these have delta < 1; delta > 1 is its case of collapsed entropy.",
     statement=lambda excess, delta, successes: (excess > 0) == (delta > 1),
     slip=Amended("delta < 1", lambda excess, delta, successes: (excess > 0) == (delta < 1)),
     planted={"any delta but 1": lambda excess, delta, successes: (excess > 0) == (delta != 1)},

@@ -106,7 +106,7 @@ def last_advantages(batches, target, old=Fraction(1, 50), first_weigh=False):
     formula=r"\hat p\leftarrow\beta\hat p+(1-\beta)\bar r,\quad \hat H\leftarrow\beta\hat H+(1-\beta)H_t",
     refuted_by="a sequence of batches after which simlab's FADE gives other advantages",
     reading="To the letter: beta = .02 on the old value, the mean over the whole batch, the initial entropy measured "
-    "on the first batch. That beta averages hardly anything is fade:alg-2-ema.",
+    "on the first batch. How little this beta averages is fade:alg-2-ema.",
     statement=last_advantages,
     planted={
         "beta on the new value": lambda **point: last_advantages(**point, old=Fraction(49, 50)),
@@ -142,7 +142,7 @@ def algorithm(statement):
     says="The moving averages smooth: they average over two batches at least.",
     formula=r"\hat p\leftarrow\beta\hat p+(1-\beta)\bar r,\quad \beta=0.02",
     refuted_by="an effective number of batches, 1 / sum of squared weights, below 2",
-    reading="The printed update puts .98 on the newest batch: 1.04 batches on average. Obviously the two weights were "
+    reading="The printed update puts .98 on the newest batch: 1.04 batches on average. The two weights were probably "
     "meant the other way round (99 batches). If the code is as printed, 'smoothed' is wrong instead.",
     severity=CONDITIONS,
     statement=Fraction(1, 50),
@@ -275,9 +275,8 @@ def alpha_decays(statement):
     where="Section 5, 'alpha starts high'; Section 3; Algorithm 2, line 1",
     says="alpha starts high: at 2 or more in the first batch.",
     refuted_by="a beta and an initial solve rate that the paper reports for which alpha starts below 2",
-    reading="High is read as the upper half of [1, 3]. The initial solve rates are the paper's, .3 for 7B and .5 for "
-    "32B. The average starts from 1/2, where alpha is 1.5: a beta that does average keeps it there for a hundred "
-    "batches.",
+    reading="The initial solve rates are the paper's, .3 for 7B and .5 for 32B. The average starts from 1/2, where "
+    "alpha is 1.5: a beta that does average keeps it there for a hundred batches.",
     met="partly: with beta = .02 as printed and a solve rate of .3 at 7B it is met, at .5 for 32B it is not",
     caveat="'High' is read as the upper half of alpha's range, 2 or more.",
     statement=lambda alpha, beta, rate: alpha >= 2,

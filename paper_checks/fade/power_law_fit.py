@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from paper_checks.claim import COSMETIC, Amended, claim
 from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
-from paper_checks.fade.variance_common import chances
+from paper_checks.fade.variance_common import chances, numerically
 
 
 def shifted_power_law(k, scale, exponent, shift):
@@ -92,7 +92,9 @@ def slope(statement):
 
     a, b = sympy.symbols("a b", positive=True)
     points = grid(a=[sympy.Integer(2), sympy.Rational(1, 3)], b=[sympy.Rational(1, 2), sympy.Integer(2)])
-    yield from equals(statement, points, derived=derived, enumerated=numerical, symbolic_points=[{"a": a, "b": b}])
+    yield from numerically(
+        equals(statement, points, derived=derived, enumerated=numerical, symbolic_points=[{"a": a, "b": b}])
+    )
 
 
 # 1 - scale * decay(k, rate): the two laws of Section 12.2, and the rates that a least-squares fit tries.
@@ -173,10 +175,10 @@ def estimator(statement):
     says="Pass@k computed from solve rates estimated by 200 samples is pass@k, within 0.01.",
     formula=r"\mathbb{E}_{\hat p}[1-(1-\hat p)^k]",
     refuted_by="a k and a solve rate at which the mean of 1 - (1 - p-hat)^k is off by more than 0.01",
-    reading="The definition of Section 12 with p-hat in place of p; 0.01 is ours. Convexity makes it too low, most "
-    "for prompts with about one success in 200 samples: at k = 100, by 0.07. So the curve flattens early, and the "
-    "fitted b is too small where mass near 0 matters most. On the reading that Figure 12 corrects for this (R_k of "
-    "Section 8.4.2 needs no more samples) it would hold.",
+    reading="The definition of Section 12 with p-hat in place of p. Convexity makes it too low, most for prompts with "
+    "about one success in 200 samples: at k = 100, by 0.07. So the curve flattens early, and the fitted b is too "
+    "small where mass near 0 matters most. On the reading that Figure 12 corrects for this (R_k of Section 8.4.2 "
+    "needs no more samples) it would hold.",
     inferred=True,
     met="no: Figure 12 and pass@100 go beyond k = 10",
     caveat="The bound of 0.01 is ours.",

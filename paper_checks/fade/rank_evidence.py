@@ -105,7 +105,7 @@ def decorrelated(statement):
     refuted_by="group sizes at which dividing by N and by N_g gives different ratios",
     reading="N is the number of tokens of the batch, as in Eq. 32, N_g that of the group. With the printed counts "
     "the ratio differs by N_F/N_S = 6.1. The footnote in Section 15.1 calls the norm that of E[v h_perp^T | group], so "
-    "1/N_g is plainly meant; on the reading that N is the group's own number already, it holds.",
+    "1/N_g is meant; on the reading that N is the group's own number already, it holds.",
     statement=lambda size, group: size,
     slip=Amended("1/N_g in Section 15.1", lambda size, group: group),
     planted={"square root": lambda size, group: math.sqrt(size)},

@@ -9,6 +9,7 @@ from mpmath import mp, mpf
 
 from paper_checks.claim import CONDITIONS, COSMETIC, Amended, claim
 from paper_checks.evidence import Estimate, equals, grid, number, satisfies
+from paper_checks.fade.variance_common import numerically
 from paper_checks.simulated import estimate
 
 # Exact tokens (advantage, error vector, hidden state) and a unit direction, for identities.
@@ -117,7 +118,9 @@ def token_gradient(statement):
         error = [(token == y) - score / sum(scores) for token, score in enumerate(scores)]
         return tuple(statement(number(advantage), error, [number(h) for h in state]))
 
-    yield from equals(stated, grid(y=[0, 2]), derived=derived, enumerated=differenced, tolerance=mpf("1e-18"))
+    yield from numerically(
+        equals(stated, grid(y=[0, 2]), derived=derived, enumerated=differenced, tolerance=mpf("1e-18"))
+    )
 
 
 def outer(left, right):
@@ -195,13 +198,15 @@ def leading_share_limit(statement):
         counts = np.random.default_rng(0).multinomial(20_000, tokens.chances, size=200)
         return estimate(np.asarray([leading_share(gradient(tokens, count)) for count in counts]))
 
-    yield from equals(
-        lambda seed: statement(*signal_and_residual(kinds(seed))),
-        grid(seed=[0, 1, 2, 3]),
-        enumerated=lambda seed: leading_share(gradient(kinds(seed))),
-        sampled=sampled,
-        sampled_points=[{"seed": 0}, {"seed": 1}],
-        tolerance=FLOAT,
+    yield from numerically(
+        equals(
+            lambda seed: statement(*signal_and_residual(kinds(seed))),
+            grid(seed=[0, 1, 2, 3]),
+            enumerated=lambda seed: leading_share(gradient(kinds(seed))),
+            sampled=sampled,
+            sampled_points=[{"seed": 0}, {"seed": 1}],
+            tolerance=FLOAT,
+        )
     )
 
 
@@ -215,10 +220,9 @@ BATCH_TOKENS, LONGEST = 8_968 + 54_700, 8_192
     says="The tokens of a large batch may be taken as i.i.d.: the leading share of its update is near the limit.",
     formula=r"\{(A_i,v_i,h_i)\}_{i=1}^N\ \mathrm{i.i.d.}",
     refuted_by="a batch of as many tokens whose leading share is, on average, more than 0.02 from the limit",
-    reading="Tokens of one trajectory share their advantage and their context. Here half of the tokens of a trajectory "
-    "are of one kind, and half are drawn afresh; the law of large numbers then works on trajectories. With 63,668 "
-    "tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory a token, or many, it does "
-    "not.",
+    reading="Tokens of one trajectory share their advantage and their context. The law of large numbers then works on "
+    "trajectories. With 63,668 tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory "
+    "a token, or many, it does not.",
     met="unknown: 63,668 tokens at up to 8,192 each may be as few as 8 trajectories",
     caveat="How alike the tokens of a trajectory are is our assumption, half of them of one kind; the measure of "
     "0.02 is ours.",

@@ -39,9 +39,9 @@ BALANCED_RANK_ONE = 61.0
     says="The share of the output head and 28 times the share of an inner layer leave 0 to 1 % for the rest of the "
     "update.",
     refuted_by="a row in which the shares add up to more than 100 % or to less than 99 %",
-    reading="'Inner' is read as the mean share of one of the 28 layers, which the caption does not say. That all "
-    "rows add up to 99.1 to 99.8 % supports it. The shares then are of a quantity that adds up, squared norms or a "
-    "sum of norms; the text has '|W| to 67 %' for the norm itself.",
+    reading="'Inner' is read as the mean share of one of the 28 layers. That all rows add up to 99.1 to 99.8 % "
+    "supports it. The shares then are of a quantity that adds up, squared norms or a sum of norms; the text has '|W| "
+    "to 67 %' for the norm itself.",
     inferred=True,
     caveat="What the columns share out is not said; the sentence is our reading of them.",
     statement=28,
@@ -145,12 +145,13 @@ def reproduces(statement):
     where="Section 5, last paragraph: H* = 0.5 keeps the update full-rank",
     says="At H* = 0.5 the update of the output head is full-rank: no one direction leads it.",
     refuted_by="a row of H* = 0.5 whose leading direction has more than half of the energy",
-    reading="Full rank is read as no direction having most of the energy. At step 10k it has 38.7 %, at 33k, the last "
-    "row, 54.4 %: as much as in an update of 1.84 equal directions, of 3584. By comparison with the sign-balanced "
-    "runs of the same table, 61 to 62 %, it is the less concentrated. Taken literally, any matrix with noise has full "
-    "rank, that of H* = 1.3 with its 91 % too.",
+    reading="At step 10k it has 38.7 %, at 33k, the last row, 54.4 %: as much as in an update of 1.84 equal "
+    "directions, of 3584. By comparison with the sign-balanced runs of the same table, 61 to 62 %, it is the less "
+    "concentrated.",
     severity=COSMETIC,
     met="partly: 38.7 % at step 10k and 54.4 % at step 33k, against 61 to 62 % for sign-balanced runs",
+    caveat="That no direction has more than half of the energy is our measure; taken literally, any noisy update has "
+    "full rank.",
     statement=lambda share, step, against: share < against,
     condition=Amended(
         "by comparison with static sign-balanced runs, or at step 10k",
@@ -211,8 +212,8 @@ def problems(statement):
     formula=r"\rho(p)=\frac{m_Sp}{m_Fq}=\frac{p}{1-p}",
     refuted_by="a balanced weight with another ratio",
     reading="rho as defined, at the solve rates that Section 11.3 gives for mid-training; Section 3 gives the same "
-    "two, 0.3 and 0.5, for the start. It is not the ratio of advantages, A_s / A_f = m_S q / (m_F p), which for the "
-    "same methods is the inverse (fade:sec-4-1-advantage-ratio). The table's body is not in the stored text.",
+    "two, 0.3 and 0.5, for the start. The table's body is not in the stored text.",
+    caveat="It is not the ratio of advantages, which is its inverse: fade:sec-4-1-advantage-ratio.",
     statement=lambda p: p / (1 - p),
     planted={"inverse": lambda p: (1 - p) / p},
 )

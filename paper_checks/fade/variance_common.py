@@ -1,11 +1,20 @@
 """Weights of an estimated solve rate: their variance over all groups, and the noise of the update they scale."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from mpmath import mpf
 
-from paper_checks.evidence import number
+from paper_checks.evidence import Evidence, number
+
+
+def numerically(evidence: Iterable[Evidence]) -> Iterator[Evidence]:
+    """The same evidence, where the second way to a quantity is a quadrature, a search or a difference quotient."""
+    for piece in evidence:
+        yield replace(piece, method="numerical") if piece.method == "enumerated" else piece
+
 
 # Shares of three kinds of rollouts: one draw serves checks at solve rates 1/10 and 3/4.
 THREE_KINDS = (Fraction(1, 10), Fraction(13, 20), Fraction(1, 4))

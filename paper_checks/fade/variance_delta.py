@@ -11,6 +11,7 @@ from paper_checks.evidence import equals, grid, number, satisfies, vanishes
 from paper_checks.exact import binomial
 from paper_checks.fade.variance_common import (
     THREE_KINDS,
+    numerically,
     peak_constant,
     power_weight,
     printed_relative_variance,
@@ -64,7 +65,7 @@ def peak(statement):
         return mode, 1 / (4 * power_weight(mode, number(alpha)))
 
     points = [{"alpha": sympy.Rational(value)} for value in ("1", "2", "1/2", "3", "5/2")]
-    yield from equals(statement, points, derived=derived, enumerated=searched, tolerance=mpf("1e-20"))
+    yield from numerically(equals(statement, points, derived=derived, enumerated=searched, tolerance=mpf("1e-20")))
 
 
 @claim(
@@ -96,7 +97,7 @@ def algorithm_peak(statement):
 
         return mass(mp.findroot(lambda p: mp.diff(mass, p), mpf("0.3")))
 
-    yield from equals(statement, grid(alpha=[1, 2, 3]), enumerated=highest, tolerance=mpf("1e-20"))
+    yield from numerically(equals(statement, grid(alpha=[1, 2, 3]), enumerated=highest, tolerance=mpf("1e-20")))
 
 
 @claim(
@@ -186,13 +187,15 @@ def slope(statement):
 
     p = sympy.Symbol("p", positive=True)
     points = grid(alpha=[sympy.Integer(1), sympy.Rational(5, 2)], p=[sympy.Rational(1, 10), sympy.Rational(2, 3)])
-    yield from equals(
-        statement,
-        points,
-        derived=derived,
-        enumerated=numerical,
-        symbolic_points=[{"alpha": sympy.Integer(alpha), "p": p} for alpha in (1, 2, 3)],
-        tolerance=mpf("1e-15"),
+    yield from numerically(
+        equals(
+            statement,
+            points,
+            derived=derived,
+            enumerated=numerical,
+            symbolic_points=[{"alpha": sympy.Integer(alpha), "p": p} for alpha in (1, 2, 3)],
+            tolerance=mpf("1e-15"),
+        )
     )
 
 
@@ -341,10 +344,10 @@ def larger_alpha(statement):
     where="Appendix 14, before Eq. 28 ('G reasonably large'); Figure 7 (16 rollouts)",
     says="With 16 rollouts the delta method gives the variance of the Power-alpha weight at all solve rates.",
     refuted_by="a solve rate at which Eq. 31 is wrong by more than a factor of two",
-    reading="The paper gives no accuracy and does not say that 16 is large enough; a factor of two is ours. For "
-    "prompts with 16 (1 - p) < 1 the true variance is that of one lucky failure and exceeds Eq. 31 without bound (a "
-    "factor of 950 at alpha = 3, p = 0.99), and near the mode Eq. 31 is zero. Easy prompts carry little weight under "
-    "Power-alpha, so on the reading that only prompts with weight matter, the former does no harm.",
+    reading="The paper gives no accuracy and does not say that 16 is large enough. For prompts with 16 (1 - p) < 1 "
+    "the true variance is that of one lucky failure and exceeds Eq. 31 without bound (a factor of 950 at alpha = 3, p "
+    "= 0.99), and near the mode Eq. 31 is zero. Easy prompts carry little weight under Power-alpha, so on the reading "
+    "that only prompts with weight matter, the former does no harm.",
     met="partly: Figure 7 draws all solve rates for 16 rollouts",
     caveat="The factor of two is our measure of 'reasonably large'.",
     statement=lambda ratio, alpha, p: mpf(1) / 2 < ratio < 2,

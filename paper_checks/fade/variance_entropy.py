@@ -7,6 +7,7 @@ from mpmath import mp, mpf
 from paper_checks.claim import CHANGES, Amended, claim
 from paper_checks.evidence import equals, grid, number, vanishes
 from paper_checks.exact import POLICIES, entropy, logits, mass, score_gradient, softmax, stepped
+from paper_checks.fade.variance_common import numerically
 
 # Success weight and failure weight at solve rate p.
 WEIGHTS = {
@@ -87,7 +88,7 @@ def entropy_gradient(policy):
 def gradient(statement):
     """Differentiate the entropy numerically in each logit."""
     points = [{"policy": policy} for policy, _ in POLICIES]
-    yield from equals(statement, points, enumerated=entropy_gradient, tolerance=mpf("1e-18"))
+    yield from numerically(equals(statement, points, enumerated=entropy_gradient, tolerance=mpf("1e-18")))
 
 
 @claim(
@@ -116,7 +117,8 @@ def taylor(statement):
     "fade:eq-23",
     where="Appendix 13, Step 3, Eq. 23",
     says="A gradient step changes the entropy by -eta E[log pi grad log pi] . E[A grad log pi], to first order.",
-    formula=r"\Delta\mathcal{H}\approx-\eta\,\mathbb{E}[\log\pi\nabla_\theta\log\pi]^\top\mathbb{E}[A\nabla_\theta\log\pi]",
+    formula=""
+    "\\Delta\\mathcal{H}\\approx-\\eta\\,\\mathbb{E}[\\log\\pi\\nabla_\\theta\\log\\pi]^\\top\\mathbb{E}[A\\nabla_\\theta\\log\\pi]",
     refuted_by="a policy and a weight for which the error of the exact change does not fall as the square of the step",
     reading="Plain steps along the expected gradient. A constant added to A changes neither side: E[grad log pi] is "
     "zero.",
@@ -152,7 +154,7 @@ def first_order(statement):
     refuted_by="a policy and a weight for which the inner product through the inverse Fisher matrix differs",
     reading="The step is natural: the second factor is multiplied by the inverse Fisher matrix. Scores have mean "
     "zero, so they span the functions of mean zero only, and the projection of A loses E[A]: what is left is Cov(A, "
-    "log pi). This is where the drift (m_S - m_F) H of Theorem 13.1 comes from, an artefact. With the plain inner "
+    "log pi). This is where the drift (m_S - m_F) H of Theorem 13.1 comes from. With the plain inner "
     "product, as printed, every term has a factor pi more and the equality fails for balanced weights too "
     "(fade:thm-13.1-balanced).",
     severity=CHANGES,
@@ -178,7 +180,7 @@ def projection(statement):
         projected = [a - mean(policy, advantages) for a in advantages]
         return mean(policy, [a * score for a, score in zip(projected, logits(policy), strict=True)])
 
-    yield from equals(stated, POINTS, derived=derived, enumerated=enumerated)
+    yield from numerically(equals(stated, POINTS, derived=derived, enumerated=enumerated))
 
 
 @claim(

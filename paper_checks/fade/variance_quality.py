@@ -138,8 +138,9 @@ def best_weights(signals, noises):
     formula=r"s'(p)<0\;\Rightarrow\;w^\star\text{ tilts to low }p",
     refuted_by="a falling signal whose best weight is largest at p >= 1/2, or a flat one with another mode than 1/2",
     reading="Best for the signal-to-noise ratio of the summed update, known weights and v0 = 1/(p (1 - p)); the best "
-    "weight is s/v0. It is Power-alpha, with its mode at 1/(1 + alpha), for s = (1 - p)^(alpha - 1) only. By the "
-    "paper's own criterion Q it is not even best for a flat signal: fade:sec-4-3-optimal.",
+    "weight is s/v0. It is Power-alpha, with its mode at 1/(1 + alpha), for s = (1 - p)^(alpha - 1) only.",
+    caveat="Best by the signal-to-noise ratio of the summed update. By the paper's own Q it is not: "
+    "fade:sec-4-3-optimal.",
     statement=lambda mode, signal: mode == Fraction(1, 2) if signal == "flat" else mode < Fraction(1, 2),
     planted={
         "to the easy side": lambda mode, signal: mode >= Fraction(1, 2),

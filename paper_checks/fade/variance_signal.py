@@ -48,11 +48,10 @@ def enrichment(statement):
     "p)]^2.",
     refuted_by="a signal with less enrichment than [2 (1 - p)]^exponent for which Power-3 has the larger "
     "signal-to-noise ratio, or one with as much for which it has not",
-    reading="The whole curve of the appendix and its caption; fade:sec-4-3-enrichment has the one number 2.25, for two "
-    "prompts. Signal (1 - p)^c, uniform difficulties, noise 1/(p (1 - p)), quality (E[w s])^2 / E[w^2 v0], which "
+    reading="The whole curve of the appendix and its caption; fade:sec-4-3-enrichment has the one number 2.25, for "
+    "two prompts. Signal (1 - p)^c, uniform difficulties, noise 1/(p (1 - p)), quality (E[w s])^2 / E[w^2 v0], which "
     "reproduces the paper's own alphas (fade:app-14-known-weights). At exponent 2 Power-3 is the best of all weights; "
-    "it beats GRPO long before. On the reading that 'justified' means 'optimal among all alphas', it would hold; the "
-    "caption says 'minimum ... to outperform GRPO'.",
+    "it beats GRPO long before. The caption says 'minimum ... to outperform GRPO'.",
     severity=CHANGES,
     caveat="Under 'justified' as 'the best of all alphas' the printed enrichment is right.",
     statement=2,
