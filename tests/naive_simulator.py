@@ -27,7 +27,8 @@ class Setting:
     optimizer: str = "sgd"
     optimizer_parameters: dict[str, float] = field(default_factory=dict)
     update_rule: str = "simulator"
-    gradient_steps: int = 1
+    epochs: int = 1
+    minibatches: int = 1
     rewards: tuple[float, float] = (1.0, 0.0)
     temperature: float = 1.0
     kl: float = 0.0
@@ -69,7 +70,7 @@ def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
     batches = (*memory.batches, batch)
     weights = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
     advantages = [weight[0] if isinstance(weight, list) else weight for weight in weights]  # of the only token
-    for _ in range(setting.gradient_steps):
+    for _ in range(setting.epochs):
         gradient = objective_gradient(setting, memory.logits, sampler, actions, advantages)
         memory = optimize(setting, memory, gradient)
     return Memory(memory.logits, memory.first_moment, memory.second_moment, memory.gradient_steps, batches)

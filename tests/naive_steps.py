@@ -126,14 +126,20 @@ def advantages_of(naive: Naive, memory: Memory, groups: Groups) -> tuple[Step, d
 def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) -> Taken:
     """A batch, weighed and learned from: the mean over its prompts of each one's objective is ascended."""
     batch, advantages = advantages_of(naive, memory, groups)
-    sampler, first, before = policies(naive, memory.logits), None, memory
-    for _ in range(naive.setting.gradient_steps):
-        each = gradients(naive, memory.logits, sampler, groups, advantages, noise)
-        first = each if first is None else first
+    sampler, before = policies(naive, memory.logits), memory
+    first = gradients(naive, memory.logits, sampler, groups, advantages, noise)
+    for part in minibatches(groups, naive.setting.minibatches) * naive.setting.epochs:
+        each = gradients(naive, memory.logits, sampler, part, advantages, noise)
         ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
         memory = naive_simulator.optimize(naive.setting, memory, ascended)
     return Taken(before, replace(memory, batches=(*before.batches, batch)), groups, advantages, first)
+
+
+def minibatches(groups: Groups, number: int) -> list[Groups]:
+    """The groups in parts of one size, in the order in which they were drawn."""
+    prompts, size = list(groups), len(groups) // number
+    return [{m: groups[m] for m in prompts[first : first + size]} for first in range(0, len(prompts), size)]
 
 
 def gradients(  # noqa: PLR0917

@@ -183,13 +183,13 @@ KINDS = {
     "rewards": Kind({"surrogate": "reinforce"}),
     "focal, clipped": Kind(
         ADAM
-        | {"estimator": "f_grpo", "estimator_parameters": {"gamma": 0.5}, "gradient_steps": 3, "temperature": 1.3}
+        | {"estimator": "f_grpo", "estimator_parameters": {"gamma": 0.5}, "epochs": 3, "temperature": 1.3}
         | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT},
         prompts=3,
         aggregation="constant",
     ),
     "remembers batches, sequence ratios": Kind(
-        {"estimator": "ha_dw", "surrogate": "sequence_clip", "gradient_steps": 3}
+        {"estimator": "ha_dw", "surrogate": "sequence_clip", "epochs": 3}
         | {"surrogate_parameters": {"eps_low": 0.02, "eps_high": 0.02}},
         aggregation="sequence_mean",
     ),
@@ -201,31 +201,31 @@ KINDS = {
         prompts=3,
     ),
     "reads log-probabilities": Kind(
-        {"estimator": "cw_grpo", "gradient_steps": 2, "rewards": (1.0, -1.0)}, aggregation="sequence_mean"
+        {"estimator": "cw_grpo", "epochs": 2, "rewards": (1.0, -1.0)}, aggregation="sequence_mean"
     ),
     "reads entropies, regularised": Kind(
-        ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "gradient_steps": 2}
+        ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "epochs": 2}
     ),
     "noise": Kind(
-        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"optimizer_parameters": {"learning_rate": 1.5}}
     ),
     "noise, reads log-probabilities": Kind(
-        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "temperature": 1.3},
         aggregation="constant",
     ),
     "pulled back where covariances are large": Kind(
-        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "gradient_steps": 2}
+        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "epochs": 2}
     ),
     "candidates": Kind(
-        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2},
+        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2},
         prompts=3,
         aggregation="constant",
     ),
     "candidates, regularised": Kind(
         ADAM
-        | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2}
+        | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2}
         | {"kl": 0.3, "entropy_bonus": 0.2}
     ),
     "not zero-sum": Kind(
@@ -238,9 +238,15 @@ KINDS = {
         {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
     ),
     "supervised": Kind(
-        ADAM | {"estimator": "psr", "supervised": 0.4, "kl": 0.1, "temperature": 1.3, "gradient_steps": 2}
+        ADAM | {"estimator": "psr", "supervised": 0.4, "kl": 0.1, "temperature": 1.3, "epochs": 2}
     ),
-    "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "gradient_steps": 2}),
+    "in minibatches": Kind(
+        ADAM
+        | {"estimator": "f_grpo", "surrogate": "ppo_clip", "surrogate_parameters": TIGHT}
+        | {"epochs": 2, "minibatches": 2}
+    ),
+    "all prompts in minibatches": Kind({"estimator": "a_grae", "minibatches": 2, "kl": 0.2}, prompts=0),
+    "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "epochs": 2}),
 }  # fmt: skip
 BASE = Setting(
     (), frozenset(), frozenset(), 5, "grpo", surrogate="unclipped", optimizer_parameters={"learning_rate": 0.5}, top_n=3
@@ -250,7 +256,8 @@ BASE = Setting(
 def can(row: Row, kind: Kind) -> bool:
     """Whether a problem has a meaning for a kind of step."""
     of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
-    return row.problem.tokens == 1 or not of_one_token
+    splits_prompts = "minibatches" in kind.changes
+    return (row.problem.tokens == 1 or not of_one_token) and (row.problem.prompts > 1 or not splits_prompts)
 
 
 def setting_of(row: Row, kind: Kind) -> Setting:
@@ -279,7 +286,10 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
             name: getattr(setting, name)
             for name in ("group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus")
         },
-        **{name: getattr(setting, name) for name in ("supervised", "update_norm", "gradient_steps", "update_rule")},
+        **{
+            name: getattr(setting, name)
+            for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule")
+        },
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,
     )

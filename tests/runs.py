@@ -32,7 +32,7 @@ def arguments(setting: Setting, dtype: str = "float64", **others: Any) -> dict[s
     surrogate = called(setting.surrogate, setting.surrogate_parameters)
     named = (
         "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "supervised",
-        "update_norm", "gradient_steps", "update_rule", "pass_at_k", "top_n",
+        "update_norm", "epochs", "update_rule", "pass_at_k", "top_n",
     )  # fmt: skip
     given = {name: getattr(setting, name) for name in named}
     return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | given | others

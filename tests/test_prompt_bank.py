@@ -122,7 +122,7 @@ def test_a_prompt_outside_the_batch_is_moved_by_the_memory_of_adam_alone(name):
 @pytest.mark.parametrize("estimator", ["fade", pytest.param("psr", marks=pytest.mark.slow)])
 def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
     """Given the same group, bit by bit; its records are in law those of a single policy, as both equal naive loops."""
-    kind = Kind({"estimator": estimator, "group_size": 4, "gradient_steps": 2, "kl": 0.2, "entropy_bonus": 0.1} | ADAM)
+    kind = Kind({"estimator": estimator, "group_size": 4, "epochs": 2, "kl": 0.2, "entropy_bonus": 0.1} | ADAM)
     bank = PromptBank(OWN.problem.listed().logits[:1], np.arange(6)[None] < 3, np.arange(6)[None] == 2)
     alone = ROWS["custom"].problem
     alone = type(alone)(bank.logits[0], bank.correct[0], bank.target[0])

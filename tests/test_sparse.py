@@ -149,7 +149,7 @@ def test_what_sgd_or_the_number_of_correct_rollouts_does_not_settle_takes_ordina
     for other in (
         {"optimizer": "adam"},
         {"update_rule": "theorem"},
-        {"gradient_steps": 2},
+        {"epochs": 2},
         {"kl": 0.1},
         {"entropy_bonus": 0.1},
         {"supervised": 0.1},

@@ -38,7 +38,7 @@ CLIPPED = {
     "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15},
     "optimizer": "adam",
     "optimizer_parameters": {"learning_rate": 0.05},
-    "gradient_steps": 4,
+    "epochs": 4,
 }
 BOUNDED = {
     "estimator": "w_reinforce",
@@ -46,7 +46,7 @@ BOUNDED = {
     "surrogate_parameters": {"eps_low": 0.05, "eps_high": 0.1},
     "optimizer_parameters": {"learning_rate": 3.0},
     "update_rule": "simulator_literal",
-    "gradient_steps": 4,
+    "epochs": 4,
 }
 SETTINGS = {
     "theorem": THEOREM,
@@ -65,7 +65,7 @@ SETTINGS = {
         "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5},
         "optimizer": "adamw",
         "optimizer_parameters": ADAM | {"weight_decay": 0.2},
-        "gradient_steps": 2,
+        "epochs": 2,
     },
 }
 

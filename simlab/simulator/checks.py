@@ -23,6 +23,7 @@ def check(problem: Problem, settings: Settings) -> None:
     check_domain(method.estimator, np.array([[problem.reward_correct, problem.reward_incorrect]]))
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
+    check_minibatches(problem, settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
     check_supervised(problem, settings)
@@ -32,6 +33,14 @@ def check(problem: Problem, settings: Settings) -> None:
         if abs(value) > largest:
             where = f"{settings.dtype}, {settings.storage}"
             raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
+
+
+def check_minibatches(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` unless the prompts of a step can be split into minibatches of one size."""
+    if (prompts := problem.prompts_a_step(settings)) % settings.minibatches:
+        raise InputError(
+            f"minibatches = {settings.minibatches} of {prompts} prompts a step; allowed: whole numbers that divide it"
+        )
 
 
 def check_storage(problem: Problem, storage: str) -> None:

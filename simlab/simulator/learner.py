@@ -100,6 +100,11 @@ class Learner:
         """P."""
         return self.problem.prompts_a_step(self.settings)
 
+    @property
+    def takes_all_in_order(self) -> bool:
+        """Whether a batch is all prompts in their order: minibatches are parts of a random order."""
+        return self.prompts_per_step == self.problem.prompts and self.settings.minibatches == 1
+
     # Functions of one prompt, or of one set of places, as functions of a batch
 
     def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,13 +131,13 @@ class Learner:
 
     def rows(self, values: Any, prompts: Int[Array, " P"]) -> Any:
         """Of values by prompt, where places are, those of a batch."""
-        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+        if not self.problem.has_own_parameters or self.takes_all_in_order:
             return values
         return jax.tree.map(lambda leaf: leaf[prompts], values)
 
     def put(self, values: Any, prompts: Int[Array, " P"], rows: Any) -> Any:
         """The values, with those of a batch in their places."""
-        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+        if not self.problem.has_own_parameters or self.takes_all_in_order:
             return rows
         return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
 
@@ -212,9 +217,9 @@ class Learner:
         return state, keys, prompts, drawn
 
     def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
-        """The prompts of a batch: different ones, or all of them in their order."""
+        """The prompts of a batch: different ones in a random order, or all of them in their own."""
         everyone = jnp.arange(self.problem.prompts, dtype=jnp.int32)
-        if self.prompts_per_step == len(everyone):
+        if self.takes_all_in_order:
             return everyone
         words, _ = _own_words(key, CHOOSING, everyone)
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
@@ -283,12 +288,18 @@ class Learner:
         number = batch.number_correct
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
+        state = state._replace(fault=fault)
         on_policy = jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
-        moved, gradients = self.ascend(batch, state._replace(fault=fault), batch.drawn.policies, on_policy)
-        if self.settings.gradient_steps > 1:
-            moved = jax.lax.fori_loop(
-                1, self.settings.gradient_steps, lambda _, state: self.ascend_again(batch, state), moved
-            )
+        if self.settings.minibatches > 1:
+            coefficients = self.coefficients(on_policy, batch.advantages, batch.rollouts)
+            gradients = self.gradients(coefficients, batch, state, batch.drawn.policies)
+            moved = self.ascend_in_parts(batch, state)
+        else:
+            moved, gradients = self.ascend(batch, state, batch.drawn.policies, on_policy)
+            if self.settings.epochs > 1:
+                moved = jax.lax.fori_loop(
+                    1, self.settings.epochs, lambda _, state: self.ascend_again(batch, state), moved
+                )
         return moved._replace(
             last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
             sums=sums,
@@ -300,8 +311,20 @@ class Learner:
         """What is recorded as a mean over steps, of one of them."""
         return {metric.name: metric.value(batch) for metric in self.metrics if metric.of == EVERY_STEP}
 
+    def ascend_in_parts(self, batch: Batch, state: State) -> State:
+        """A gradient step on each minibatch, in the same order in all epochs."""
+        size = self.prompts_per_step // self.settings.minibatches
+
+        def ascend(number: Int[Array, ""], state: State) -> State:
+            first = number % self.settings.minibatches * size
+            part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, size), batch)
+            return self.ascend_again(part, state)
+
+        moved: State = jax.lax.fori_loop(0, self.settings.gradient_steps, ascend, state)
+        return moved
+
     def ascend_again(self, batch: Batch, state: State) -> State:
-        """A further gradient step on a batch that an older policy sampled."""
+        """A gradient step on a batch, or a part of one, that an older policy sampled."""
         policies, old_logp = self.policies(state, batch.prompts), batch.rollouts.old_logp
         assert old_logp is not None
         logp = self.each(lambda _, own, group: own.token_logp(group))(None, policies, batch.drawn.groups)

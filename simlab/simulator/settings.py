@@ -60,7 +60,8 @@ class StaticSettings:
     group_size: int
     optimizer: str
     update_rule: str
-    gradient_steps: int
+    epochs: int
+    minibatches: int
     prompts_per_step: int
     uses_kl: bool
     uses_entropy_bonus: bool
@@ -75,6 +76,11 @@ class StaticSettings:
     def method(self, floats: Mapping[str, Any] | None = None) -> Method:
         """The method with its floats, which may be traced; with those at their defaults if none are given."""
         return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
+
+    @property
+    def gradient_steps(self) -> int:
+        """How many gradient steps a batch pays for; all but the first are off-policy."""
+        return self.epochs * self.minibatches
 
     @property
     def exchangeable(self) -> bool:
@@ -98,7 +104,9 @@ class Settings:
         supervised: coefficient of the mean log-likelihood of demonstrations, the correct answers of pi_0: its exact
             gradient, with pi_0 given that the answer is correct.
         update_norm: the Euclidean norm that every update of the parameters is scaled to; 0 leaves them as they come.
-        gradient_steps: gradient steps per batch; later ones are off-policy.
+        epochs: how often each batch is learned from.
+        minibatches: into how many parts of equal size the prompts of a batch are split. Each takes a gradient step of
+            its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
         update_rule: see ``simlab.simulator.gradients.rule_factor``.
         pass_at_k: the k whose pass@k is recorded.
@@ -121,7 +129,8 @@ class Settings:
     entropy_bonus: float = 0.0
     supervised: float = 0.0
     update_norm: float = 0.0
-    gradient_steps: int = 1
+    epochs: int = 1
+    minibatches: int = 1
     prompts_per_step: int = 0
     update_rule: str = "simulator"
     pass_at_k: tuple[int, ...] = ()
@@ -137,7 +146,8 @@ class Settings:
         moments = {name: _on_host(value) for name, value in self.optimizer_parameters.items()}
         object.__setattr__(self, "optimizer_parameters", moments)
         check_whole("group_size", self.group_size, 1, LARGEST_GROUP)
-        check_whole("gradient_steps", self.gradient_steps, 1, LARGEST_INT)
+        check_whole("epochs", self.epochs, 1, LARGEST_INT)
+        check_whole("minibatches", self.minibatches, 1, LARGEST_INT)
         check_whole("top_n", self.top_n, 0, LARGEST_INT)
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
@@ -204,7 +214,8 @@ class Settings:
             group_size=self.group_size,
             optimizer=self.optimizer,
             update_rule=self.update_rule,
-            gradient_steps=self.gradient_steps,
+            epochs=self.epochs,
+            minibatches=self.minibatches,
             prompts_per_step=self.prompts_per_step,
             uses_kl=bool(self.kl != 0),
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
