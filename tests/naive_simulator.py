@@ -194,6 +194,7 @@ def update_record(setting: Setting, before: np.ndarray, after: np.ndarray, actio
         "d_q_pos_predicted": sum(predicted[i] for i in setting.correct),
         "d_q_upos": sum(new[i] - old[i] for i in missed),
         "d_q_upos_predicted": sum(predicted[i] for i in missed),
+        "accepted_rate": sum(a in setting.correct for a in actions) / len(actions),
         "active_rate": float(active),
         "tail_miss_rate": float(active and not any(a in setting.target for a in actions)),
     }

@@ -341,11 +341,11 @@ def key_of(seed: int) -> Any:
 
 
 class Bench:
-    """A problem, a kind of step and a storage, and the learner of a key."""
+    """A problem, a kind of step and a storage, and the learner of a key; ``others`` are settings that no kind has."""
 
-    def __init__(self, row: Row, kind: Kind, storage: str, dtype: str = "float64", group_size: int = 0):
+    def __init__(self, row: Row, kind: Kind, storage: str, dtype: str = "float64", group_size: int = 0, **others: Any):
         self.row, self.kind, self.dtype = row, kind, dtype
-        settings = settings_of(row, kind, storage, dtype)
+        settings = dataclasses.replace(settings_of(row, kind, storage, dtype), **others)
         settings = dataclasses.replace(settings, group_size=group_size) if group_size else settings
         self.group_size, self.static = settings.group_size, settings.static
         self.storage = Lumped(PLACES) if storage == "lumped" else DENSE

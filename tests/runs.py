@@ -84,7 +84,7 @@ def expected_records(setting, seed, recorded):
     updates = [naive_simulator.update_record(setting, before, after, group) for before, group, after in history]
     for first, last in zip((0, *recorded), recorded, strict=False):
         record = naive_simulator.policy_record(setting, history[last - 1][2]) | updates[last - 1]
-        rates = ("active_rate", "tail_miss_rate")
+        rates = ("accepted_rate", "active_rate", "tail_miss_rate")
         yield record | {rate: np.mean([update[rate] for update in updates[first:last]]) for rate in rates}
 
 

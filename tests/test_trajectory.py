@@ -193,10 +193,10 @@ def test_recording_more_often_changes_no_bit(setting, dtype):
     seeds = range(3)
     often = records(setting, seeds, RECORDED, dtype)
     once = records(setting, seeds, RECORDED[-1:], dtype)
-    for metric in often.keys() - {"active_rate", "tail_miss_rate"}:
+    for metric in often.keys() - {"accepted_rate", "active_rate", "tail_miss_rate"}:
         np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
     windows = np.diff((0, *RECORDED))
-    for rate in ("active_rate", "tail_miss_rate"):
+    for rate in ("accepted_rate", "active_rate", "tail_miss_rate"):
         np.testing.assert_allclose(often[rate][:, 1:] @ windows / 24, once[rate][:, 1], rtol=1e-6, err_msg=rate)
 
 

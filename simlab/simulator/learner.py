@@ -24,6 +24,7 @@ from simlab.simulator.settings import StaticSettings, TracedSettings
 from simlab.simulator.state import Batch, Drawn, Last, State
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
+from simlab.simulator.verifier import accepted, corrected
 from simlab.surrogates import aggregation_weights
 
 NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
@@ -238,7 +239,10 @@ class Learner:
         return Drawn(policies, *self.each(one)(None, keys, policies, correct))
 
     def weigh(self, keys: Key[Array, " P"], prompts: Int[Array, " P"], drawn: Drawn, state: State) -> tuple[Batch, Any]:
-        """The batch with its advantages, and what the estimator remembers."""
+        """The batch with its advantages, and what the estimator remembers.
+
+        From here on correct is what the verifier accepts; the records of policies go by the truth.
+        """
         places = self.rows(state.places, prompts)
 
         def marks(places: Places, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
@@ -248,6 +252,8 @@ class Learner:
 
         own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
         correct, target, solve_rates = self.each(marks)(places, drawn.groups, drawn.policies, *own)
+        if self.settings.errs:
+            correct = accepted(self, keys, prompts, drawn.groups, correct)
         rollouts = self.rollouts(drawn, correct, keys)
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
         absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
@@ -258,7 +264,10 @@ class Learner:
         return batch, memory
 
     def rollouts(self, drawn: Drawn, correct: Bool[Array, "P G"], keys: Key[Array, " P"]) -> Rollouts:
-        """The record of the groups, with what the estimator, the surrogate or a later gradient step reads."""
+        """The record of the groups, with what the estimator, the surrogate or a later gradient step reads.
+
+        ``correct`` is what the verifier accepts.
+        """
         problem, needs = self.problem, self.method.needs
         shape, dtype = (*correct.shape, problem.tokens), self.settings.dtype
         logp = entropy = noise = None
@@ -272,8 +281,13 @@ class Learner:
                 lambda key: jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), (1, *shape[1:]), dtype)
             )(keys)[:, 0]
         top = drawn.top_logp
+        rewards = jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype)
+        if (correction := self.settings.verifier_correction) != "none":
+            rates = self.numbers.false_positive, self.numbers.false_negative
+            shares = corrected(correct.astype(dtype), correction, *rates)
+            rewards = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
         return Rollouts(
-            jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype),
+            rewards,
             old_logp=logp,
             entropy=entropy,
             topn_logp=jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))

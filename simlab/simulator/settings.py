@@ -18,13 +18,14 @@ from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
+from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
 DTYPES = ("float32", "float64")
-FLOATS = ("temperature", "kl", "entropy_bonus", "supervised", "update_norm")
+FLOATS = ("temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative")
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
 
@@ -41,6 +42,8 @@ class TracedSettings(NamedTuple):
     entropy_bonus: Any = 0.0
     supervised: Any = 0.0
     update_norm: Any = 0.0
+    false_positive: Any = 0.0
+    false_negative: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class StaticSettings:
         shape: the arm without its floats, or a method that is built.
         uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
         fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
+        errs: whether the verifier ever errs.
         own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
             read another value of its module. None where there is none, or where it cannot be seen.
         Others as in ``Settings``.
@@ -67,6 +71,9 @@ class StaticSettings:
     uses_entropy_bonus: bool
     uses_supervised: bool
     fixes_update_norm: bool
+    errs: bool
+    errors_of: str
+    verifier_correction: str
     pass_at_k: tuple[int, ...]
     top_n: int
     dtype: str
@@ -109,6 +116,11 @@ class Settings:
             its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
         update_rule: see ``simlab.simulator.gradients.rule_factor``.
+        false_positive: probability that the verifier accepts a wrong rollout.
+        false_negative: probability that it rejects a correct one.
+        errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
+            all of whose wrong, or correct, answers are.
+        verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -133,6 +145,10 @@ class Settings:
     minibatches: int = 1
     prompts_per_step: int = 0
     update_rule: str = "simulator"
+    false_positive: float = 0.0
+    false_negative: float = 0.0
+    errors_of: str = "rollout"
+    verifier_correction: str = "none"
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -152,6 +168,8 @@ class Settings:
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
+        check_choice("errors_of", self.errors_of, ERRORS_OF)
+        check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
@@ -180,6 +198,11 @@ class Settings:
         check_range("kl", self.kl, 0)
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
+        check_range("false_positive", self.false_positive, 0, 1)
+        check_range("false_negative", self.false_negative, 0, 1)
+        if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
+            rates = f"false_positive = {self.false_positive} and false_negative = {self.false_negative}"
+            raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -221,6 +244,9 @@ class Settings:
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
+            errs=bool(self.false_positive != 0 or self.false_negative != 0),
+            errors_of=self.errors_of,
+            verifier_correction=self.verifier_correction,
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,

@@ -30,9 +30,9 @@ class Drawn(NamedTuple):
 class Batch(NamedTuple):
     """What a step learned from: the prompts, what was drawn, and its advantages.
 
-    ``correct`` is false for rollouts that only fill a group up. ``active`` says which groups have both outcomes,
-    ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact probabilities of a correct
-    rollout, under the policies that drew the groups.
+    ``correct`` is what the verifier accepts, false for rollouts that only fill a group up. ``active`` says which groups
+    have both outcomes, ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact
+    probabilities of a correct rollout, under the policies that drew the groups.
     """
 
     prompts: Int[Array, " P"]
