@@ -162,9 +162,10 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         help="any parameter of the problem, the optimizer or the methods (of those that have it and do not fix it), or "
         "temperature, kl, entropy_bonus, supervised (coefficient of the log-likelihood of the correct "
         "answers of the base model), update_norm (of every update; 0: as it comes), epochs (passes "
-        "over a batch), minibatches (of the prompts of a batch), update_rule (simulator, simulator_literal, theorem), "
-        "prompts_per_step (of a bank; 0: all), aggregation (of a tree's tokens, without --arms: token_mean, "
-        "sequence_mean, constant)",
+        "over a batch), minibatches (of the prompts of a batch), false_positive and false_negative (rates of the "
+        "verifier's errors), errors_of (rollout, answer, prompt), verifier_correction (none, backward, forward), "
+        "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
+        "tree's tokens, without --arms: token_mean, sequence_mean, constant)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(
