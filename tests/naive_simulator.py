@@ -35,19 +35,25 @@ class Setting:
     entropy_bonus: float = 0.0
     supervised: float = 0.0
     update_norm: float = 0.0
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     pass_at_k: tuple[int, ...] = (1, 3)
     top_n: int = 2
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What one step leaves to the next: logits, Adam's two moments and step count, and the batches seen so far."""
+    """What one step leaves to the next: logits, Adam's two moments and step count, batches so far, older logits."""
 
     logits: np.ndarray
     first_moment: np.ndarray
     second_moment: np.ndarray
     gradient_steps: int = 0
     batches: tuple[Step, ...] = ()
+    older: tuple[np.ndarray, ...] = ()
 
 
 def start(setting: Setting) -> Memory:

@@ -246,6 +246,24 @@ KINDS = {
         | {"epochs": 2, "minibatches": 2}
     ),
     "all prompts in minibatches": Kind({"estimator": "a_grae", "minibatches": 2, "kl": 0.2}, prompts=0),
+    "older sampler": Kind({"lag": 2, "optimizer_parameters": {"learning_rate": 1.0}}),
+    "older sampler, clipped against it": Kind(
+        ADAM
+        | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2}
+        | {"lag": 1, "correction": "ratio", "temperature": 1.3}
+    ),
+    "older sampler, truncated, in minibatches": Kind(
+        ADAM
+        | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2, "minibatches": 2}
+        | {"lag": 3, "correction": "truncated", "correction_bound": 1.05}
+    ),
+    "older sampler, masked by sequence": Kind(
+        {"lag": 2, "correction": "masked", "correction_unit": "sequence", "correction_bound": 1.1}
+        | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "optimizer_parameters": {"learning_rate": 1.0}}
+    ),
+    "sampler of another precision": Kind(
+        {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
+    ),
     "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "epochs": 2}),
 }  # fmt: skip
 BASE = Setting(
@@ -288,8 +306,9 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
         },
         **{
             name: getattr(setting, name)
-            for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule")
+            for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler")
         },
+        **{name: getattr(setting, name) for name in ("correction", "correction_unit", "correction_bound")},
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,
     )

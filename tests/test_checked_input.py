@@ -74,6 +74,7 @@ SETTINGS = [
     ({"group_size": 2.5}, "group_size = 2.5 is no int; allowed: whole numbers from 1 up to 16777216"),
     ({"group_size": True}, "group_size = True is not a number"),
     ({"epochs": 1.5}, "epochs = 1.5 is no int"),
+    ({"lag": 1.5}, "lag = 1.5 is no int"),
     ({"minibatches": 0}, "minibatches = 0 is outside its range [1, 2147483647]"),
     ({"top_n": 2.0}, "top_n = 2.0 is no int"),
     ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),

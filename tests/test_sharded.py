@@ -150,6 +150,7 @@ KINDS = {
     "minibatches, and a verifier that errs": Settings(
         "grpo+ppo_clip", minibatches=3, epochs=2, prompts_per_step=3, false_positive=0.2, errors_of="answer"
     ),
+    "older sampler": Settings("grpo+ppo_clip", lag=2, correction="truncated", correction_bound=1.1),
     "candidates, updates of one norm": Settings(
         "dr_grpo+casp(quantile=0.0)", epochs=2, update_norm=0.5, pass_at_k=(1, 4), prompts_per_step=3
     ),

@@ -16,6 +16,7 @@ from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
+from simlab.simulator import mismatch
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
@@ -24,8 +25,12 @@ SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
+LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
-FLOATS = ("temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative")
+FLOATS = (
+    "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
+    "correction_bound",
+)  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
 
@@ -44,6 +49,7 @@ class TracedSettings(NamedTuple):
     update_norm: Any = 0.0
     false_positive: Any = 0.0
     false_negative: Any = 0.0
+    correction_bound: Any = 2.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,10 @@ class StaticSettings:
     errs: bool
     errors_of: str
     verifier_correction: str
+    lag: int
+    sampler: str
+    correction: str
+    correction_unit: str
     pass_at_k: tuple[int, ...]
     top_n: int
     dtype: str
@@ -83,6 +93,11 @@ class StaticSettings:
     def method(self, floats: Mapping[str, Any] | None = None) -> Method:
         """The method with its floats, which may be traced; with those at their defaults if none are given."""
         return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """Whether the sampler may be another policy than the one that learns."""
+        return self.lag > 0 or self.sampler != "exact"
 
     @property
     def gradient_steps(self) -> int:
@@ -121,6 +136,12 @@ class Settings:
         errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
             all of whose wrong, or correct, answers are.
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        lag: how many steps old the sampler is; the first steps are sampled by the start.
+        sampler: the precision in which the sampler has its logits: "exact", "bfloat16" or "float16".
+        correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
+            ``simlab.simulator.mismatch``.
+        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_bound: the largest importance weight.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -149,6 +170,11 @@ class Settings:
     false_negative: float = 0.0
     errors_of: str = "rollout"
     verifier_correction: str = "none"
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -170,6 +196,10 @@ class Settings:
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_choice("errors_of", self.errors_of, ERRORS_OF)
         check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
+        check_whole("lag", self.lag, 0, LARGEST_LAG)
+        check_choice("sampler", self.sampler, mismatch.SAMPLERS)
+        check_choice("correction", self.correction, mismatch.CORRECTIONS)
+        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
@@ -184,6 +214,10 @@ class Settings:
         ):
             if missing := part.needs - supplied:
                 raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
+        otherwise = [name for name, usual in (("lag", 0), ("sampler", "exact")) if getattr(self, name) != usual]
+        if method.surrogate.candidates and otherwise:
+            given = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
+            raise InputError(f"{given} with a surrogate of candidates; allowed: lag = 0 and sampler = 'exact'")
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
@@ -198,6 +232,7 @@ class Settings:
         check_range("kl", self.kl, 0)
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
+        check_range("correction_bound", self.correction_bound, 1)
         check_range("false_positive", self.false_positive, 0, 1)
         check_range("false_negative", self.false_negative, 0, 1)
         if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
@@ -247,6 +282,10 @@ class Settings:
             errs=bool(self.false_positive != 0 or self.false_negative != 0),
             errors_of=self.errors_of,
             verifier_correction=self.verifier_correction,
+            lag=self.lag,
+            sampler=self.sampler,
+            correction=self.correction,
+            correction_unit=self.correction_unit,
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,
