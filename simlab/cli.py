@@ -161,9 +161,13 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=LIST",
         help="any parameter of the problem, the optimizer or the methods (of those that have it and do not fix it), or "
         "temperature, kl, entropy_bonus, supervised (coefficient of the log-likelihood of the correct "
-        "answers of the base model), update_norm (of every update; 0: as it comes), gradient_steps, update_rule "
-        "(simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a tree's "
-        "tokens, without --arms: token_mean, sequence_mean, constant)",
+        "answers of the base model), update_norm (of every update; 0: as it comes), epochs (passes "
+        "over a batch), minibatches (of the prompts of a batch), false_positive and false_negative (rates of the "
+        "verifier's errors), errors_of (rollout, answer, prompt), verifier_correction (none, backward, forward), "
+        "lag (steps that the sampler is old), sampler (its precision: exact, bfloat16, float16), correction (none, "
+        "ratio, decoupled, truncated, masked), correction_unit (token, sequence), correction_bound, "
+        "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
+        "tree's tokens, without --arms: token_mean, sequence_mean, constant)",
     )
     setting = parser.add_argument_group("setting")
     setting.add_argument(

@@ -27,26 +27,33 @@ class Setting:
     optimizer: str = "sgd"
     optimizer_parameters: dict[str, float] = field(default_factory=dict)
     update_rule: str = "simulator"
-    gradient_steps: int = 1
+    epochs: int = 1
+    minibatches: int = 1
     rewards: tuple[float, float] = (1.0, 0.0)
     temperature: float = 1.0
     kl: float = 0.0
     entropy_bonus: float = 0.0
     supervised: float = 0.0
     update_norm: float = 0.0
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     pass_at_k: tuple[int, ...] = (1, 3)
     top_n: int = 2
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What one step leaves to the next: logits, Adam's two moments and step count, and the batches seen so far."""
+    """What one step leaves to the next: logits, Adam's two moments and step count, batches so far, older logits."""
 
     logits: np.ndarray
     first_moment: np.ndarray
     second_moment: np.ndarray
     gradient_steps: int = 0
     batches: tuple[Step, ...] = ()
+    older: tuple[np.ndarray, ...] = ()
 
 
 def start(setting: Setting) -> Memory:
@@ -69,7 +76,7 @@ def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
     batches = (*memory.batches, batch)
     weights = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
     advantages = [weight[0] if isinstance(weight, list) else weight for weight in weights]  # of the only token
-    for _ in range(setting.gradient_steps):
+    for _ in range(setting.epochs):
         gradient = objective_gradient(setting, memory.logits, sampler, actions, advantages)
         memory = optimize(setting, memory, gradient)
     return Memory(memory.logits, memory.first_moment, memory.second_moment, memory.gradient_steps, batches)
@@ -193,6 +200,7 @@ def update_record(setting: Setting, before: np.ndarray, after: np.ndarray, actio
         "d_q_pos_predicted": sum(predicted[i] for i in setting.correct),
         "d_q_upos": sum(new[i] - old[i] for i in missed),
         "d_q_upos_predicted": sum(predicted[i] for i in missed),
+        "accepted_rate": sum(a in setting.correct for a in actions) / len(actions),
         "active_rate": float(active),
         "tail_miss_rate": float(active and not any(a in setting.target for a in actions)),
     }

@@ -108,12 +108,14 @@ def chance(own: Policies, word: Word) -> float:
     return math.prod(own[word[:t]][action] for t, action in enumerate(word))
 
 
-def advantages_of(naive: Naive, memory: Memory, groups: Groups) -> tuple[Step, dict[int, Table]]:
+def advantages_of(
+    naive: Naive, memory: Memory, on_record: list[Policies], groups: Groups
+) -> tuple[Step, dict[int, Table]]:
     """The batch as estimators see it, and the advantage of each token."""
     own, setting = policies(naive, memory.logits), naive.setting
     right = {m: {naive.words[outcome] for outcome in naive.correct[m]} for m in groups}
     rewards = [[setting.rewards[0 if word in right[m] else 1] for word in groups[m]] for m in groups]
-    logp = [[tokens_logp(own[m], word) for word in groups[m]] for m in groups]
+    logp = [[tokens_logp(on_record[m], word) for word in groups[m]] for m in groups]
     entropies = [[[entropy(own[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
     batch = Step(rewards, logp, entropies)
     weights = REFERENCES[setting.estimator]([*memory.batches, batch], **setting.estimator_parameters)[-1]
@@ -123,42 +125,84 @@ def advantages_of(naive: Naive, memory: Memory, groups: Groups) -> tuple[Step, d
     }
 
 
+def samplers(naive: Naive, memory: Memory) -> list[Policies]:
+    """The policies that draw: older by some steps, in another precision."""
+    setting = naive.setting
+    parameters = memory.logits
+    if setting.lag:
+        parameters = memory.older[setting.lag - 1] if len(memory.older) >= setting.lag else naive.parameters
+    if setting.sampler == "exact":
+        return policies(naive, parameters)
+    rounded = naive.logits_of(parameters).astype(setting.sampler).astype(float)
+    return [
+        {node: probabilities(own, setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
+        for logits in rounded
+    ]
+
+
+def importance(setting: Setting, proximal: Policies, sampler: Policies, word: Word) -> list[float]:
+    """What each token of a rollout weighs besides."""
+    each = [proximal[word[:t]][action] / sampler[word[:t]][action] for t, action in enumerate(word)]
+    if setting.correction in ("none", "ratio"):
+        return [1.0] * len(word)
+    if setting.correction_unit == "sequence":
+        each = [math.prod(each)] * len(word)
+    if setting.correction == "truncated":
+        return [min(weight, setting.correction_bound) for weight in each]
+    if setting.correction == "masked":
+        return [w if 1 / setting.correction_bound <= w <= setting.correction_bound else 0.0 for w in each]
+    return each
+
+
 def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) -> Taken:
     """A batch, weighed and learned from: the mean over its prompts of each one's objective is ascended."""
-    batch, advantages = advantages_of(naive, memory, groups)
-    sampler, first, before = policies(naive, memory.logits), None, memory
-    for _ in range(naive.setting.gradient_steps):
-        each = gradients(naive, memory.logits, sampler, groups, advantages, noise)
-        first = each if first is None else first
+    setting, before, proximal, sampler = naive.setting, memory, policies(naive, memory.logits), samplers(naive, memory)
+    on_record = sampler if setting.correction == "ratio" else proximal
+    batch, advantages = advantages_of(naive, memory, on_record, groups)
+    weights = {m: [importance(setting, proximal[m], sampler[m], word) for word in groups[m]] for m in groups}
+    tables = Tables(advantages, noise, weights)
+    first = gradients(naive, memory.logits, on_record, groups, tables)
+    for part in minibatches(groups, setting.minibatches) * setting.epochs:
+        each = gradients(naive, memory.logits, on_record, part, tables)
         ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
-        memory = naive_simulator.optimize(naive.setting, memory, ascended)
-    return Taken(before, replace(memory, batches=(*before.batches, batch)), groups, advantages, first)
+        memory = naive_simulator.optimize(setting, memory, ascended)
+    older = (before.logits, *before.older)[: setting.lag]
+    return Taken(before, replace(memory, batches=(*before.batches, batch), older=older), groups, advantages, first)
 
 
-def gradients(  # noqa: PLR0917
-    naive: Naive,
-    parameters: np.ndarray,
-    sampler: list[Policies],
-    groups: Groups,
-    advantages: dict[int, Table],
-    noise: dict[int, Table],
+class Tables(NamedTuple):
+    """Of each token of each rollout of a prompt: its advantage, a random number, and what it weighs besides."""
+
+    advantages: dict[int, Table]
+    noise: dict[int, Table]
+    weights: dict[int, Table]
+
+
+def minibatches(groups: Groups, number: int) -> list[Groups]:
+    """The groups in parts of one size, in the order in which they were drawn."""
+    prompts, size = list(groups), len(groups) // number
+    return [{m: groups[m] for m in prompts[first : first + size]} for first in range(0, len(prompts), size)]
+
+
+def gradients(
+    naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
 ) -> dict[int, np.ndarray]:
     """Of each prompt the gradient of its objective with respect to its logits, token by token."""
     now, initial, setting = policies(naive, parameters), policies(naive, naive.parameters), naive.setting
     rollouts = [(m, word) for m, group in groups.items() for word in group]
-    tables = ([row for m in groups for row in table[m]] for table in (advantages, noise))
-    batch = Batch([word for _, word in rollouts], *tables)
-    moves = naive_tokens.token_moves(setting, [now[m] for m, _ in rollouts], [sampler[m] for m, _ in rollouts], batch)
+    advantages, noise, weights = ([row for m in groups for row in table[m]] for table in tables)
+    batch = Batch([word for _, word in rollouts], advantages, noise)
+    moves = naive_tokens.token_moves(setting, [now[m] for m, _ in rollouts], [on_record[m] for m, _ in rollouts], batch)
     found = {m: {node: np.zeros(naive.branching) for node in naive.nodes} for m in groups}
-    for (m, word), of_rollout in zip(rollouts, moves, strict=True):
+    for (m, word), of_rollout, of_tokens in zip(rollouts, moves, weights, strict=True):
         size = len(groups[m]) * (1 if naive.aggregation == "constant" else naive.depth)
-        for t, of_token in enumerate(of_rollout):
+        for t, (of_token, weight) in enumerate(zip(of_rollout, of_tokens, strict=True)):
             node, p = word[:t], now[m][word[:t]]
             jacobian = (np.diag(p) - np.outer(p, p)) / setting.temperature  # dp_i / dz_j
             for action, coefficient in of_token:
                 share = rule(setting.update_rule, p[action], groups[m].count(word))
-                found[m][node] += coefficient * share / size / p[action] * jacobian[action]
+                found[m][node] += weight * coefficient * share / size / p[action] * jacobian[action]
             found[m][node] += setting.entropy_bonus / size * -(np.log(p) + 1) @ jacobian
             found[m][node] -= setting.kl / size * (np.log(p / initial[m][node]) + 1) @ jacobian
     if setting.supervised:

@@ -183,13 +183,13 @@ KINDS = {
     "rewards": Kind({"surrogate": "reinforce"}),
     "focal, clipped": Kind(
         ADAM
-        | {"estimator": "f_grpo", "estimator_parameters": {"gamma": 0.5}, "gradient_steps": 3, "temperature": 1.3}
+        | {"estimator": "f_grpo", "estimator_parameters": {"gamma": 0.5}, "epochs": 3, "temperature": 1.3}
         | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT},
         prompts=3,
         aggregation="constant",
     ),
     "remembers batches, sequence ratios": Kind(
-        {"estimator": "ha_dw", "surrogate": "sequence_clip", "gradient_steps": 3}
+        {"estimator": "ha_dw", "surrogate": "sequence_clip", "epochs": 3}
         | {"surrogate_parameters": {"eps_low": 0.02, "eps_high": 0.02}},
         aggregation="sequence_mean",
     ),
@@ -201,31 +201,31 @@ KINDS = {
         prompts=3,
     ),
     "reads log-probabilities": Kind(
-        {"estimator": "cw_grpo", "gradient_steps": 2, "rewards": (1.0, -1.0)}, aggregation="sequence_mean"
+        {"estimator": "cw_grpo", "epochs": 2, "rewards": (1.0, -1.0)}, aggregation="sequence_mean"
     ),
     "reads entropies, regularised": Kind(
-        ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "gradient_steps": 2}
+        ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "epochs": 2}
     ),
     "noise": Kind(
-        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"optimizer_parameters": {"learning_rate": 1.5}}
     ),
     "noise, reads log-probabilities": Kind(
-        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "gradient_steps": 2}
+        {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "temperature": 1.3},
         aggregation="constant",
     ),
     "pulled back where covariances are large": Kind(
-        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "gradient_steps": 2}
+        ADAM | {"surrogate": "kl_cov", "surrogate_parameters": {"share": 0.25, "penalty": 0.5}, "epochs": 2}
     ),
     "candidates": Kind(
-        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2},
+        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2},
         prompts=3,
         aggregation="constant",
     ),
     "candidates, regularised": Kind(
         ADAM
-        | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2}
+        | {"estimator": "cw_grpo", "surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2}
         | {"kl": 0.3, "entropy_bonus": 0.2}
     ),
     "not zero-sum": Kind(
@@ -238,9 +238,33 @@ KINDS = {
         {"estimator": "asym_grpo", "estimator_parameters": {"delta": 0.4}, "update_rule": "simulator_literal"}
     ),
     "supervised": Kind(
-        ADAM | {"estimator": "psr", "supervised": 0.4, "kl": 0.1, "temperature": 1.3, "gradient_steps": 2}
+        ADAM | {"estimator": "psr", "supervised": 0.4, "kl": 0.1, "temperature": 1.3, "epochs": 2}
     ),
-    "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "gradient_steps": 2}),
+    "in minibatches": Kind(
+        ADAM
+        | {"estimator": "f_grpo", "surrogate": "ppo_clip", "surrogate_parameters": TIGHT}
+        | {"epochs": 2, "minibatches": 2}
+    ),
+    "all prompts in minibatches": Kind({"estimator": "a_grae", "minibatches": 2, "kl": 0.2}, prompts=0),
+    "older sampler": Kind({"lag": 2, "optimizer_parameters": {"learning_rate": 1.0}}),
+    "older sampler, clipped against it": Kind(
+        ADAM
+        | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2}
+        | {"lag": 1, "correction": "ratio", "temperature": 1.3}
+    ),
+    "older sampler, truncated, in minibatches": Kind(
+        ADAM
+        | {"surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2, "minibatches": 2}
+        | {"lag": 3, "correction": "truncated", "correction_bound": 1.05}
+    ),
+    "older sampler, masked by sequence": Kind(
+        {"lag": 2, "correction": "masked", "correction_unit": "sequence", "correction_bound": 1.1}
+        | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "optimizer_parameters": {"learning_rate": 1.0}}
+    ),
+    "sampler of another precision": Kind(
+        {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
+    ),
+    "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "epochs": 2}),
 }  # fmt: skip
 BASE = Setting(
     (), frozenset(), frozenset(), 5, "grpo", surrogate="unclipped", optimizer_parameters={"learning_rate": 0.5}, top_n=3
@@ -250,7 +274,8 @@ BASE = Setting(
 def can(row: Row, kind: Kind) -> bool:
     """Whether a problem has a meaning for a kind of step."""
     of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
-    return row.problem.tokens == 1 or not of_one_token
+    splits_prompts = "minibatches" in kind.changes
+    return (row.problem.tokens == 1 or not of_one_token) and (row.problem.prompts > 1 or not splits_prompts)
 
 
 def setting_of(row: Row, kind: Kind) -> Setting:
@@ -279,7 +304,11 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
             name: getattr(setting, name)
             for name in ("group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus")
         },
-        **{name: getattr(setting, name) for name in ("supervised", "update_norm", "gradient_steps", "update_rule")},
+        **{
+            name: getattr(setting, name)
+            for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler")
+        },
+        **{name: getattr(setting, name) for name in ("correction", "correction_unit", "correction_bound")},
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,
     )
@@ -331,11 +360,11 @@ def key_of(seed: int) -> Any:
 
 
 class Bench:
-    """A problem, a kind of step and a storage, and the learner of a key."""
+    """A problem, a kind of step and a storage, and the learner of a key; ``others`` are settings that no kind has."""
 
-    def __init__(self, row: Row, kind: Kind, storage: str, dtype: str = "float64", group_size: int = 0):
+    def __init__(self, row: Row, kind: Kind, storage: str, dtype: str = "float64", group_size: int = 0, **others: Any):
         self.row, self.kind, self.dtype = row, kind, dtype
-        settings = settings_of(row, kind, storage, dtype)
+        settings = dataclasses.replace(settings_of(row, kind, storage, dtype), **others)
         settings = dataclasses.replace(settings, group_size=group_size) if group_size else settings
         self.group_size, self.static = settings.group_size, settings.static
         self.storage = Lumped(PLACES) if storage == "lumped" else DENSE

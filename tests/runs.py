@@ -32,7 +32,7 @@ def arguments(setting: Setting, dtype: str = "float64", **others: Any) -> dict[s
     surrogate = called(setting.surrogate, setting.surrogate_parameters)
     named = (
         "group_size", "optimizer", "optimizer_parameters", "temperature", "kl", "entropy_bonus", "supervised",
-        "update_norm", "gradient_steps", "update_rule", "pass_at_k", "top_n",
+        "update_norm", "epochs", "update_rule", "pass_at_k", "top_n",
     )  # fmt: skip
     given = {name: getattr(setting, name) for name in named}
     return {"method": f"{estimator}+{surrogate}@token_mean", "dtype": dtype, "storage": "dense"} | given | others
@@ -84,7 +84,7 @@ def expected_records(setting, seed, recorded):
     updates = [naive_simulator.update_record(setting, before, after, group) for before, group, after in history]
     for first, last in zip((0, *recorded), recorded, strict=False):
         record = naive_simulator.policy_record(setting, history[last - 1][2]) | updates[last - 1]
-        rates = ("active_rate", "tail_miss_rate")
+        rates = ("accepted_rate", "active_rate", "tail_miss_rate")
         yield record | {rate: np.mean([update[rate] for update in updates[first:last]]) for rate in rates}
 
 

@@ -6,5 +6,5 @@ CANDIDATES = {
     "surrogate": "casp",
     "surrogate_parameters": {"alpha": 0.3, "candidates": 4, "quantile": 0.0, "top_penalty": 1.15},
     "optimizer_parameters": {"learning_rate": 2.0},
-    "gradient_steps": 3,
+    "epochs": 3,
 }

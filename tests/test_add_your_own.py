@@ -79,7 +79,7 @@ def test_it_keeps_the_contract(check: str, own: Estimator) -> None:
 
 @pytest.mark.parametrize("name", ["ppo_clip", pytest.param("casp", marks=pytest.mark.slow)])
 def test_it_goes_through_a_surrogate_in_the_simulator(name: str) -> None:
-    result = simulate(anchored(60, 6), f"{NAME}+{name}", group_size=8, gradient_steps=2, steps=50, seeds=2)
+    result = simulate(anchored(60, 6), f"{NAME}+{name}", group_size=8, epochs=2, steps=50, seeds=2)
     assert np.isfinite(result.q_pos).all()
 
 

@@ -285,7 +285,7 @@ LARGE_LIST = "1,2,...,1e9"
         (["--dtype", "float16"], "'float16'", "float32, float64"),
         (["--param", "temperature=0"], "temperature = 0", "(0, inf)"),
         (["--param", "update_rule=sgd"], "'sgd'", "simulator, simulator_literal, theorem"),
-        (["--param", "gradient_steps=0"], "gradient_steps = 0", "[1, 2147483647]"),
+        (["--param", "epochs=0"], "epochs = 0", "[1, 2147483647]"),
         (["--param", "eps_low=2"], "eps_low = 2", "[0, 1]"),
         (["--param", "base=ppo"], "'ppo'", "grpo"),
         (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),

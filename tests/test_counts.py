@@ -335,7 +335,7 @@ def test_counts_are_drawn_for_large_groups_of_equal_rollouts():
     assert are_drawn("a_grae", update_rule="theorem", kl=0.1)
     assert not are_drawn(actions=100_000)
     assert not are_drawn(actions=10, group_size=64)
-    assert not are_drawn(gradient_steps=2)
+    assert not are_drawn(epochs=2)
     assert not are_drawn("cw_grpo")
     assert not are_drawn("grpo+casp")
     assert not are_drawn("grpo+clip_cov")

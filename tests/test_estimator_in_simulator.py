@@ -72,7 +72,7 @@ MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow)
 @pytest.mark.parametrize("name", MOVES)
 def test_registered_surrogates_run(name):
     """With several gradient steps a group, so that ratios leave 1; two seeds differ."""
-    setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, gradient_steps=3)
+    setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, epochs=3)
     rows = simulated(PLACE, runs.arguments(setting), seeds=2)
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert (np.abs(rows["q_pos"][:, -1] - rows["q_pos"][:, 0]) > 0.01).all()

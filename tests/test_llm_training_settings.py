@@ -46,6 +46,8 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"rl": {"steps": True}}, "rl.steps = True; allowed: a whole number"),
         ({"rl": {"steps": 0}}, "steps = 0 is outside its range"),
         ({"rl": {"epochs": 0}}, "epochs = 0 is outside its range"),
+        ({"rl": {"minibatches": 0}}, "minibatches = 0 is outside its range"),
+        ({"rl": {"prompts": 8, "minibatches": 3}}, "minibatches = 3; allowed: whole numbers that divide the 8 prompts"),
         ({"rl": {"rounds": -1}}, "rounds = -1 is outside its range"),
         ({"rl": {"temperature": 0}}, "temperature = 0 is outside its range (0"),
         ({"rl": {"learning_rate": "0.1"}}, "rl.learning_rate = '0.1'; allowed: a number"),

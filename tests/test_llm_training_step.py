@@ -55,10 +55,10 @@ def test_what_the_sampler_says_of_its_tokens_the_policy_says_too():
     )
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_a_step_of_grpo_is_that_of_a_textbook(epochs):
+@pytest.mark.parametrize(("epochs", "parts"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
     """Advantages, the clipped loss by autodiff and AdamW by hand; parameters to 1e-5 of the largest (float32)."""
-    rl = {"epochs": epochs, "learning_rate": 0.05}
+    rl = {"epochs": epochs, "minibatches": parts, "learning_rate": 0.05}
     trainer, state = trainer_and_state("grpo(ddof=1,eps=1e-6)", rl)
     config, parameters, rate = trainer.policy.config, state.parameters, trainer.settings.rate(1, 2)
     groups, _, _ = trainer.collect(state, KEY)
@@ -68,15 +68,17 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs):
     advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
     naive, norms, clipped = NaiveAdamW(parameters, **rule), [], 0
-    for _ in range(epochs):
+    each_prompt = np.arange(len(groups.problems)).reshape(parts, -1)
+    for part in [*each_prompt] * epochs:
         logp, found = np.zeros(mask.shape, np.float32), {}
         for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
             found[p, g] = jacobian
             logp[p, g, : len(table)] = [
                 row[token] for row, token in zip(table, groups.batch.tokens[p, g], strict=False)
             ]
-        slopes = np.asarray(jax.grad(textbook_loss)(logp, groups.sampled.logp, mask, advantages), float)
-        clipped += np.sum(mask & (slopes == 0) & (advantages != 0)[..., None])
+        slopes, own = np.zeros(mask.shape), (logp, groups.sampled.logp, mask, advantages)
+        slopes[part] = jax.grad(textbook_loss)(*(values[part] for values in own))
+        clipped += np.sum((mask & (slopes == 0) & (advantages != 0)[..., None])[part])
         total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
         for p, g, t in zip(*np.nonzero(mask), strict=True):
             slope, token = slopes[p, g, t], groups.batch.tokens[p, g, t]
@@ -87,7 +89,7 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs):
     assert_trees_agree(after.parameters, parameters, rtol=1e-5)
     assert metrics["grad_norm"] == pytest.approx(norms[0], rel=1e-5)
     assert norms[0] > 0
-    assert (clipped > 0) == (epochs > 1), "the ratio is 1 at first, and far enough from it then"
+    assert (clipped > 0) == (epochs * parts > 1), "the ratio is 1 at first, and far enough from it then"
     assert (after.step, after.cursor) == (1, 4)
     assert metrics["reward"] == pytest.approx(groups.rewards.mean())
 

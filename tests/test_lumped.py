@@ -49,7 +49,7 @@ def kind(estimator, optimizer="sgd", prompts=1, **others):
     return Kind(FAST | {"estimator": estimator, "optimizer": optimizer} | others, prompts)
 
 
-CLIPPED = {"surrogate": "ppo_clip", "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15}, "gradient_steps": 2}
+CLIPPED = {"surrogate": "ppo_clip", "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15}, "epochs": 2}
 ALL, ONE = 0, 1  # prompts of a step
 # Steps, problem and kind of step.
 CASES = {
@@ -62,8 +62,8 @@ CASES = {
     "with memory": (2, TIED, kind("running_mean", "adam")),
     "log-probabilities": (2, TIED, kind("unlikeliness")),
     "several gradient steps": (2, TIED, kind("nsr", "adam", **CLIPPED)),
-    "regularised": (2, TIED, kind("dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, gradient_steps=2)),
-    "supervised": (2, TIED, kind("dr_grpo", temperature=1.6, supervised=0.5, gradient_steps=2)),
+    "regularised": (2, TIED, kind("dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, epochs=2)),
+    "supervised": (2, TIED, kind("dr_grpo", temperature=1.6, supervised=0.5, epochs=2)),
     "updates of one norm": (2, TIED, kind("nsr", "adam", update_norm=0.3)),
     "three steps": (3, FEW, kind("reinforce", "adam")),
     "bank": (2, BANK, kind("grpo", "adam", ONE)),
@@ -260,7 +260,7 @@ RUNS = {
     "psr": Settings("psr", 32, **RECORDS),
     "nsr": Settings("nsr", 32, **RECORDS),
     "unlikeliness": Settings("unlikeliness", 32, **RECORDS),
-    "casp": Settings("grpo+casp", 32, gradient_steps=2, **RECORDS),
+    "casp": Settings("grpo+casp", 32, epochs=2, **RECORDS),
     "kl and entropy": Settings("grpo", 32, kl=0.1, entropy_bonus=0.01, **RECORDS),
     "supervised": Settings("grpo", 32, supervised=0.1, **RECORDS),
     "updates of one norm": Settings("nsr", 32, update_norm=0.1, **RECORDS),

@@ -38,4 +38,4 @@ def test_the_collapse_is_looked_for_in_at_least_200_seeds():
 
 
 def test_dapo_is_compared_where_its_clip_can_act():
-    assert PRESETS["a-grae"]["dapo"]["parameters"]["run.gradient_steps"] > (1,)
+    assert PRESETS["a-grae"]["dapo"]["parameters"]["run.epochs"] > (1,)

@@ -46,6 +46,8 @@ QUICK = {
     ("linear_softmax", "rewards", "lumped"),
     ("interference", "focal, clipped", "dense"),
     ("interference", "of one norm", "lumped"),
+    ("prompt_bank", "in minibatches", "lumped"),
+    ("linear_softmax", "all prompts in minibatches", "dense"),
     ("interference", "supervised", "dense"),
     ("prompt_bank", "supervised", "lumped"),
     ("tree", "candidates, regularised", "dense"),
@@ -165,7 +167,7 @@ def test_a_first_step_leads_to_each_outcome_as_often_as_it_is_likely(name, stora
 )
 def test_a_first_step_on_any_batch_is_the_naive_one_whatever_the_order_and_none_where_rewards_are_equal(name):
     """One compiled step: groups of any actions, the same in the opposite order, and groups of equal rewards."""
-    kind = Kind({"estimator": "grpo", "gradient_steps": 2} | ADAM, prompts=3)
+    kind = Kind({"estimator": "grpo", "epochs": 2} | ADAM, prompts=3)
     bench, naive, random = (
         Bench(ROWS[name], kind, "dense", group_size=3),
         naive_of(ROWS[name], kind, 3),
@@ -295,7 +297,7 @@ MAY_BE_UNDEFINED = {
 def test_everything_runs_on_every_problem(name, method):
     """Groups are larger than k of the pass@k weights: of k rollouts there is one subset, which teaches nothing."""
     problem = ROWS[name].problem
-    steps = {"seeds": 2, "steps": 10, "record_every": 5, "gradient_steps": 2, "optimizer": "adamw", "storage": "dense"}
+    steps = {"seeds": 2, "steps": 10, "record_every": 5, "epochs": 2, "optimizer": "adamw", "storage": "dense"}
     steps |= {"pass_at_k": (1, 4), "top_n": 2}
     result = simulate(problem, method, group_size=8, prompts_per_step=problem.prompts // 2, **steps)
     defined = {metric.name for metric in problem.metrics} - MAY_BE_UNDEFINED.get(name, set())

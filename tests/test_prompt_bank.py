@@ -99,6 +99,22 @@ def test_a_batch_holds_different_prompts_and_all_prompts_come():
     assert np.all(np.abs(counts - STEPS * 0.5) < 4 * math.sqrt(STEPS * 0.5 * 0.5))
 
 
+def test_minibatches_of_all_prompts_are_parts_of_another_order_at_each_step():
+    """Each of the 24 orders of four prompts is as likely; 4 standard errors."""
+    orders = [tuple(groups) for groups in Bench(OWN, KINDS["all prompts in minibatches"], "dense").run(3, STEPS).groups]
+    assert {frozenset(order) for order in orders} == {frozenset(range(4))}
+    counts = np.array([orders.count(order) for order in itertools.permutations(range(4))])
+    assert np.all(np.abs(counts - STEPS / 24) < 4 * math.sqrt(STEPS / 24))
+
+
+def test_minibatches_that_do_not_divide_the_prompts_are_refused():
+    wanted = "minibatches = 3 of 4 prompts a step; allowed: whole numbers that divide it"
+    with pytest.raises(InputError, match=wanted):
+        simulate(OWN.problem, "grpo", minibatches=3, steps=1)
+    with pytest.raises(InputError, match="minibatches = 2 of 1 prompts a step"):
+        simulate(ROWS["custom"].problem, "grpo", minibatches=2, steps=1)
+
+
 @pytest.mark.slow
 def test_what_a_prompt_draws_at_first_does_not_depend_on_the_prompts_beside_it():
     few, all_prompts = (Bench(OWN, Kind(prompts=number), "dense").run(3, 1).groups[0] for number in (2, 0))
@@ -122,7 +138,7 @@ def test_a_prompt_outside_the_batch_is_moved_by_the_memory_of_adam_alone(name):
 @pytest.mark.parametrize("estimator", ["fade", pytest.param("psr", marks=pytest.mark.slow)])
 def test_a_bank_of_one_prompt_steps_as_that_prompt_alone_does(estimator):
     """Given the same group, bit by bit; its records are in law those of a single policy, as both equal naive loops."""
-    kind = Kind({"estimator": estimator, "group_size": 4, "gradient_steps": 2, "kl": 0.2, "entropy_bonus": 0.1} | ADAM)
+    kind = Kind({"estimator": estimator, "group_size": 4, "epochs": 2, "kl": 0.2, "entropy_bonus": 0.1} | ADAM)
     bank = PromptBank(OWN.problem.listed().logits[:1], np.arange(6)[None] < 3, np.arange(6)[None] == 2)
     alone = ROWS["custom"].problem
     alone = type(alone)(bank.logits[0], bank.correct[0], bank.target[0])

@@ -31,7 +31,7 @@ REGULARISED = {
     "optimizer": "adamw",
     "optimizer_parameters": ADAM | {"weight_decay": 0.2},
     "update_rule": "theorem",
-    "gradient_steps": 2,
+    "epochs": 2,
     "top_n": 5,
 }
 EQUAL_LOGITS = {"logits": (0.0,) * 300, "correct": frozenset(range(200, 300)), "target": frozenset({299})}
@@ -144,11 +144,15 @@ KINDS = {
         entropy_bonus=0.05,
         supervised=0.1,
         temperature=0.8,
-        gradient_steps=2,
+        epochs=2,
         top_n=5,
     ),
+    "minibatches, and a verifier that errs": Settings(
+        "grpo+ppo_clip", minibatches=3, epochs=2, prompts_per_step=3, false_positive=0.2, errors_of="answer"
+    ),
+    "older sampler": Settings("grpo+ppo_clip", lag=2, correction="truncated", correction_bound=1.1),
     "candidates, updates of one norm": Settings(
-        "dr_grpo+casp(quantile=0.0)", gradient_steps=2, update_norm=0.5, pass_at_k=(1, 4), prompts_per_step=3
+        "dr_grpo+casp(quantile=0.0)", epochs=2, update_norm=0.5, pass_at_k=(1, 4), prompts_per_step=3
     ),
 }
 

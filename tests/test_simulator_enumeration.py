@@ -48,12 +48,12 @@ CASES = {
         setting(4, 3, "f_grpo", "sgd", update_rule="simulator_literal", estimator_parameters={"gamma": 0.5}),
     ),
     "five actions": (1, "float32", setting(5, 4, "dr_grpo", "adamw")),
-    "clipped, zero-sum": (2, "float64", setting(3, 3, "f_grpo", "sgd", gradient_steps=3, **CLIPPED)),
-    "clipped, one rollout": (2, "float32", setting(5, 1, "psr", "adam", gradient_steps=2, **CLIPPED)),
+    "clipped, zero-sum": (2, "float64", setting(3, 3, "f_grpo", "sgd", epochs=3, **CLIPPED)),
+    "clipped, one rollout": (2, "float32", setting(5, 1, "psr", "adam", epochs=2, **CLIPPED)),
     "regularised": (
         2,
         "float64",
-        setting(3, 2, "dr_grpo", "adam", temperature=1.6, kl=0.5, entropy_bonus=0.2, gradient_steps=2),
+        setting(3, 2, "dr_grpo", "adam", temperature=1.6, kl=0.5, entropy_bonus=0.2, epochs=2),
     ),
 }
 

@@ -81,7 +81,7 @@ def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
 
 def test_no_value_is_missing_but_those_of_an_update_before_the_first(unbroken):
     missing = read(unbroken).isnull().any([name for name in read(unbroken).coords if name != "step"])
-    of_an_update = {"unsampled_correct_mass", "distinct_correct", "active_rate", "tail_miss_rate"} | {
+    of_an_update = {"unsampled_correct_mass", "distinct_correct", "accepted_rate", "active_rate", "tail_miss_rate"} | {
         f"d_q_{kind}{end}" for kind in ("pos", "upos") for end in ("", "_predicted")
     }
     assert {name for name in missing if missing[name][0]} == of_an_update

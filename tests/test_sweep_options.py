@@ -218,7 +218,7 @@ def test_parameters_of_every_section_are_there():
         "run.kl",
         "run.entropy_bonus",
         "run.supervised",
-        "run.gradient_steps",
+        "run.epochs",
         "run.update_rule",
     } <= known
 
@@ -301,7 +301,7 @@ def test_an_unknown_parameter_is_refused_with_the_closest_and_all_known(argument
 
 @pytest.mark.parametrize(
     ("parameter", "allowed"),
-    [("actions=1.5", "whole numbers"), ("gamma=x", "numbers"), ("gradient_steps=x", "whole numbers")],
+    [("actions=1.5", "whole numbers"), ("gamma=x", "numbers"), ("epochs=x", "whole numbers")],
 )
 def test_a_value_that_is_no_number_is_refused(parameter, allowed):
     name, _, value = parameter.partition("=")

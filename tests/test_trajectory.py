@@ -38,7 +38,7 @@ CLIPPED = {
     "surrogate_parameters": {"eps_low": 0.1, "eps_high": 0.15},
     "optimizer": "adam",
     "optimizer_parameters": {"learning_rate": 0.05},
-    "gradient_steps": 4,
+    "epochs": 4,
 }
 BOUNDED = {
     "estimator": "w_reinforce",
@@ -46,7 +46,7 @@ BOUNDED = {
     "surrogate_parameters": {"eps_low": 0.05, "eps_high": 0.1},
     "optimizer_parameters": {"learning_rate": 3.0},
     "update_rule": "simulator_literal",
-    "gradient_steps": 4,
+    "epochs": 4,
 }
 SETTINGS = {
     "theorem": THEOREM,
@@ -65,7 +65,7 @@ SETTINGS = {
         "estimator_parameters": {"beta": 0.7, "target_entropy": 2.5},
         "optimizer": "adamw",
         "optimizer_parameters": ADAM | {"weight_decay": 0.2},
-        "gradient_steps": 2,
+        "epochs": 2,
     },
 }
 
@@ -193,10 +193,10 @@ def test_recording_more_often_changes_no_bit(setting, dtype):
     seeds = range(3)
     often = records(setting, seeds, RECORDED, dtype)
     once = records(setting, seeds, RECORDED[-1:], dtype)
-    for metric in often.keys() - {"active_rate", "tail_miss_rate"}:
+    for metric in often.keys() - {"accepted_rate", "active_rate", "tail_miss_rate"}:
         np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
     windows = np.diff((0, *RECORDED))
-    for rate in ("active_rate", "tail_miss_rate"):
+    for rate in ("accepted_rate", "active_rate", "tail_miss_rate"):
         np.testing.assert_allclose(often[rate][:, 1:] @ windows / 24, once[rate][:, 1], rtol=1e-6, err_msg=rate)
 
 

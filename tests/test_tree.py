@@ -130,7 +130,7 @@ def test_each_policy_draws_by_its_own_weights():
 ONE_LEVEL = {
     "candidates, two steps": (
         "float32",
-        Kind({"surrogate": "casp", "surrogate_parameters": CASP, "gradient_steps": 2}),
+        Kind({"surrogate": "casp", "surrogate_parameters": CASP, "epochs": 2}),
     ),
     "not zero-sum": ("float64", Kind({"estimator": "w_reinforce", "temperature": 1.3})),
     "regularised, adam": ("float64", KINDS["remembers entropies, regularised"]),
@@ -232,7 +232,7 @@ TEACH_NOTHING = {
 @pytest.mark.parametrize("name", TEACH_NOTHING)
 def test_groups_that_teach_nothing_leave_the_tree_as_it_is(name):
     group_size, parameters = TEACH_NOTHING[name]
-    chosen = {"group_size": group_size, "gradient_steps": 2, "pass_at_k": (1,)}
+    chosen = {"group_size": group_size, "epochs": 2, "pass_at_k": (1,)}
     result = simulate(tree(**parameters), "grpo+casp", seeds=2, steps=4, record_every=2, **chosen)
     for metric in ("q_pos", "entropy", "mode_probability", "level_entropy"):
         np.testing.assert_array_equal(result[metric][:, -1], result[metric][:, 0])

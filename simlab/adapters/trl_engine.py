@@ -69,6 +69,8 @@ def train_arm(
     """
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
+    if settings.rl.minibatches > 1:
+        raise InputError(f"rl.minibatches = {settings.rl.minibatches}; allowed: 1, as TRL's parts are of rollouts")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
     if last:
         _check_origin(last, folder.origins)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators.registry import check_domain
@@ -11,6 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
+from simlab.simulator.verifier import corrected
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
@@ -20,9 +21,10 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
-    check_domain(method.estimator, np.array([[problem.reward_correct, problem.reward_incorrect]]))
+    check_domain(method.estimator, rewards_given(problem, settings))
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
+    check_minibatches(problem, settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
     check_supervised(problem, settings)
@@ -32,6 +34,22 @@ def check(problem: Problem, settings: Settings) -> None:
         if abs(value) > largest:
             where = f"{settings.dtype}, {settings.storage}"
             raise InputError(f"a logit is {value:g}; allowed in {where}: up to {largest:g}")
+
+
+def rewards_given(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 2"]:
+    """The rewards of what the verifier accepts and rejects, corrected for its errors."""
+    rates = settings.false_positive, settings.false_negative
+    shares = corrected(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
+    rewards: np.ndarray = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
+    return rewards
+
+
+def check_minibatches(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` unless the prompts of a step can be split into minibatches of one size."""
+    if (prompts := problem.prompts_a_step(settings)) % settings.minibatches:
+        raise InputError(
+            f"minibatches = {settings.minibatches} of {prompts} prompts a step; allowed: whole numbers that divide it"
+        )
 
 
 def check_storage(problem: Problem, storage: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from simlab.problems.exact import pass_at_k
-from simlab.simulator.metrics import ACTIVE_RATE, EVERY_STEP, OF_POLICIES, OF_UPDATES, POLICY, TAIL_MISS_RATE, Metric
+from simlab.simulator.metrics import EVERY_STEP, OF_POLICIES, OF_STEPS, OF_UPDATES, POLICY, Metric
 
 BINS = 10  # of the solve rate, each .1 wide
 BIN_CENTRES = (np.arange(BINS) + 0.5) / BINS
@@ -66,10 +66,7 @@ _SUMMED = "of the groups whose prompt's Q_pos lay in the bin, summed, over all g
 OF_PROMPTS = (
     *(metric.described(lambda text: f"{text}; mean over all prompts") for metric in OF_POLICIES),
     *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in OF_UPDATES),
-    *(
-        metric.described(lambda text: f"{text}; mean over the prompts of a batch")
-        for metric in (ACTIVE_RATE, TAIL_MISS_RATE)
-    ),
+    *(metric.described(lambda text: f"{text}; mean over the prompts of a batch") for metric in OF_STEPS),
     Metric(
         "solve_rate_histogram",
         "share of the prompts whose Q_pos lies in the bin",
@@ -101,7 +98,7 @@ OF_PROMPTS = (
     ),
     Metric(
         "unsolved_rate",
-        "share of groups since the last record without a correct rollout",
+        "share of groups since the last record without a rollout that is accepted",
         EVERY_STEP,
         lambda batch: jnp.mean(~jnp.any(batch.correct, axis=1), dtype=batch.dtype),
     ),

@@ -19,11 +19,13 @@ from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
 from simlab.simulator.metrics import EVERY_STEP, Metric, Row
+from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.settings import StaticSettings, TracedSettings
-from simlab.simulator.state import Batch, Drawn, Last, State
+from simlab.simulator.state import MOVING, Batch, Drawn, Last, State
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
+from simlab.simulator.verifier import accepted, corrected
 from simlab.surrogates import aggregation_weights
 
 NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
@@ -100,6 +102,11 @@ class Learner:
         """P."""
         return self.problem.prompts_a_step(self.settings)
 
+    @property
+    def takes_all_in_order(self) -> bool:
+        """Whether a batch is all prompts in their order: minibatches are parts of a random order."""
+        return self.prompts_per_step == self.problem.prompts and self.settings.minibatches == 1
+
     # Functions of one prompt, or of one set of places, as functions of a batch
 
     def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,29 +133,29 @@ class Learner:
 
     def rows(self, values: Any, prompts: Int[Array, " P"]) -> Any:
         """Of values by prompt, where places are, those of a batch."""
-        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+        if not self.problem.has_own_parameters or self.takes_all_in_order:
             return values
         return jax.tree.map(lambda leaf: leaf[prompts], values)
 
     def put(self, values: Any, prompts: Int[Array, " P"], rows: Any) -> Any:
         """The values, with those of a batch in their places."""
-        if not self.problem.has_own_parameters or self.prompts_per_step == self.problem.prompts:
+        if not self.problem.has_own_parameters or self.takes_all_in_order:
             return rows
         return jax.tree.map(lambda leaf, row: leaf.at[prompts].set(row), values, rows)
 
     def kept_by_place(self, state: State) -> tuple[list[Array], ...]:
         """What moves with an action that gets a place of its own: parameters, moments, history."""
-        parts = (jax.tree.leaves(part) for part in (state.parameters, state.moments, state.history))
+        parts = (jax.tree.leaves(getattr(state, name)) for name in MOVING)
         return tuple([leaf for leaf in part if leaf.ndim] for part in parts)
 
     def with_kept(self, state: State, places: Places, kept: tuple[list[Array], ...]) -> State:
         """The state with what ``kept_by_place`` gave, moved."""
-        found = []
-        for part, moved in zip((state.parameters, state.moments, state.history), kept, strict=True):
-            leaves, structure = jax.tree.flatten(part)
+        found = {}
+        for name, moved in zip(MOVING, kept, strict=True):
+            leaves, structure = jax.tree.flatten(getattr(state, name))
             left = iter(moved)
-            found.append(jax.tree.unflatten(structure, [next(left) if leaf.ndim else leaf for leaf in leaves]))
-        return state._replace(parameters=found[0], moments=found[1], history=found[2], places=places)
+            found[name] = jax.tree.unflatten(structure, [next(left) if leaf.ndim else leaf for leaf in leaves])
+        return state._replace(places=places, **found)
 
     # Policies
 
@@ -168,6 +175,14 @@ class Learner:
         """The policies of the prompts of a batch."""
         return self.policies_of(state.parameters, self.rows(state.places, prompts), prompts)
 
+    def samplers(self, state: State, prompts: Int[Array, " P"]) -> Any:
+        """The policies that draw the groups of the prompts of a batch."""
+        if not self.settings.samples_otherwise:
+            return self.policies(state, prompts)
+        parameters = state.older[-1] if state.older else state.parameters
+        logits = seen_by(self.settings.sampler, self.problem.logits_of(parameters, prompts))
+        return self.policies_by(logits, self.rows(state.places, prompts))
+
     # A step
 
     def start(self) -> State:
@@ -177,7 +192,8 @@ class Learner:
         memory = jax.tree.map(lambda value: zero + value, self.method.estimator.init())
         prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
         unknown: Any = None
-        bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, no_fault())
+        older = (self.first,) * self.settings.lag
+        bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
@@ -212,9 +228,9 @@ class Learner:
         return state, keys, prompts, drawn
 
     def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
-        """The prompts of a batch: different ones, or all of them in their order."""
+        """The prompts of a batch: different ones in a random order, or all of them in their own."""
         everyone = jnp.arange(self.problem.prompts, dtype=jnp.int32)
-        if self.prompts_per_step == len(everyone):
+        if self.takes_all_in_order:
             return everyone
         words, _ = _own_words(key, CHOOSING, everyone)
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
@@ -233,8 +249,12 @@ class Learner:
         return Drawn(policies, *self.each(one)(None, keys, policies, correct))
 
     def weigh(self, keys: Key[Array, " P"], prompts: Int[Array, " P"], drawn: Drawn, state: State) -> tuple[Batch, Any]:
-        """The batch with its advantages, and what the estimator remembers."""
+        """The batch with its advantages, and what the estimator remembers.
+
+        From here on correct is what the verifier accepts; the records of policies go by the truth.
+        """
         places = self.rows(state.places, prompts)
+        proximal = self.policies(state, prompts) if self.settings.samples_otherwise else drawn.policies
 
         def marks(places: Places, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
             drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
@@ -242,33 +262,57 @@ class Learner:
             return *drawn, correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
 
         own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
-        correct, target, solve_rates = self.each(marks)(places, drawn.groups, drawn.policies, *own)
-        rollouts = self.rollouts(drawn, correct, keys)
+        correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
+        if self.settings.errs:
+            correct = accepted(self, keys, prompts, drawn.groups, correct)
+        rollouts = self.rollouts(drawn, proximal, correct, keys)
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
         absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
         correct = correct if self.present is None else correct & ~absent
         holds = jnp.any(target & ~absent, axis=-1)
-        batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates)
+        weights = self.importance(proximal, drawn)
+        batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
         return batch, memory
 
-    def rollouts(self, drawn: Drawn, correct: Bool[Array, "P G"], keys: Key[Array, " P"]) -> Rollouts:
-        """The record of the groups, with what the estimator, the surrogate or a later gradient step reads."""
+    def importance(self, proximal: Any, drawn: Drawn) -> Float[Array, "P G #T"] | None:
+        """What each token weighs because another policy drew it; None for 1."""
+        settings = self.settings
+        if not settings.samples_otherwise:
+            return None
+        log_ratio = self.token_logp(proximal, drawn.groups) - self.token_logp(drawn.policies, drawn.groups)
+        return importance(log_ratio, settings.correction, settings.correction_unit, self.numbers.correction_bound)
+
+    def token_logp(self, policies: Any, groups: Group) -> Float[Array, "P G T"]:
+        """The log-probability of each token of some groups."""
+        found: Array = self.each(lambda _, own, group: own.token_logp(group))(None, policies, groups)
+        return found
+
+    def rollouts(self, drawn: Drawn, proximal: Any, correct: Bool[Array, "P G"], keys: Key[Array, " P"]) -> Rollouts:
+        """The record of the groups, with what the estimator, the surrogate or a later gradient step reads.
+
+        ``correct`` is what the verifier accepts, ``proximal`` the policies before the gradient steps.
+        """
         problem, needs = self.problem, self.method.needs
         shape, dtype = (*correct.shape, problem.tokens), self.settings.dtype
         logp = entropy = noise = None
-        if "old_logp" in needs or self.settings.gradient_steps > 1:
-            logp = self.each(lambda _, own, group: own.token_logp(group))(None, drawn.policies, drawn.groups)
+        if "old_logp" in needs or self.settings.gradient_steps > 1 or self.settings.samples_otherwise:
+            logp = self.token_logp(drawn.policies if self.settings.correction == "ratio" else proximal, drawn.groups)
         if "entropy" in needs:
-            entropies = self.each(lambda _, own, group: own.token_entropy(group))(None, drawn.policies, drawn.groups)
+            entropies = self.each(lambda _, own, group: own.token_entropy(group))(None, proximal, drawn.groups)
             entropy = jnp.broadcast_to(entropies if entropies.ndim == 3 else entropies[:, None, None], shape)
         if "noise" in needs:
             noise = jax.vmap(
                 lambda key: jax.random.uniform(jax.random.fold_in(key, NOISE_STREAM), (1, *shape[1:]), dtype)
             )(keys)[:, 0]
         top = drawn.top_logp
+        rewards = jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype)
+        if (correction := self.settings.verifier_correction) != "none":
+            rates = self.numbers.false_positive, self.numbers.false_negative
+            shares = corrected(correct.astype(dtype), correction, *rates)
+            rewards = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
         return Rollouts(
-            jnp.where(correct, problem.reward_correct, problem.reward_incorrect).astype(dtype),
+            rewards,
             old_logp=logp,
             entropy=entropy,
             topn_logp=jnp.broadcast_to(top if top.ndim == 4 else top[:, None, None], (*shape, top.shape[-1]))
@@ -283,16 +327,22 @@ class Learner:
         number = batch.number_correct
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
-        on_policy = jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
-        moved, gradients = self.ascend(batch, state._replace(fault=fault), batch.drawn.policies, on_policy)
-        if self.settings.gradient_steps > 1:
-            moved = jax.lax.fori_loop(
-                1, self.settings.gradient_steps, lambda _, state: self.ascend_again(batch, state), moved
-            )
+        state = state._replace(fault=fault)
+        policies, ratio = self.before_the_steps(batch, state)
+        if self.settings.minibatches > 1:
+            gradients = self.gradients(self.weighted(ratio, batch), batch, state, policies)
+            moved = self.ascend_in_parts(batch, state)
+        else:
+            moved, gradients = self.ascend(batch, state, policies, ratio)
+            if self.settings.epochs > 1:
+                moved = jax.lax.fori_loop(
+                    1, self.settings.epochs, lambda _, state: self.ascend_again(batch, state), moved
+                )
         return moved._replace(
             last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
             sums=sums,
             history=self.problem.next_history(state.history, self, batch, gradients, state.parameters),
+            older=(state.parameters, *moved.older)[: self.settings.lag],
             fault=self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, batch), number, batch),
         )
 
@@ -300,25 +350,52 @@ class Learner:
         """What is recorded as a mean over steps, of one of them."""
         return {metric.name: metric.value(batch) for metric in self.metrics if metric.of == EVERY_STEP}
 
+    def before_the_steps(self, batch: Batch, state: State) -> tuple[Any, Float[Array, "P G T"]]:
+        """The policies that the first gradient step starts from, and their ratio."""
+        if self.settings.samples_otherwise:
+            policies = self.policies(state, batch.prompts)
+            return policies, self.ratio(policies, batch)
+        return batch.drawn.policies, jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
+
+    def ratio(self, policies: Any, batch: Batch) -> Float[Array, "P G T"]:
+        """The probabilities of the tokens of a batch over those that it has on record."""
+        assert batch.rollouts.old_logp is not None
+        return jnp.exp(self.token_logp(policies, batch.drawn.groups) - batch.rollouts.old_logp)
+
+    def ascend_in_parts(self, batch: Batch, state: State) -> State:
+        """A gradient step on each minibatch, in the same order in all epochs."""
+        size = self.prompts_per_step // self.settings.minibatches
+
+        def ascend(number: Int[Array, ""], state: State) -> State:
+            first = number % self.settings.minibatches * size
+            part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, size), batch)
+            return self.ascend_again(part, state)
+
+        moved: State = jax.lax.fori_loop(0, self.settings.gradient_steps, ascend, state)
+        return moved
+
     def ascend_again(self, batch: Batch, state: State) -> State:
-        """A further gradient step on a batch that an older policy sampled."""
-        policies, old_logp = self.policies(state, batch.prompts), batch.rollouts.old_logp
-        assert old_logp is not None
-        logp = self.each(lambda _, own, group: own.token_logp(group))(None, policies, batch.drawn.groups)
-        return self.ascend(batch, state, policies, jnp.exp(logp - old_logp))[0]
+        """A gradient step on a batch, or a part of one, that an older policy sampled."""
+        policies = self.policies(state, batch.prompts)
+        return self.ascend(batch, state, policies, self.ratio(policies, batch))[0]
 
     def ascend(
         self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
     ) -> tuple[State, Float[Array, "P ..."]]:
-        """One gradient step, at policies whose probabilities are ``ratio`` times the sampler's; and the gradients.
+        """One gradient step, at policies whose probabilities are ``ratio`` times those on record; and the gradients.
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
-        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
+        coefficients = self.weighted(ratio, batch)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradients = self.gradients(coefficients, batch, state, policies)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
         return self.move(gradient, state._replace(fault=fault)), gradients
+
+    def weighted(self, ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
+        """The coefficients of a batch, times what a token weighs because another policy drew it."""
+        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
+        return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
 
     def coefficients(
         self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts

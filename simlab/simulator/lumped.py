@@ -153,12 +153,12 @@ class Lumped(Dense):
         from simlab.simulator.groups import Listed  # noqa: PLC0415
         from simlab.simulator.state import Drawn  # noqa: PLC0415
 
-        policies, count = learner.policies(state, prompts), learner.surrogate.candidates
+        policies, count = learner.samplers(state, prompts), learner.surrogate.candidates
         top = learner.each(lambda _, own: own.top(count))(None, policies)
         if count:
             # No candidate comes twice, so that the n-th of a class is its n-th member.
             state, _, candidates = self.given_places(learner, prompts, state, policies, top[1], words=None)
-            top, policies = (top[0], candidates), learner.policies(state, prompts)
+            top, policies = (top[0], candidates), learner.samplers(state, prompts)
         words = learner.each(lambda _, key: random_words(key, 5, learner.group_size))(None, keys)
         drawn = learner.each(_descended)(None, policies, words)
         state, policies, places = self.given_places(learner, prompts, state, policies, drawn, words=words[:, 3:])
@@ -247,19 +247,21 @@ class Lumped(Dense):
         larger = dataclasses.replace(self, size=size)
         axis = int(batched) + int(problem.has_own_parameters)
 
+        from simlab.simulator.state import MOVING  # noqa: PLC0415  # a state holds what a storage knows
+
         def wider(values: Array) -> Array:
             if values.ndim <= axis:  # a number of each run, such as the optimiser's count of steps
                 return values
             return jnp.pad(values, [(0, size - self.size if place == axis else 0) for place in range(values.ndim)])
 
-        parts = {name: jax.tree.map(wider, getattr(state, name)) for name in ("parameters", "moments", "history")}
+        parts = {name: jax.tree.map(wider, getattr(state, name)) for name in MOVING}
         places = state.places._replace(class_of=wider(state.places.class_of))
         return state._replace(places=places, **parts), larger
 
     def bytes_for(self, problem: "Problem", settings: "StaticSettings") -> int:
         """Bytes that a run takes at most when it has just grown to these places."""
         drawn, parameters = problem.prompts_a_step(settings), np.size(problem.parameters) // problem.entries
-        state = parameters * (1 + moments_kept(settings.optimizer) + problem.histories)
+        state = parameters * (1 + moments_kept(settings.optimizer) + problem.histories + settings.lag)
         a_place = STATES * state + FLOATS_A_PROMPT * problem.prompts + FLOATS_A_DRAWN_PROMPT * drawn
         floats = self.size * a_place + drawn * settings.group_size * FLOATS_A_ROLLOUT
         return floats * np.dtype(settings.dtype).itemsize

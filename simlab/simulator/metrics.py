@@ -135,6 +135,12 @@ ACTIVE_RATE = Metric(
     EVERY_STEP,
     lambda batch: jnp.mean(batch.active, dtype=batch.dtype),
 )
+ACCEPTED_RATE = Metric(
+    "accepted_rate",
+    "share of rollouts since the last record that the verifier accepts",
+    EVERY_STEP,
+    lambda batch: jnp.mean(batch.mean(batch.correct.astype(batch.dtype))),
+)
 TAIL_MISS_RATE = Metric(
     "tail_miss_rate",
     "share of groups since the last record with both outcomes and none of the target set",
@@ -195,4 +201,5 @@ OF_UPDATES = (
         lambda one: one.predicted(one.missed),
     ),
 )
-USUAL = (*OF_POLICIES, *OF_UPDATES, ACTIVE_RATE, TAIL_MISS_RATE)
+OF_STEPS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE)
+USUAL = (*OF_POLICIES, *OF_UPDATES, *OF_STEPS)

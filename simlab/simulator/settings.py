@@ -16,15 +16,21 @@ from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
+from simlab.simulator import mismatch
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
+from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
+LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
-FLOATS = ("temperature", "kl", "entropy_bonus", "supervised", "update_norm")
+FLOATS = (
+    "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
+    "correction_bound",
+)  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
 
@@ -41,6 +47,9 @@ class TracedSettings(NamedTuple):
     entropy_bonus: Any = 0.0
     supervised: Any = 0.0
     update_norm: Any = 0.0
+    false_positive: Any = 0.0
+    false_negative: Any = 0.0
+    correction_bound: Any = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class StaticSettings:
         shape: the arm without its floats, or a method that is built.
         uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
         fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
+        errs: whether the verifier ever errs.
         own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
             read another value of its module. None where there is none, or where it cannot be seen.
         Others as in ``Settings``.
@@ -60,12 +70,20 @@ class StaticSettings:
     group_size: int
     optimizer: str
     update_rule: str
-    gradient_steps: int
+    epochs: int
+    minibatches: int
     prompts_per_step: int
     uses_kl: bool
     uses_entropy_bonus: bool
     uses_supervised: bool
     fixes_update_norm: bool
+    errs: bool
+    errors_of: str
+    verifier_correction: str
+    lag: int
+    sampler: str
+    correction: str
+    correction_unit: str
     pass_at_k: tuple[int, ...]
     top_n: int
     dtype: str
@@ -75,6 +93,16 @@ class StaticSettings:
     def method(self, floats: Mapping[str, Any] | None = None) -> Method:
         """The method with its floats, which may be traced; with those at their defaults if none are given."""
         return self.shape if isinstance(self.shape, Method) else self.shape.build(floats)
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """Whether the sampler may be another policy than the one that learns."""
+        return self.lag > 0 or self.sampler != "exact"
+
+    @property
+    def gradient_steps(self) -> int:
+        """How many gradient steps a batch pays for; all but the first are off-policy."""
+        return self.epochs * self.minibatches
 
     @property
     def exchangeable(self) -> bool:
@@ -98,9 +126,22 @@ class Settings:
         supervised: coefficient of the mean log-likelihood of demonstrations, the correct answers of pi_0: its exact
             gradient, with pi_0 given that the answer is correct.
         update_norm: the Euclidean norm that every update of the parameters is scaled to; 0 leaves them as they come.
-        gradient_steps: gradient steps per batch; later ones are off-policy.
+        epochs: how often each batch is learned from.
+        minibatches: into how many parts of equal size the prompts of a batch are split. Each takes a gradient step of
+            its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
         update_rule: see ``simlab.simulator.gradients.rule_factor``.
+        false_positive: probability that the verifier accepts a wrong rollout.
+        false_negative: probability that it rejects a correct one.
+        errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
+            all of whose wrong, or correct, answers are.
+        verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        lag: how many steps old the sampler is; the first steps are sampled by the start.
+        sampler: the precision in which the sampler has its logits: "exact", "bfloat16" or "float16".
+        correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
+            ``simlab.simulator.mismatch``.
+        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_bound: the largest importance weight.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -121,9 +162,19 @@ class Settings:
     entropy_bonus: float = 0.0
     supervised: float = 0.0
     update_norm: float = 0.0
-    gradient_steps: int = 1
+    epochs: int = 1
+    minibatches: int = 1
     prompts_per_step: int = 0
     update_rule: str = "simulator"
+    false_positive: float = 0.0
+    false_negative: float = 0.0
+    errors_of: str = "rollout"
+    verifier_correction: str = "none"
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -137,11 +188,18 @@ class Settings:
         moments = {name: _on_host(value) for name, value in self.optimizer_parameters.items()}
         object.__setattr__(self, "optimizer_parameters", moments)
         check_whole("group_size", self.group_size, 1, LARGEST_GROUP)
-        check_whole("gradient_steps", self.gradient_steps, 1, LARGEST_INT)
+        check_whole("epochs", self.epochs, 1, LARGEST_INT)
+        check_whole("minibatches", self.minibatches, 1, LARGEST_INT)
         check_whole("top_n", self.top_n, 0, LARGEST_INT)
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
+        check_choice("errors_of", self.errors_of, ERRORS_OF)
+        check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
+        check_whole("lag", self.lag, 0, LARGEST_LAG)
+        check_choice("sampler", self.sampler, mismatch.SAMPLERS)
+        check_choice("correction", self.correction, mismatch.CORRECTIONS)
+        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
@@ -156,6 +214,10 @@ class Settings:
         ):
             if missing := part.needs - supplied:
                 raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
+        otherwise = [name for name, usual in (("lag", 0), ("sampler", "exact")) if getattr(self, name) != usual]
+        if method.surrogate.candidates and otherwise:
+            given = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
+            raise InputError(f"{given} with a surrogate of candidates; allowed: lag = 0 and sampler = 'exact'")
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
@@ -170,6 +232,12 @@ class Settings:
         check_range("kl", self.kl, 0)
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
+        check_range("correction_bound", self.correction_bound, 1)
+        check_range("false_positive", self.false_positive, 0, 1)
+        check_range("false_negative", self.false_negative, 0, 1)
+        if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
+            rates = f"false_positive = {self.false_positive} and false_negative = {self.false_negative}"
+            raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -204,12 +272,20 @@ class Settings:
             group_size=self.group_size,
             optimizer=self.optimizer,
             update_rule=self.update_rule,
-            gradient_steps=self.gradient_steps,
+            epochs=self.epochs,
+            minibatches=self.minibatches,
             prompts_per_step=self.prompts_per_step,
             uses_kl=bool(self.kl != 0),
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
+            errs=bool(self.false_positive != 0 or self.false_negative != 0),
+            errors_of=self.errors_of,
+            verifier_correction=self.verifier_correction,
+            lag=self.lag,
+            sampler=self.sampler,
+            correction=self.correction,
+            correction_unit=self.correction_unit,
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,

@@ -156,7 +156,7 @@ class SparseLearner(Learner):
         """Whether the coefficients of a group with these correct rollouts sum to exactly 0."""
         nowhere = Listed(jnp.zeros((1, self.group_size), jnp.int32))
         top = self.each(lambda _, own: own.top(0))(None, self.initial)
-        rollouts = self.rollouts(Drawn(self.initial, nowhere, *top), correct[None], self.key[None])
+        rollouts = self.rollouts(Drawn(self.initial, nowhere, *top), self.initial, correct[None], self.key[None])
         advantages = of_tokens(self.method.estimator.update(rollouts, self.method.estimator.init())[0])
         coefficients = self.coefficients(jnp.ones_like(advantages), advantages, rollouts)
         return exact_sum(coefficients.reshape(-1)) == 0
@@ -175,7 +175,7 @@ def may_be_sparse(problem: "Problem", settings: "StaticSettings") -> bool:
     return (
         (settings.optimizer, settings.update_rule, settings.gradient_steps) == ("sgd", "simulator", 1)
         and not (settings.uses_kl or settings.uses_entropy_bonus or settings.uses_supervised)
-        and not settings.fixes_update_norm
+        and not (settings.fixes_update_norm or settings.samples_otherwise)
         and method.surrogate.candidates == 0
         and settings.exchangeable
         and method.needs == {"rewards"}

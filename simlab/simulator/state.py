@@ -30,9 +30,10 @@ class Drawn(NamedTuple):
 class Batch(NamedTuple):
     """What a step learned from: the prompts, what was drawn, and its advantages.
 
-    ``correct`` is false for rollouts that only fill a group up. ``active`` says which groups have both outcomes,
-    ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact probabilities of a correct
-    rollout, under the policies that drew the groups.
+    ``correct`` is what the verifier accepts, false for rollouts that only fill a group up. ``active`` says which groups
+    have both outcomes, ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact
+    probabilities of a correct rollout before the step. ``importance`` is what a token weighs because another policy
+    drew it, None for 1.
     """
 
     prompts: Int[Array, " P"]
@@ -43,6 +44,7 @@ class Batch(NamedTuple):
     active: Bool[Array, " P"]
     holds_target: Bool[Array, " P"]
     solve_rates: Float[Array, " P"]
+    importance: Float[Array, "P G #T"] | None = None
 
     @property
     def dtype(self) -> Any:
@@ -70,6 +72,9 @@ class Last(NamedTuple):
     advantages: Float[Array, "P G T"]
 
 
+MOVING = ("parameters", "moments", "history", "older")  # parts of a state whose entries move with their actions
+
+
 class State(NamedTuple):
     """What a learner carries from step to step.
 
@@ -81,6 +86,7 @@ class State(NamedTuple):
         last: the last batch, for the records.
         sums: of each metric of every step, the sum since the last record.
         history: what the problem's own metrics need of earlier steps.
+        older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
         fault: the first number that was not finite.
     """
 
@@ -91,4 +97,5 @@ class State(NamedTuple):
     last: Last
     sums: Row
     history: Any
+    older: tuple[Any, ...]
     fault: Fault

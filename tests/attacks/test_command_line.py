@@ -44,7 +44,7 @@ OPTIONS = {
 PARAMETERS = {
     "sweep": (
         "gamma", "learning_rate", "temperature", "kl", "logits", "correct", "target", "actions", "positive", "eps",
-        "prompts", "supervised", "update_norm", "gradient_steps", "update_rule", "depth", "aggregation",
+        "prompts", "supervised", "update_norm", "epochs", "update_rule", "depth", "aggregation",
         "problem.logits",
     ),
     "train": (

@@ -111,21 +111,23 @@ class Trainer(NamedTuple):
         )
 
     def ascended(self, state: State, groups: Groups, rollouts: Rollouts, advantages: np.ndarray) -> tuple[State, float]:
-        """The state after ``epochs`` updates, and the norm of the first one's gradient."""
+        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient."""
         rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
-        for epoch in range(self.settings.epochs):
-            ratio = self.ratio(state.parameters, groups, epoch)
-            coefficients = np.asarray(self.method.from_advantages(ratio, advantages, rollouts), np.float32)
-            check_finite(self.method.surrogate.name, "coefficients", coefficients, rollouts)
-            gradient, _ = self.policy.gradient(state.parameters, groups.batch, coefficients, groups.sampled.topn_ids)
+        parts = minibatches(len(groups.problems), self.settings.minibatches)
+        for number, places in enumerate(parts * self.settings.epochs):
+            own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
+            ratio = self.ratio(state.parameters, own, number)
+            coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
+            check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            gradient, _ = self.policy.gradient(state.parameters, own.batch, coefficients, own.sampled.topn_ids)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
             norms.append(norm)
         return state, norms[0]
 
-    def ratio(self, parameters: Parameters, groups: Groups, epoch: int) -> np.ndarray:
-        """(P, G, T) pi over the policy that sampled; that is this policy at the first update."""
-        if epoch == 0:
+    def ratio(self, parameters: Parameters, groups: Groups, update: int) -> np.ndarray:
+        """(P, G, T) pi over the policy that sampled; that is this policy at the first update of a batch."""
+        if update == 0:
             return np.ones(groups.batch.tokens.shape, np.float32)
         now = self.policy.logp(parameters, groups.batch)
         ratio: np.ndarray = np.exp(np.where(groups.batch.mask, now - groups.sampled.logp, 0))
@@ -153,6 +155,15 @@ class Trainer(NamedTuple):
             temperature=self.settings.temperature,
         )
         return dict(found)
+
+
+def minibatches(prompts: int, number: int) -> list[np.ndarray]:
+    """The places of the prompts of each minibatch, in their order; dynamic sampling may leave fewer prompts.
+
+    >>> [part.tolist() for part in minibatches(5, 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    return [part for part in np.array_split(np.arange(prompts), number) if len(part)]
 
 
 def key_of(seed: int, step: int) -> PRNGKeyArray:

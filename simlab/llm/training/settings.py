@@ -70,7 +70,9 @@ class PolicyGradient(OptimizerSettings):
         prompts: P of a batch.
         group_size: G rollouts of each.
         temperature: of sampling; log-probabilities and gradients are those at it.
-        epochs: updates by each batch; at the first the ratio is 1 by definition.
+        epochs: how often each batch is learned from.
+        minibatches: into how many parts of equal size its prompts are split, in the order in which they came. Each
+            takes an update of its own, as verl's do; at the first one of a batch the ratio is 1 by definition.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         microbatch: rollouts whose gradient is computed at once.
@@ -81,13 +83,17 @@ class PolicyGradient(OptimizerSettings):
     group_size: int = 8
     temperature: float = 1.0
     epochs: int = 1
+    minibatches: int = 1
     rounds: int = 0
     microbatch: int = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "prompts", "group_size", "epochs", "microbatch"):
+        for name in ("steps", "prompts", "group_size", "epochs", "minibatches", "microbatch"):
             check_whole(name, getattr(self, name), 1)
+        if self.prompts % self.minibatches:
+            wanted = f"whole numbers that divide the {self.prompts} prompts of a batch"
+            raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
         check_whole("rounds", self.rounds, 0)
         check_range("temperature", self.temperature, 0, open_low=True)
 

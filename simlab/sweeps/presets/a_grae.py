@@ -46,9 +46,7 @@ A_GRAE: dict[str, Settings] = {
     "few-sgd": _controls(_ALL, "sgd", _FEW, _SGD, {"estimator.easy_term": ("paper", "code")}),
     "many": _controls(_DOMINANCE, "adam", _MANY, _ADAM),
     # With one gradient step a batch the ratio is 1 and no clip acts: DAPO is another method than GRPO only with more.
-    "dapo": _controls(
-        ("grpo", "a_grae"), "adam", _FEW, {"optimizer.learning_rate": (0.05,), "run.gradient_steps": (8,)}
-    )
+    "dapo": _controls(("grpo", "a_grae"), "adam", _FEW, {"optimizer.learning_rate": (0.05,), "run.epochs": (8,)})
     | {"surrogates": ("ppo_clip", "clip_higher"), "steps": 300, "record_every": 5},
     # How often the control collapses, and what it takes: the rate, Adam's eps, plain steps, larger groups, fewer
     # actions. A-GRAE is said not to collapse.

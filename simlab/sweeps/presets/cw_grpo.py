@@ -29,7 +29,7 @@ _PARAMETERS: dict[str, tuple[Any, ...]] = {
     "problem.branching": (BRANCHING,),
     "problem.rewarded": (REWARDED,),
     "problem.logits": (LOGITS,),
-    "run.gradient_steps": (4,),
+    "run.epochs": (4,),
     "run.aggregation": ("constant",),
     "optimizer.learning_rate": (0.1, 0.3, 1.0),
 }

@@ -50,7 +50,7 @@ INTERFERENCE_LEAGUE: dict[str, Settings] = {
     | {
         "estimators": ("grpo",),
         "surrogates": tuple(SURROGATES),
-        "parameters": _PLAIN["parameters"] | {"run.gradient_steps": (4,)},
+        "parameters": _PLAIN["parameters"] | {"run.epochs": (4,)},
     },
     "groups": _by_reward(("grpo", "f_grpo", "maxrl")) | {"group_sizes": (2, 32, 128)},
     "kl": _by_reward(("grpo",), kl=(0.01, 0.03, 0.1, 0.3)),

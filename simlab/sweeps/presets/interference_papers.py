@@ -71,7 +71,7 @@ _EXPERIMENTS: dict[str, Settings] = {
     ),
     "schedules": _slow("fade", "fade(delta_min=1)", "fade(alpha_max=1)", "fade_logarithmic(last=200)", "fade_entropy"),
     "signs": _slow("psr", "nsr", "w_reinforce", "pass_at_k_chen(k=4)", "entropy_advantage"),
-    "clips": _arms(*_CLIPS, gradient_steps=4),
+    "clips": _arms(*_CLIPS, epochs=4),
 }
 INTERFERENCE_PAPERS: dict[str, Settings] = {
     f"{name}-{bank}": settings | {"parameters": settings["parameters"] | own}

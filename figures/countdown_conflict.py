@@ -1,0 +1,218 @@
+"""Countdown where problems conflict: which weights keep pass@64 at equal pass@1, beside what was predicted.
+
+    simlab train --preset countdown-conflict --out weights
+    simlab train --preset countdown-conflict --arms grpo --group-size 2 --prompts 256 --out group-2
+        (and --group-size 4 --prompts 128, 8 and 64, 32 and 16: 512 rollouts a step in all)
+    python -m figures.countdown_conflict weights group-2 group-4 group-8 group-32   (condenses)
+    python -m figures.countdown_conflict --table                                    (prints the tables of README.md)
+    simlab figures countdown_conflict                                               (draws from what is kept here)
+
+What was predicted stands in figures/data/countdown_prediction.json, and was committed before the first run.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared import countdown_prediction
+from figures.shared.avoided import at_gain, gain_at_fall, share, verdict
+from figures.shared.condensed import keep, rounded
+from figures.shared.trained import condense as condense_run
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "countdown_conflict.json"
+DIFFERS = "Not in the papers, but for the order over G (F-GRPO, Table 2): one small model from scratch, five seeds."
+KEPT = ("pass@1", "pass@4", "pass@16", "pass@64", "distinct", "rare_nll")
+SHOWN = 0  # of the falls
+# As they are called in the prediction.
+NAMES = {"grpo+kl_penalty(coefficient=0.1)": "kl", "grpo+entropy_bonus(coefficient=0.03)": "entropy"}
+USUAL_GROUP_SIZE = 16
+
+
+def condense(folders: list[Path]) -> dict[str, Any]:
+    """What each arm is at each evaluation, (KEPT, seeds, evaluations), with the start first."""
+    runs = [condense_run(folder) for folder in folders]
+    return {
+        "provenance": [files["run.json"] for files in runs],
+        "arms": {name: curves for files in runs for name, curves in _arms(files).items()},
+    }
+
+
+def _arms(files: dict[str, Any]) -> dict[str, Any]:
+    run = files["run.json"]
+    size = run["settings"]["rl"]["group_size"]
+    found = {}
+    for arm in run["arms"]:
+        of_seeds = [_evaluations(files, arm, seed) for seed in run["seeds"]]
+        name = NAMES.get(arm, arm) if size == USUAL_GROUP_SIZE else f"G = {size}"
+        found[name] = {
+            "step": [line["step"] for line in of_seeds[0]],
+            **{kept: [[rounded(_number(line, kept)) for line in lines] for lines in of_seeds] for kept in KEPT},
+        }
+    return found
+
+
+def _evaluations(files: dict[str, Any], arm: str, seed: int) -> list[dict[str, Any]]:
+    return [line for place in ("start", f"arms/{arm}") for line in files[f"{place}/seed-{seed}/evaluation.jsonl"]]
+
+
+def _number(line: dict[str, Any], name: str) -> float:
+    kind, at, k = name.partition("@")
+    return float(line["pass_at_k"][k]["mean"] if at else np.mean(line[kind]))
+
+
+def judged(data: dict[str, Any], fall: float) -> dict[str, dict[str, Any]]:
+    """For each arm at one fall of GRPO's pass@64: its share, and what it has at that pass@1, with standard errors."""
+    pass_at_1, pass_at_64 = (np.array(data["arms"]["grpo"][name]) for name in ("pass@1", "pass@64"))
+    gain = gain_at_fall(pass_at_1, pass_at_64, fall)
+    at = {arm: _at(curves, gain) for arm, curves in data["arms"].items()}
+    return {arm: _judged(own, at["grpo"], pass_at_64[:, 0]) for arm, own in at.items()}
+
+
+def _at(curves: dict[str, Any], gain: float) -> dict[str, np.ndarray]:
+    pass_at_1 = np.array(curves["pass@1"])
+    steps = np.broadcast_to(np.array(curves["step"], dtype=float), pass_at_1.shape)
+    values = {name: np.array(curves[name]) for name in KEPT} | {"step": steps}
+    return {name: at_gain(pass_at_1, own, gain) for name, own in values.items()}
+
+
+def _judged(own: dict[str, np.ndarray], grpo: dict[str, np.ndarray], base: np.ndarray) -> dict[str, Any]:
+    means = {name: _with_error(values) for name, values in own.items()}
+    if np.isnan(own["pass@64"]).any():
+        reached = int(np.isfinite(own["pass@64"]).sum())
+        return {"verdict": verdict(None, None), "reached": reached} | means
+    found = share(own["pass@64"], grpo["pass@64"], base)
+    return found._asdict() | {"verdict": verdict(found.low, found.high), "reached": len(base)} | means
+
+
+def _with_error(values: np.ndarray) -> list[float]:
+    return [float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))]
+
+
+def outcome(predicted: dict[str, Any] | None, found: dict[str, Any], baseline: dict[str, Any]) -> str:
+    """Hit, miss, or why neither, by the two verdicts."""
+    if "low" not in baseline:
+        return "not tested: some seed of GRPO does not fall so much"
+    said, seen = predicted["verdict"] if predicted else verdict(None, None), found["verdict"]
+    unclear = verdict(-1, 1)
+    if said == seen:
+        return "hit" if seen != unclear else "nothing predicted, nothing seen"
+    if unclear in (said, seen):
+        return "nothing predicted" if said == unclear else "not seen"
+    return "miss"
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """The paths of some arms; the predicted interval of each arm's share, and its own; and what the group size does."""
+    predicted = json.loads(countdown_prediction.DATA.read_text())
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+        paths, shares, sizes = figure.subplots(1, 3)
+        _draw_paths(paths, data)
+        _draw_shares(shares, judged(data, predicted["falls"][SHOWN]), predicted["predicted"][SHOWN])
+        _draw_sizes(sizes, data)
+    return figure
+
+
+PATHS = ("grpo", "f_grpo", "maxrl", "pass_at_k_chen(k=4)", "kl", "a_grae")
+
+
+def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
+    for number, arm in enumerate(PATHS):
+        own = data["arms"][arm]
+        across, up = (np.mean(own[name], axis=0) for name in ("pass@1", "pass@64"))
+        axes.plot(across, up, marker="o", markersize=2, color=f"C{number}", label=arm)
+    axes.set(xlabel="pass@1", ylabel="pass@64", title="Pass@1 rises while pass@64 falls")
+    axes.legend(fontsize=6)
+
+
+def _draw_shares(axes: Axes, found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]]) -> None:
+    rows = [arm for arm in found if arm != "grpo"][::-1]
+    for row, arm in enumerate(rows):
+        if arm in predicted:
+            low, high = predicted[arm]["low"], predicted[arm]["high"]
+            axes.plot([low, high], [row, row], color="C1", alpha=0.35, linewidth=6, solid_capstyle="butt")
+        own = found[arm]
+        if "low" in own:
+            axes.plot([own["low"], own["high"]], [row, row], color="0.2", linewidth=1)
+            axes.plot([own["mean"]], [row], "o", color="0.2", markersize=3)
+    axes.axvline(0, color="0.6", linewidth=0.8)
+    axes.set_yticks(range(len(rows)), rows, fontsize=7)
+    axes.set(xlabel="share of GRPO's fall avoided", title="Predicted (orange), found (black)")
+
+
+def _draw_sizes(axes: Axes, data: dict[str, Any]) -> None:
+    """What GRPO ends at by group size, at 512 rollouts a step, beside the start."""
+    sizes = {2: "G = 2", 4: "G = 4", 8: "G = 8", USUAL_GROUP_SIZE: "grpo", 32: "G = 32"}
+    for number, (name, label) in enumerate({"pass@64": "pass@64", "rare_nll": "NLL of rare correct answers"}.items()):
+        curves = [np.array(data["arms"][arm][name]) for arm in sizes.values()]
+        mean, error = np.array([_with_error(own[:, -1]) for own in curves]).T
+        axes.errorbar([*sizes], mean, error, color=f"C{number}", marker="o", markersize=3, label=label)
+        axes.axhline(curves[0][:, 0].mean(), color=f"C{number}", linewidth=0.8, linestyle="--")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([*sizes], [*map(str, sizes)])
+    axes.set(xlabel="group size at 512 rollouts a step", title="After 100 steps (dashed: the start)")
+    axes.legend(fontsize=6)
+
+
+def table(data: dict[str, Any]) -> str:
+    """What was predicted and found at each fall, and what each arm has there."""
+    kept = json.loads(countdown_prediction.DATA.read_text())
+    parts = [_table(judged(data, fall), own, fall) for fall, own in zip(kept["falls"], kept["predicted"], strict=True)]
+    return "\n\n".join([*parts, at_the_end(data)])
+
+
+def at_the_end(data: dict[str, Any]) -> str:
+    """What each arm is after the last step, and by how much its pass@64 is above GRPO's, paired by seed."""
+    heads = ("arm", *KEPT, "pass@64 less GRPO's")
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (1 + len(KEPT))}"]
+    baseline = np.array(data["arms"]["grpo"]["pass@64"])[:, -1]
+    for arm, curves in {"(start)": _start(data), **data["arms"]}.items():
+        ends = {name: np.array(curves[name])[:, -1] for name in KEPT}
+        gained = _with_error(ends["pass@64"] - baseline)
+        lines.append(
+            f"| `{arm}` | {' | '.join(_shown(value) for value in [*map(_with_error, ends.values()), gained])} |"
+        )
+    return "\n".join(lines)
+
+
+def _start(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.array(data["arms"]["grpo"][name])[:, :1] for name in KEPT}
+
+
+def _shown(value: list[float]) -> str:
+    """A mean with its standard error, or nothing where not all seeds have one."""
+    return f"{value[0]:.3f}({value[1]:.3f})" if np.isfinite(value[0]) else ""
+
+
+def _table(found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]], fall: float) -> str:
+    heads = ("arm", "predicted share", f"share where GRPO falls by {fall}", "outcome", "step", *KEPT)
+    lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * (1 + len(KEPT))}"]
+    for arm, own in found.items():
+        said = predicted.get(arm)
+        shown = [f"{said['low']:.2f} to {said['high']:.2f}" if said else ""]
+        reached = f"{own['reached']} of 5 seeds gain so much"
+        shown.append(f"{own['mean']:.2f} [{own['low']:.2f}, {own['high']:.2f}]" if "low" in own else reached)
+        shown.append("" if arm == "grpo" else outcome(said, own, found["grpo"]))
+        shown += [_shown(own[name]) for name in ("step", *KEPT)]
+        lines.append(f"| `{arm}` | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    """Condense run folders, or print the tables of README.md."""
+    if arguments == ["--table"]:
+        print(table(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(list(map(Path, arguments))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

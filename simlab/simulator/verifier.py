@@ -1,0 +1,61 @@
+"""Judge rollouts by a verifier that errs: what it accepts, and how rewards are corrected for its error rates.
+
+A wrong answer is accepted with the probability ``false_positive``, a correct one rejected with ``false_negative``. An
+error belongs to a rollout, to an answer, or to a prompt: of an answer it is the same whenever that is drawn, and of a
+prompt whatever is drawn.
+
+With rates .1 and .2 the verifier accepts a correct rollout with probability .8 and a wrong one with .1. The backward
+correction makes of "accepted" (1 - .1) / .7 = 1.286, and of "rejected" (0 - .1) / .7 = -.143: on average a correct
+rollout gets .8 x 1.286 - .2 x .143 = 1, and a wrong one 0.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from simlab.simulator.threefry import threefry
+
+if TYPE_CHECKING:
+    from simlab.simulator.learner import Learner
+
+VERIFIER_STREAM = 2  # folded into a key, that of a step or of the run, which itself draws groups and prompts
+ERRORS_OF = ("rollout", "answer", "prompt")
+CORRECTIONS = ("none", "backward", "forward")
+
+
+def accepted(
+    learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
+) -> Bool[Array, "P G"]:
+    """What the verifier accepts of groups of which some rollouts are correct."""
+    numbers, chances = learner.numbers, _chances(learner, keys, prompts, groups, correct)
+    return jnp.where(correct, chances >= numbers.false_negative, chances < numbers.false_positive)
+
+
+def corrected(accepted: Any, correction: str, false_positive: Any, false_negative: Any) -> Any:
+    """The share of the way from the reward of a wrong rollout to that of a correct one that a rollout is given.
+
+    It is 1 for what is accepted and 0 for the rest, unless there is a correction (arXiv 2510.00915). With rates f of
+    false positives and n of false negatives the backward one is (accepted - f) / (1 - f - n), whose mean is that of a
+    verifier without errors. The forward one is n for what is accepted and n - 1 for the rest, and its mean
+    (1 - f - n) times that of a verifier without errors, less the same factor: a baseline's worth.
+    """
+    if correction == "backward":
+        return (accepted - false_positive) / (1 - false_positive - false_negative)
+    return accepted + false_negative - 1 if correction == "forward" else accepted
+
+
+def _chances(
+    learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
+) -> Float[Array, "P G"]:
+    """A uniform number in [0, 1) for each rollout: its own, its answer's, or one its prompt has for right or wrong."""
+    dtype = learner.settings.dtype
+    if learner.settings.errors_of == "rollout":
+        own = jax.vmap(lambda key: jax.random.fold_in(key, VERIFIER_STREAM))(keys)
+        return jax.vmap(lambda key: jax.random.uniform(key, correct.shape[1:], dtype))(own)
+    of_run = jax.random.fold_in(learner.key, VERIFIER_STREAM)
+    judged = groups.places if learner.settings.errors_of == "answer" else correct
+    own = jnp.broadcast_to(prompts[:, None], judged.shape).astype(jnp.uint32)
+    words, _ = threefry(of_run, own, judged.astype(jnp.uint32))
+    return (words >> 8).astype(dtype) / 2**24

@@ -1,0 +1,130 @@
+"""A sampler that is not the policy: what it draws, and what corrections weigh its tokens with.
+
+That each step is the naive one is in test_problem_contract.py.
+"""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from simlab.errors import InputError
+from simlab.problems import custom, prompt_bank
+from simlab.simulator.api import simulate
+from simlab.simulator.mismatch import importance, seen_by
+from simlab.simulator.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+FLAT = custom([0.0] * 60, list(range(6)), [5])  # Q_pos .1
+FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "group_size": 64}
+
+
+# What is drawn
+
+
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+def test_a_sampler_that_lags_behind_the_whole_run_draws_from_the_start(storage):
+    """While the policy learns: the share of correct rollouts of 40 seeds, within five standard errors."""
+    steps = 20
+    found = simulate(FLAT, "grpo", **FAST, lag=steps, storage=storage, seeds=40, steps=steps, record_every=steps)
+    start, drawn = float(found.q_pos[0, 0]), found.accepted_rate[:, -1]
+    assert abs(drawn.mean() - start) <= 5 * math.sqrt(start * (1 - start) / (40 * steps * 64))
+    assert found.q_pos[:, -1].mean() > start + 0.2
+
+
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
+def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
+    """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
+    lag, steps = 3, 12
+    found = simulate(FLAT, "grpo", **FAST, lag=lag, storage=storage, seeds=40, steps=steps, record_every=1)
+    mass, drawn = found.q_pos.mean("seed").values, found.accepted_rate.mean("seed").values
+    for step in range(1, steps + 1):
+        expected = mass[max(step - 1 - lag, 0)]
+        assert abs(drawn[step] - expected) <= 5 * math.sqrt(expected * (1 - expected) / (40 * 64)) + 1e-9
+    assert mass[steps - 1] > mass[steps - 1 - lag] + 0.02
+
+
+def test_no_lag_and_no_other_precision_is_no_sampler_of_its_own_whatever_the_correction():
+    plain, told = (
+        simulate(prompt_bank(prompts=4, actions=20), "grpo+ppo_clip", seeds=2, steps=20, epochs=2, **own)
+        for own in ({}, {"correction": "truncated", "correction_unit": "sequence", "correction_bound": 1.0})
+    )
+    assert plain.identical(told)
+
+
+def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not():
+    """Logits that bfloat16 holds exactly are sampled as they are, at the first step."""
+    problem = custom([0.5, -1.0, 2.0, 0.25], [0, 1], [1])
+    first = [simulate(problem, "grpo", sampler=name, seeds=4, steps=1).q_pos for name in ("exact", "bfloat16")]
+    np.testing.assert_array_equal(*first)
+    later = [simulate(problem, "grpo", sampler=name, seeds=4, steps=200).q_pos for name in ("exact", "bfloat16")]
+    assert np.abs(later[0] - later[1]).max() > 0
+    assert seen_by("bfloat16", jnp.array([1.00390625]))[0] == 1.0
+    assert seen_by("float16", jnp.array([1.00390625]))[0] == 1.00390625
+
+
+# What a token weighs
+
+LOG_RATIOS = arrays(float, (2, 3, 4), elements=st.floats(-3, 3))
+UNITS = st.sampled_from(["token", "sequence"])
+
+
+@given(LOG_RATIOS, UNITS, st.floats(1, 5))
+def test_a_truncated_weight_is_at_most_its_bound_and_a_masked_one_between_both_or_nothing(log_ratio, unit, bound):
+    whole, cut, masked = (
+        np.asarray(importance(jnp.asarray(log_ratio), name, unit, bound), float)
+        for name in ("decoupled", "truncated", "masked")
+    )
+    assert (cut <= bound * (1 + 1e-6)).all()
+    np.testing.assert_allclose(cut, np.minimum(whole, bound), rtol=1e-6)
+    kept = masked > 0
+    assert ((masked[kept] <= bound * (1 + 1e-6)) & (masked[kept] >= (1 - 1e-6) / bound)).all()
+    np.testing.assert_allclose(masked[kept], whole[kept], rtol=1e-6)
+    assert whole.shape == ((2, 3, 1) if unit == "sequence" else (2, 3, 4))
+
+
+def test_a_sequence_weighs_the_product_of_its_tokens():
+    log_ratio = np.log([[[2.0, 0.25, 3.0]]])
+    np.testing.assert_allclose(importance(jnp.asarray(log_ratio), "decoupled", "sequence", 2.0), [[[1.5]]], rtol=1e-6)
+
+
+def test_without_correction_a_token_weighs_one():
+    for name in ("none", "ratio"):
+        assert importance(jnp.ones((1, 2, 3)), name, "token", 2.0) is None
+
+
+@given(arrays(float, 5, elements=st.floats(-2, 2)), arrays(float, 5, elements=st.floats(-2, 2)))
+def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(now, sampler):
+    """Of any function that is at least 0, over all actions: E_sampler[w f] = E_policy[f]."""
+    p, q = (np.exp(values) / np.exp(values).sum() for values in (now, sampler))
+    log_ratio = jnp.asarray(np.log(p / q))[None, :, None]
+    f = np.arange(5.0)
+    whole, cut = (np.ravel(importance(log_ratio, name, "token", 1.5)) for name in ("decoupled", "truncated"))
+    np.testing.assert_allclose(q @ (whole * f), p @ f, rtol=1e-5)
+    assert q @ (cut * f) <= p @ f * (1 + 1e-5)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lag": -1}, "lag = -1 is outside its range [0, 1024]"),
+        ({"sampler": "int8"}, "sampler = 'int8' is unknown; allowed: exact, bfloat16, float16"),
+        ({"correction": "tis"}, "correction = 'tis' is unknown; allowed: none, ratio, decoupled, truncated, masked"),
+        ({"correction_unit": "word"}, "correction_unit = 'word' is unknown; allowed: token, sequence"),
+        ({"correction_bound": 0.5}, "correction_bound = 0.5 is outside its range [1, inf)"),
+        ({"method": "grpo+casp", "lag": 1}, "lag = 1 with a surrogate of candidates; allowed: lag = 0"),
+        ({"method": "grpo+casp", "sampler": "float16"}, "sampler = 'float16' with a surrogate of candidates"),
+    ],
+)
+def test_what_no_sampler_is(settings, message):
+    with pytest.raises(InputError) as refused:
+        Settings(**({"method": "grpo"} | settings))
+    assert message in str(refused.value)

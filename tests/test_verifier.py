@@ -1,0 +1,213 @@
+"""A verifier that errs: how often, about what, what it does to the expected step, and what corrections make of it."""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problem_contract import ROWS, Bench, Kind, key_of
+
+from simlab.errors import InputError
+from simlab.problems import anchored, custom, prompt_bank
+from simlab.simulator.api import simulate
+from simlab.simulator.checks import rewards_given
+from simlab.simulator.metrics import EVERY_STEP
+from simlab.simulator.settings import Settings
+from simlab.simulator.verifier import corrected
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+F, N = 0.2, 0.3  # rates of false positives and negatives
+RATES = {"false_positive": F, "false_negative": N}
+LOGITS, CORRECT = [0.7, -0.4, 0.2], [0]
+P = np.exp(LOGITS) / np.exp(LOGITS).sum()
+STEPS = 300
+
+
+def judged(name, storage, errors_of, steps=STEPS):
+    """Of each step of one run: the prompts, what their rollouts drew, which of these are correct, and accepted."""
+    bench = Bench(
+        ROWS[name], Kind({"optimizer_parameters": {"learning_rate": 0.0}}), storage, errors_of=errors_of, **RATES
+    )
+
+    def one(learner, state, index):
+        state, keys, prompts, drawn = learner.draw(index, state)
+        batch, _ = learner.weigh(keys, prompts, drawn, state)
+        right = learner.each(lambda places, group, own: group.marks(own, learner.storage, places, bench.group_size))
+        truth = right(learner.rows(state.places, prompts), drawn.groups, learner.of_batch(learner.correct, prompts))
+        return state, (prompts, drawn.groups.places, truth, batch.correct)
+
+    def run(key, *arrays):
+        learner = bench.learner(*arrays, key)
+        return jax.lax.scan(functools.partial(one, learner), learner.start(), jnp.arange(steps, dtype=jnp.int32))[1]
+
+    with jax.enable_x64(True):
+        prompts, *of_rollouts = (np.asarray(found) for found in jax.jit(run)(key_of(0), *bench.arrays()))
+    return prompts, *(values[..., : bench.group_size] for values in of_rollouts)  # without those that only fill it up
+
+
+def near(share, rate, count):
+    """Within five standard errors."""
+    return abs(share - rate) <= 5 * math.sqrt(rate * (1 - rate) / count)
+
+
+@pytest.mark.parametrize(("name", "storage"), [("anchored", "dense"), ("prompt_bank", "lumped"), ("tree", "dense")])
+def test_each_rollout_is_misjudged_as_often_as_the_rates_say(name, storage):
+    _, _, correct, accepted = judged(name, storage, "rollout")
+    assert near(accepted[~correct].mean(), F, (~correct).sum())
+    assert near(1 - accepted[correct].mean(), N, correct.sum())
+
+
+@pytest.mark.parametrize(("name", "storage"), [("custom", "dense"), ("linear_softmax", "lumped"), ("tree", "dense")])
+def test_an_answer_is_judged_alike_whenever_it_is_drawn_and_a_prompt_whatever_is_drawn(name, storage):
+    prompts, places, correct, accepted = judged(name, storage, "answer")
+    each = np.broadcast_to(prompts[:, :, None], places.shape)
+    verdicts = {}
+    for m, place, verdict in zip(each.ravel(), places.ravel(), accepted.ravel(), strict=True):
+        verdicts.setdefault((m, place), set()).add(bool(verdict))
+    assert {len(found) for found in verdicts.values()} == {1}
+    prompts, places, correct, accepted = judged(name, storage, "prompt")
+    verdicts = {}
+    for m, right, verdict in zip(each.ravel(), correct.ravel(), accepted.ravel(), strict=True):
+        verdicts.setdefault((m, bool(right)), set()).add(bool(verdict))
+    assert {len(found) for found in verdicts.values()} == {1}
+
+
+def test_of_many_answers_the_rates_say_how_many_are_misjudged():
+    """A flat policy over 4000 actions, half of them correct: the share of accepted rollouts, 5 standard errors."""
+    problem = custom([0.0] * 4000, list(range(2000)), [0])
+    settings = {"optimizer_parameters": {"learning_rate": 0.0}, "group_size": 512, "seeds": 20, "steps": 4}
+    found = simulate(problem, "grpo", **settings, **RATES, errors_of="answer").accepted_rate[:, -1]
+    expected = (F + 1 - N) / 2
+    assert abs(found.mean() - expected) <= 5 * found.std() / math.sqrt(20)
+    assert found.std() < 0.02
+
+
+# The expected step
+
+
+def expected_step(weigh, rewards=(1.0, 0.0), rates=(F, N), group_size=2):
+    """E[mean of A_i (e_i - p)] over all groups of two and all verdicts about them."""
+    total = np.zeros(3)
+    for group in itertools.product(range(3), repeat=group_size):
+        for verdict in itertools.product([True, False], repeat=group_size):
+            chance = 1.0
+            for action, yes in zip(group, verdict, strict=True):
+                says_yes = 1 - rates[1] if action in CORRECT else rates[0]
+                chance *= P[action] * (says_yes if yes else 1 - says_yes)
+            advantages = weigh([rewards[0] if yes else rewards[1] for yes in verdict])
+            for action, advantage in zip(group, advantages, strict=True):
+                total += chance * advantage / group_size * (np.eye(3)[action] - P)
+    return total
+
+
+def centred(rewards):
+    return [reward - sum(rewards) / len(rewards) for reward in rewards]
+
+
+def first_step(estimator, seeds=20_000, **settings):
+    """The mean over seeds of the first step of rate 1, and its standard error."""
+    problem = custom(LOGITS, CORRECT, CORRECT)
+    bench = Bench(
+        ROWS["custom"]._replace(problem=problem),
+        Kind({"estimator": estimator, "optimizer_parameters": {"learning_rate": 1.0}}),
+        "dense",
+        group_size=2,
+        **{**RATES, **settings},
+    )
+    moved = bench.first_steps(seeds).parameters - np.array(LOGITS)
+    return moved.mean(axis=0), moved.std(axis=0) / math.sqrt(seeds)
+
+
+def shares(correction):
+    return {"none": (1.0, 0.0), "backward": ((1 - F) / 0.5, -F / 0.5), "forward": (N, N - 1)}[correction]
+
+
+@pytest.mark.parametrize("correction", ["none", "backward", "forward"])
+@pytest.mark.parametrize(("estimator", "weigh"), [("dr_grpo", centred), ("reinforce", list)])
+def test_the_mean_step_is_that_of_all_groups_and_all_verdicts(estimator, weigh, correction):
+    """20,000 seeds, 5 standard errors."""
+    mean, error = first_step(estimator, verifier_correction=correction)
+    wanted = expected_step(weigh, shares(correction))
+    np.testing.assert_array_less(np.abs(mean - wanted), 5 * error)
+
+
+def test_the_backward_correction_makes_the_expected_step_that_of_a_verifier_without_errors():
+    """And the forward one makes it shorter by 1 - f - n, as no correction does; for rewards of any baseline."""
+    for weigh in (centred, list):
+        clean = expected_step(weigh, rates=(0.0, 0.0))
+        np.testing.assert_allclose(expected_step(weigh, shares("backward")), clean, atol=1e-12)
+        for correction in ("none", "forward"):
+            np.testing.assert_allclose(expected_step(weigh, shares(correction)), (1 - F - N) * clean, atol=1e-12)
+
+
+def test_corrections_are_what_they_are_said_to_be():
+    for correction in ("none", "backward", "forward"):
+        given = corrected(np.array([1.0, 0.0]), correction, F, N)
+        np.testing.assert_allclose(given, shares(correction))
+        settings = Settings("grpo", verifier_correction=correction, **RATES)
+        rewards = rewards_given(anchored(9, 3, reward_incorrect=-1.0), settings)
+        np.testing.assert_allclose(rewards[0], -1 + 2 * np.array(shares(correction)))
+
+
+# Limits
+
+
+def test_a_verifier_that_says_yes_and_no_at_random_teaches_nothing_on_average():
+    mean, error = first_step("dr_grpo", false_positive=0.5, false_negative=0.5)
+    np.testing.assert_array_less(np.abs(mean), 5 * error)
+
+
+def test_rates_of_zero_are_no_verifier_at_all():
+    plain, told = (
+        simulate(prompt_bank(prompts=4, actions=20), "grpo", seeds=2, steps=20, **own)
+        for own in ({}, {"false_positive": 0.0, "errors_of": "answer", "verifier_correction": "backward"})
+    )
+    assert plain.identical(told)
+
+
+def test_a_verifier_that_accepts_everything_leaves_nothing_to_learn():
+    found = simulate(anchored(20, 4), "grpo", false_positive=1.0, seeds=2, steps=20)
+    assert (found.accepted_rate[:, 1:] == 1).all()
+    assert (found.q_pos == found.q_pos[:, :1]).all()
+
+
+def test_the_accepted_rate_is_the_rate_of_correct_rollouts_where_nothing_errs():
+    """Of a policy that does not move, 5 standard errors."""
+    found = simulate(
+        anchored(20, 4), "grpo", optimizer_parameters={"learning_rate": 0.0}, seeds=4, steps=500, record_every=500
+    )
+    rate, mass = found.accepted_rate[:, -1].mean(), float(found.q_pos[0, 0])
+    assert near(float(rate), mass, 4 * 500 * 8)
+    (metric,) = (one for one in anchored(20, 4).metrics if one.name == "accepted_rate")
+    assert metric.of == EVERY_STEP
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"false_positive": -0.1}, "false_positive = -0.1 is outside its range [0, 1]"),
+        ({"false_negative": 1.5}, "false_negative = 1.5 is outside its range [0, 1]"),
+        ({"errors_of": "token"}, "errors_of = 'token' is unknown; allowed: rollout, answer, prompt"),
+        ({"verifier_correction": "sideways"}, "verifier_correction = 'sideways' is unknown; allowed: none, backward"),
+        (
+            {"false_positive": 0.6, "false_negative": 0.4, "verifier_correction": "backward"},
+            "false_positive = 0.6 and false_negative = 0.4 with the backward correction; allowed: rates whose sum is",
+        ),
+    ],
+)
+def test_what_no_verifier_is(given, message):
+    with pytest.raises(InputError) as refused:
+        Settings("grpo", **given)
+    assert message in str(refused.value)
+
+
+def test_an_estimator_of_success_rates_refuses_corrected_rewards_outside_its_domain():
+    with pytest.raises(InputError, match="this estimator is defined for"):
+        simulate(anchored(20, 4), "power_alpha", **RATES, verifier_correction="backward", steps=1)
