@@ -159,7 +159,7 @@ def test_what_trl_cannot_do_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"rl\.rounds = 2; allowed: 0, as TRL drops no groups"):
         train(settings({"rl": {"rounds": 2}}, BY_TRL), tmp_path / "run", own_task=task())
     with pytest.raises(InputError, match=r"rl\.minibatches = 2; allowed: 1, as TRL's parts are of rollouts"):
-        train(settings({"rl": {"minibatches": 2}}, BY_TRL), tmp_path / "run", own_task=task())
+        train(settings({"rl": {"minibatches": 2}}, BY_TRL), tmp_path / "parts", own_task=task())
 
 
 def test_a_reward_that_is_none_stops_the_run_in_one_line(tmp_path):
