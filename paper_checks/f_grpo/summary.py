@@ -43,9 +43,9 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "Proposition 3.2 is right about its own update, which pushes down actions that were not sampled wherever "
-            "successes outweigh failures. The simulation takes another one: Figure 2 comes back with Adam and importance ratios, which the paper does "
-            "not state, and there such actions have no push of their own.",
+            "Proposition 3.2 is right about its own update, which lowers the logits of actions that were not sampled "
+            "where successes outweigh failures. The simulation takes another one: Figure 2 comes back with Adam and "
+            "importance ratios, which the paper does not state, and there such actions have no push of their own.",
             {
                 "f-grpo:prop-3.2": HOLDS,
                 "f-grpo:fig-2": HOLDS_IF,
