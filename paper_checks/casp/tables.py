@@ -345,6 +345,7 @@ def price_of_exploration(statement):
     ".05, and the row of differences and the text take .05: 2.5 and 4.9 points over GRPO, where .01 has 1.6 and 4.6.",
     statement=lambda model: {"32B": "CaSP (alpha 0.01)"}.get(model, "CaSP"),
     condition=Amended("Qwen2.5-32B is left out, where alpha is .05", lambda model: None if model == "32B" else "CaSP"),
+    inferred=True,
     severity=COSMETIC,
     met="partly: true of two of the three models",
     planted={"the other way": lambda model: {"32B": "CaSP (alpha 0.05)"}.get(model, "Base Model")},
