@@ -48,8 +48,8 @@ undecided(
     "1.00.",
     needs="The toy's learning rate, group size, steps, alpha, N, lambda, quantile and entropy coefficient, none of "
     "which is given.",
-    reading="What the expected updates do is checked (casp:figure-5-grpo, casp:figure-5-entropy-modes, "
-    "casp:figure-5-casp).",
+    reading="What sampled runs end with under settings of ours is checked (casp:figure-5-grpo, "
+    "casp:figure-5-entropy-modes, casp:figure-5-casp).",
 )
 undecided(
     "casp:figures-11-16",

@@ -6,10 +6,10 @@ from paper_checks.verdict import FAILS, HOLDS, HOLDS_IF, SLIP
 SUMMARY = Summary(
     findings=[
         Sentence(
-            "Being sampled most does not by itself make the likeliest token grow: averaged over the sampled tokens, it "
-            "gains only if it succeeds more often than the others. Training on successes alone and training on "
-            "failures alone have the same expected update to first order, so that these facts do not explain why "
-            "their runs differ.",
+            "Being sampled most does not by itself make the likeliest token grow: averaged over the sampled tokens, "
+            "it gains if it succeeds more often than the others, and with equal success nothing changes. Training on "
+            "successes alone and training on failures alone have the same expected update to first order, so that "
+            "these facts do not explain why their runs differ.",
             {
                 "casp:observation-1-gap": HOLDS_IF,
                 "casp:section-3-both-signs": HOLDS_IF,
@@ -17,18 +17,20 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "In the toy example, GRPO with an entropy bonus of .5 also ends with all six modes at an accuracy of 1.00, "
-            "in 7 of 8 runs. Of the settings tried, CaSP does so only with N = 4, which is every action, and alpha .5; "
-            "with the experiments' N = 3 and alpha of .01 or .05 most runs keep one mode.",
+            "In the toy example, with groups of 16 or 64, GRPO with an entropy bonus of .5 also ends with all six "
+            "modes at an accuracy of 1.00, in 7 of 8 runs or more (with the experiments' .01 it keeps one or two). "
+            "Of the settings tried, CaSP does so only with N = 4, which is every action, and alpha .5; with the "
+            "experiments' N = 3 and alpha of .01 or .05 most runs keep one mode.",
             {
                 "casp:figure-5-entropy": FAILS,
                 "casp:figure-5-casp": HOLDS_IF,
             },
         ),
         Sentence(
-            "Smoothing makes the top candidates about equally likely only where their success rates differ by less "
-            "than about two thirds of alpha; otherwise it keeps a floor of alpha/N, which is .0033 in mathematics. "
-            "Table 4 does not improve steadily with alpha: its best pass@256 is that of the smallest, .01.",
+            "Smoothing makes the top candidates about equally likely, within a factor of two, only where their "
+            "success rates differ by less than about two thirds of alpha times the highest; otherwise it keeps a "
+            "floor of alpha/N, which is .0033 in mathematics. Table 4 does not improve steadily with alpha: its best "
+            "pass@256 is that of the smallest, .01.",
             {
                 "casp:figure-4-plateau": HOLDS_IF,
                 "casp:eq-4-floor": HOLDS_IF,
@@ -36,9 +38,9 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "Table 1 shows CaSP ahead on averages of one run each, and four of the methods named were run on one model "
-            "only. The same model's score differs by up to 2.5 points between tables; the gain on Llama is 1.2 points "
-            "rather than the printed 0.7, if the printed entries are right.",
+            "Table 1 shows CaSP ahead on averages of one run each, and four of the methods named were run on one "
+            "model only. What reads as the same model scores up to 2.5 points apart in different tables; the gain on "
+            "Llama is 1.2 points rather than the printed 0.7, if the printed entries are right.",
             {
                 "casp:section-5.2-outperforms": HOLDS_IF,
                 "casp:table-1-repeats": FAILS,
@@ -47,8 +49,9 @@ SUMMARY = Summary(
         ),
         Sentence(
             "Fewer distinct tokens do not by themselves mean a lower pass@K: Proposition 3 does not ask which tokens "
-            "are correct, and where the likeliest one is, pass@K rises as the policy concentrates. Nor does one "
-            "concentrated position leave one response, if other positions stay open.",
+            "are correct, and where the likeliest one is correct, pass@K rises as the policy concentrates. If it is "
+            "wrong on some prompts, pass@K does fall for large K. Nor does one concentrated position leave one "
+            "response, if other positions stay open.",
             {
                 "casp:section-1-explains": HOLDS_IF,
                 "casp:abstract-responses": HOLDS_IF,

@@ -1,5 +1,7 @@
 """Section 5.1, Figure 2: the three regimes, in a smaller simulation, and the claims that need the authors' runs."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from paper_checks.claim import CHANGES, Amended, claim, undecided
@@ -98,42 +100,52 @@ def learning_rate(statement):
     )
 
 
+class KeptMore(NamedTuple):
+    """What gamma 1 keeps more than gamma 0: the least and the most of any seed, and the mean beside equal steps'."""
+
+    least: float
+    most: float
+    share: float
+
+
 @claim(
     "f-grpo:fig-2-gamma",
     where="Section 5.1, Figure 2, dashed lines",
     says="The focal weight improves retention in the concentration zone.",
     refuted_by="retained mass at gamma 1 not above that at gamma 0 in every seed, at a group size inside the zone",
     reading="Two comparisons: after equally many steps, as the figure has it, and where both have reached the same "
-    "correct mass. At equal correct mass gamma 1 keeps no more, and at some group sizes less: it delays the loss along "
-    "with the learning. In the project's runs at full size gamma 1 keeps .19 and gamma 0 .20 at G = 256 and Q_pos "
-    ".967, .65 and .84 at G = 4096 and Q_pos .954. At G = 2 the weight does nothing, since every active group has the "
-    "same one and Adam does not see a constant.",
-    caveat="At equal correct mass it does not hold: the focal weight slows learning and the loss of rare actions "
-    "alike. Decided with 1,280 actions, G = 32 and 128.",
-    statement=lambda gaps, G, at_equal: gaps[0] > 0,
+    "correct mass. At equal correct mass groups of 4 still keep a little more with gamma 1, groups of 32 and 128 keep "
+    "less: it delays the loss along with the learning. In the project's runs at full size gamma 1 keeps .19 and gamma "
+    "0 .20 at G = 256 and Q_pos .967, .65 and .84 at G = 4096 and Q_pos .954. At G = 2 the weight does nothing, since "
+    "every active group has the same one and Adam does not see a constant.",
+    caveat="At equal correct mass little or nothing of the gain is left. That is so with one prompt, as in the paper's "
+    "simulation; among prompts of unequal difficulty gamma 1 keeps some more at equal mean correct mass "
+    "(figures/README). Decided with 1,280 actions, G = 4, 32 and 128.",
+    statement=lambda kept, G, at_equal: kept.least > 0,
     condition=Amended(
-        "runs are compared after equally many steps",
-        lambda gaps, G, at_equal: gaps[0] > 0 if at_equal == "steps" else None,
+        "runs are compared after equally many steps; at equal correct mass less than a quarter of the gain is left",
+        lambda kept, G, at_equal: kept.least > 0 if at_equal == "steps" else kept.share < 1 / 4,
     ),
     severity=CHANGES,
     met="yes: the figure is drawn over steps",
     planted={
-        "it keeps three quarters more": lambda gaps, G, at_equal: gaps[0] > 3 / 4 if at_equal == "steps" else None,
-        "it keeps more at equal mass alone": lambda gaps, G, at_equal: gaps[0] > 0 if at_equal == "mass" else None,
+        "it keeps three quarters more": lambda kept, G, at_equal: kept.least > 3 / 4 if at_equal == "steps" else None,
+        "it keeps more at equal mass alone": lambda kept, G, at_equal: kept.least > 0 if at_equal == "mass" else None,
+        "never more at equal mass": lambda kept, G, at_equal: kept.most <= 0 if at_equal == "mass" else None,
     },
 )
 def figure_2_gamma(statement):
-    """Simulate gamma 0 and 1: what gamma 1 keeps more, the least and the most over eight seeds."""
+    """Simulate gamma 0 and 1, eight seeds each, at three group sizes that lose half of their mass at gamma 0."""
 
-    def gaps(G, at_equal):
+    def kept_more(G, at_equal):
         plain, focal = (simulated(G, gamma, seeds=8) for gamma in (0.0, 1.0))
+        after_all = focal.retained[-1] - plain.retained[-1]
         below = np.sum(plain.correct < focal.correct[-1], axis=0)
-        step = np.minimum(below, STEPS - 1) if at_equal == "mass" else np.full(below.shape, STEPS - 1)
-        kept = np.take_along_axis(plain.retained, step[None], axis=0)[0]
-        found = np.sort(focal.retained[-1] - kept)
-        return float(found[0]), float(found[-1])
+        same_mass = np.take_along_axis(plain.retained, np.minimum(below, STEPS - 1)[None], axis=0)[0]
+        found = focal.retained[-1] - same_mass if at_equal == "mass" else after_all
+        return KeptMore(*map(float, (found.min(), found.max(), found.mean() / after_all.mean())))
 
-    yield from satisfies(statement, grid(G=[32, 128], at_equal=["steps", "mass"]), gaps, method="Monte Carlo")
+    yield from satisfies(statement, grid(G=[4, 32, 128], at_equal=["steps", "mass"]), kept_more, method="Monte Carlo")
 
 
 undecided(

@@ -83,8 +83,8 @@ def figure_5(statement):
     caveat="Decided with 12,800 actions, Adam and the ratio form; the project's runs at full size agree.",
     statement=lambda smaller, larger, G: ordered(smaller, larger),
     correction=Amended(
-        "From the concentration zone upwards the lemma orders the group sizes. Below the zone groups keep nine tenths "
-        "and more although they miss a rare action most of the time.",
+        "From the upper end of the concentration zone, G = 1024, upwards the lemma orders the group sizes. Below the "
+        "zone, at G = 4, groups keep nine tenths and more although they miss a rare action most of the time.",
         lambda smaller, larger, G: ordered(smaller, larger) if G >= ZONE else smaller.least > 0.9,
     ),
     inferred=True,

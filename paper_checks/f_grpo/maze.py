@@ -135,8 +135,8 @@ def separates(statement):
     says="The maze tests the finite-group effects of Section 3: its active groups can miss correct sequences.",
     refuted_by="no active group of a prompt with one correct action that misses it",
     reading="Section 5 announces tests of the paper's claims in four settings, the maze among them. Section 5.2 itself "
-    "says that the effect there is not one within a prompt. The gains must then come from what the weight does across "
-    "prompts, of which Section 3 says nothing.",
+    "says that the effect there is not one within a prompt. The gains must then have another cause, such as what the "
+    "weight does across prompts, of which Section 3 says nothing.",
     caveat="With the published reward of the set-up's source, which accepts any walk to the goal, a group could miss "
     "a correct sequence.",
     statement=lambda chance, missed: chance > 0 and missed > 0,

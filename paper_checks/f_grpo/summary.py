@@ -13,8 +13,8 @@ SUMMARY = Summary(
         ),
         Sentence(
             "In the paper's simulation the focal weight keeps more of the rare correct actions after equally many "
-            "steps. Where the correct actions have reached the same total probability it keeps no more: it slows "
-            "learning and forgetting alike.",
+            "steps. Where the correct actions have reached the same total probability, little or nothing of this gain "
+            "is left: with one prompt the weight slows learning and forgetting alike.",
             {"f-grpo:fig-2-gamma": HOLDS_IF},
         ),
         Sentence(
@@ -30,7 +30,7 @@ SUMMARY = Summary(
         ),
         Sentence(
             "Lemma 3.1, the probability that a group learns and yet misses a rare solution, fits the largest groups of "
-            "the simulation, which miss nothing and lose nothing. It does not say why small groups lose little: with "
+            "the simulation, which miss and lose almost nothing. It does not say why small groups lose little: with "
             "12,800 actions groups of 4 miss a rare action more often than groups of 1024, and keep over nine tenths "
             "of the correct mass where those keep under a tenth. In the maze, with one correct sequence a prompt, the "
             "probability is 0, so that the gains there have another cause.",
@@ -43,9 +43,9 @@ SUMMARY = Summary(
             },
         ),
         Sentence(
-            "Proposition 3.2 is right about its own update, which pushes down actions that were not sampled. The "
-            "simulation takes another one: Figure 2 comes back with Adam and importance ratios, which the paper does "
-            "not state, and there such actions have no push of their own.",
+            "Proposition 3.2 is right about its own update, which lowers the logits of actions that were not sampled "
+            "where successes outweigh failures. The simulation takes another one: Figure 2 comes back with Adam and "
+            "importance ratios, which the paper does not state, and there such actions have no push of their own.",
             {
                 "f-grpo:prop-3.2": HOLDS,
                 "f-grpo:fig-2": HOLDS_IF,

@@ -7,7 +7,7 @@ import numpy as np
 
 from paper_checks.claim import Amended, claim
 from paper_checks.evidence import equals, number, satisfies, vanishes
-from paper_checks.exact import POLICIES, expectation, groups, mass
+from paper_checks.exact import POLICIES, expectation, mass
 from paper_checks.f_grpo.redistribution import bracket
 from paper_checks.f_grpo.sampled_sets import (
     BATCHES,
@@ -33,9 +33,14 @@ LOPSIDED = (
     ((Fraction(22, 25), Fraction(1, 100), Fraction(1, 20), Fraction(3, 50)), (True, True, False, False)),
 )
 MANY = BATCHES + [{"batch": batch} for policy, correct in LOPSIDED for batch in batches_of(policy, correct)]
-
-
-UNITS = ("at a fixed learning rate", "in units of eta/G", "surely not negative")
+# The only correct action, or the only incorrect one, is rare.
+RARE = (
+    ((Fraction(40, 61), Fraction(1, 61), Fraction(20, 61)), (False, True, False)),
+    ((Fraction(1, 106), Fraction(5, 106), Fraction(25, 53), Fraction(25, 53)), (False, True, True, True)),
+)
+GROWING = (1, 2, 4, 1024)  # the last draws every action of these policies all but surely
+SURE = "surely not negative"
+UNITS = ("at a fixed learning rate", "in units of eta/G", SURE)
 ACTIVE = [point for point in MANY if point["batch"].P_pos > 0 and point["batch"].P_neg > 0]
 
 
@@ -205,22 +210,33 @@ def ensures(statement):
     planted={"it tends to fall": lambda means: all(mean <= 0 for mean in means)},
 )
 def mass_grows(statement):
-    """The exact mean of the derived change over all groups, at G = 1, 2 and 4."""
+    """The exact mean of the derived change over all sets that a group can hold, by group size."""
     yield from satisfies(
         lambda value, **_: statement(value),
-        [{"policy": p, "correct": c} for p, c in (*POLICIES, *LOPSIDED)],
+        [{"policy": p, "correct": c} for p, c in (*POLICIES, *LOPSIDED, *RARE)],
         lambda policy, correct: gains_by_group_size(policy, correct)["at a fixed learning rate"],
     )
 
 
+def sampled_set(policy, members, G):
+    """The probability that the distinct actions among G draws are these, by inclusion and exclusion."""
+    inside = [p for p, member in zip(policy, members, strict=True) if member]
+    return sum(
+        (-1) ** (len(inside) - size) * sum(chosen) ** G
+        for size in range(1, len(inside) + 1)
+        for chosen in itertools.combinations(inside, size)
+    )
+
+
 def gains_by_group_size(policy, correct):
-    """For G = 1, 2 and 4: the mean of Delta Q_pos in two units, and the probability that it is not negative."""
-    sizes = (1, 2, 4)
+    """For each of ``GROWING``: the mean of Delta Q_pos in two units, and the probability that it is not negative."""
+    sets = [members for members in itertools.product((0, 1), repeat=len(policy)) if any(members)]
+    changes = {members: derived_mass(batch_of(policy, correct, members), correct) for members in sets}
     gained: dict[str, list[Fraction]] = {unit: [] for unit in UNITS}
-    for G in sizes:
-        changes = [(chance, derived_mass(batch_of(policy, correct, n), correct)) for chance, n in groups(policy, G)]
-        mean = sum((chance * change for chance, change in changes), start=Fraction(0))
-        sure = sum((chance for chance, change in changes if change >= 0), start=Fraction(0))
+    for G in GROWING:
+        chances = {members: sampled_set(policy, members, G) for members in sets}
+        mean = sum((chances[members] * changes[members] for members in sets), start=Fraction(0))
+        sure = sum((chances[members] for members in sets if changes[members] >= 0), start=Fraction(0))
         for unit, value in zip(UNITS, (mean / G, mean, sure), strict=True):
             gained[unit].append(value)
     return gained
@@ -234,27 +250,26 @@ def gains_by_group_size(policy, correct):
     reading="What grows, and whether 'with' has the group size for its object, the stored text does not show. Three "
     "readings: the mean change at a fixed learning rate; the same in units of eta/G, as the bracket of Eq. 17 has it; "
     "the probability that a step does not lose correct mass, which is what BroRL says. At a fixed learning rate the "
-    "mean change falls: the factor 1/G beats everything else, since each distinct action counts once.",
+    "mean change falls: the factor 1/G beats everything else, since each distinct action counts once. In units of "
+    "eta/G it rises at many policies, but falls where the only correct action is rare among a few likely incorrect "
+    "ones. The probability can fall at first, and tends to one.",
     statement=lambda gains, unit: sorted(gains) == gains,
     condition=Amended(
-        "the change is counted in units of eta/G, or by how surely it is not negative",
-        lambda gains, unit: sorted(gains) == gains if unit != "at a fixed learning rate" else None,
+        "what grows is how surely the change is not negative, and it does so in the limit of large groups",
+        lambda gains, unit: gains[-1] > 1 - Fraction(1, 1000) if unit == SURE else None,
     ),
-    met="unknown: the paper keeps one learning rate for all G, but its optimisers rescale the gradient",
+    met="partly: Section 3.2 cites BroRL for the limit; none of the groups trained is near it",
     planted={
-        "the other way round": lambda gains, unit: (
-            sorted(gains, reverse=True) == gains if unit != "at a fixed learning rate" else None
-        ),
-        "doubled with G": lambda gains, unit: (
-            all(later >= 2 * gain for gain, later in itertools.pairwise(gains)) if unit == "in units of eta/G" else None
-        ),
+        "in units of eta/G": lambda gains, unit: sorted(gains) == gains if unit == "in units of eta/G" else None,
+        "from each group size to the next": lambda gains, unit: sorted(gains) == gains if unit == SURE else None,
+        "at four rollouts already": lambda gains, unit: gains[2] > 1 - Fraction(1, 1000) if unit == SURE else None,
     },
 )
 def mass_grows_with_group_size(statement):
-    """The exact distribution of the derived change over all groups, at G = 1, 2 and 4."""
+    """The exact distribution of the derived change over all sets that a group can hold, by group size."""
     yield from satisfies(
         lambda value, policy, correct, unit: statement(value, unit),
-        [{"policy": p, "correct": c, "unit": unit} for p, c in (*POLICIES, *LOPSIDED) for unit in UNITS],
+        [{"policy": p, "correct": c, "unit": unit} for p, c in (*POLICIES, *LOPSIDED, *RARE) for unit in UNITS],
         lambda policy, correct, unit: gains_by_group_size(policy, correct)[unit],
     )
 
