@@ -98,7 +98,7 @@ def update_magnitude(statement):
     reading="Theorem 2's measure, per prompt. On the reading that medium prompts dominate a batch 'irrespective of "
     "the training stage' it would depend on how many prompts there are at each p.",
     caveat="Per prompt and in L1: a batch of mostly easy prompts is dominated by easy ones, and in L2 all mixed "
-    "groups weigh the same (a-grae:sec-3-magnitude).",
+    "groups of different paths weigh the same (a-grae:sec-3-magnitude).",
     statement=lambda s, G: abs(2 * s - G) <= 1,
     planted={"hard": lambda s, G: s == 1, "easy": lambda s, G: s == G - 1},
 )
@@ -151,11 +151,14 @@ def in_l1(norm, policy, correct, counts, factor):
     reading="Length of the change of a tabular softmax's logits at eta = 1. In L1 it is exact, because C = 0 and the "
     "rollouts of one path have one sign; under Control Experiment I it is not. In L2 a group of different paths has "
     "the length sqrt(G) at every success rate but 0 and 1, since the squares of its advantages sum to G.",
-    caveat="In L2 no difficulty dominates: the length is the same for every mixed group. Which norm counts depends on "
-    "the optimiser and on the shared parameters.",
+    caveat="In L2 no difficulty dominates: the length is the same for every mixed group of different paths. Which norm "
+    "counts depends on the optimiser and on the shared parameters.",
     met="unknown: the paper names no norm, and trains shared parameters with an optimiser of its own scaling.",
     statement=absolute_advantages,
-    condition=Amended("lengths are L1 lengths of logit changes; the L2 length is sqrt(G) at every difficulty", in_l1),
+    condition=Amended(
+        "lengths are L1 lengths of logit changes; the L2 length is sqrt(G) for every mixed group of different paths",
+        in_l1,
+    ),
     planted={
         "half of it": lambda norm, policy, correct, counts, factor: total(action_weights(counts, correct)) / 2,
         "per distinct path": lambda norm, policy, correct, counts, factor: total(
