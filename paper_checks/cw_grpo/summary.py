@@ -20,8 +20,8 @@ SUMMARY = Summary(
         ),
         Sentence(
             "The identity behind the method, that a token's covariance drives entropy, is exact for the natural "
-            "gradient. GRPO takes plain gradient steps, where a rare token counts only in proportion to its "
-            "probability: an extreme covariance is then no extreme effect on entropy.",
+            "gradient. GRPO follows the plain gradient, where a rare token counts only in proportion to its "
+            "probability: an extreme covariance then has no extreme effect on entropy.",
             {
                 "cw-grpo:entropy-covariance": "holds",
                 "cw-grpo:entropy-covariance-in-grpo": "holds if",
