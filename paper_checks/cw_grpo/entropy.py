@@ -126,6 +126,8 @@ NATURAL_ONLY = (
     "gradient the covariance is that of log pi and pi (A - E A): rare tokens count in proportion to pi. The source "
     "that the paper quotes (2505.22617) has both forms. As a claim on the sign alone: cw-grpo:covariance-sign.",
     met=NATURAL_ONLY,
+    caveat="The paper names no optimiser. With Adam and shared parameters the change of the logits is neither the "
+    "plain nor the natural gradient, and neither form is exact.",
     severity=CHANGES,
     statement=lambda policy, advantages, update: -log_covariance(policy, advantages),
     condition=Amended(

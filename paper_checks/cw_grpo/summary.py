@@ -20,8 +20,8 @@ SUMMARY = Summary(
         ),
         Sentence(
             "The identity behind the method, that a token's covariance drives entropy, is exact for the natural "
-            "gradient. GRPO takes plain gradient steps, where a rare token counts only in proportion to its "
-            "probability: an extreme covariance is then no extreme effect on entropy.",
+            "gradient. GRPO follows the plain gradient, where a rare token counts only in proportion to its "
+            "probability: an extreme covariance then has no extreme effect on entropy.",
             {
                 "cw-grpo:entropy-covariance": "holds",
                 "cw-grpo:entropy-covariance-in-grpo": "holds if",
@@ -42,7 +42,8 @@ SUMMARY = Summary(
     stands=[
         Sentence(
             "The method does what it says to outliers: the token of largest covariance loses share, and no scale has "
-            "to be set. Table 1 supports that few tokens carry more of the covariance than their number.",
+            "to be set. By Table 1 the largest 1 % of the covariances of either sign make up more than three times "
+            "their share.",
             {
                 "cw-grpo:kernel-outliers": "holds",
                 "cw-grpo:kernel-adaptive": "holds",
