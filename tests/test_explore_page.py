@@ -124,6 +124,7 @@ def test_a_slider_moves_by_keyboard_and_redraws(seen, server, panel, slider):
     seen.page.focus(f"#{slider}")
     for _ in range(4):
         seen.page.keyboard.press("ArrowRight")
+    seen.page.wait_for_timeout(300)  # all four steps are drawn
     wait_for_other_lines(seen, before)
     assert seen.page.input_value(f"#{slider}-box") != value
     assert seen.page.get_attribute(f"#{slider}", "aria-valuetext") == seen.page.input_value(f"#{slider}-box")
