@@ -86,16 +86,16 @@ def schedule(statement):
     where="Appendix 10, Equation 18 (alpha_0 = 2.0, alpha_min = 1.917), with Section 3 and Appendix 11.3",
     says="The schedule is fitted to FADE's alpha on Qwen 2.5 7B: that alpha lies between 2.0 and 1.917.",
     refuted_by="a solve rate at which Equation 11 has another alpha",
-    reading="The fit covers solve rates from 3/7 to .439 (alpha rounded to three decimals). The .3 that Section 3 "
+    reading="The fit covers solve rates from 3/7 to .4389. The .3 that Section 3 "
     "gives for the start is of the checkpoint that FADE starts from too: there Equation 11 has 3. The .3 of Appendix "
     "11.3, mid-way, is an average that need not be that of FADE's own run.",
     severity=COSMETIC,
     met="unknown: the solve rate of FADE's own run is not printed",
     statement=lambda alpha, solve_rate: FITTED[1] <= alpha <= FITTED[0],
     condition=Amended(
-        "the averaged solve rate of FADE's run lies from .43 to .44",
+        "the averaged solve rate of FADE's run lies from 3/7 to .4389",
         lambda alpha, solve_rate: (
-            FITTED[1] <= alpha <= FITTED[0] if Fraction(3, 7) <= solve_rate <= Fraction(7, 16) else None
+            FITTED[1] <= alpha <= FITTED[0] if Fraction(3, 7) <= solve_rate <= Fraction(4389, 10000) else None
         ),
     ),
     planted={"from 3 on": lambda alpha, solve_rate: alpha >= 2.5, "1.5": lambda alpha, solve_rate: alpha <= 1.5},
@@ -104,7 +104,7 @@ def fitted_constants(statement):
     """Equation 11 at the reported solve rate, and at the two ends of those that the fit covers."""
     yield from satisfies(
         statement,
-        [{"solve_rate": rate} for rate in (Fraction(3, 10), Fraction(3, 7), Fraction(7, 16))],
+        [{"solve_rate": rate} for rate in (Fraction(3, 10), Fraction(3, 7), Fraction(4389, 10000))],
         power_at,
         method="arithmetic",
     )
