@@ -340,7 +340,9 @@ def kind_of(rate, batch, G):
     "the 36 pairs of prompts tried one is of this kind and turns; the others, most of them of different difficulty, "
     "do not.",
     caveat="The laboratory shows that the update rule can turn the trend, by weighing easy prompts more than hard "
-    "ones; whether this is the cause of Figure 3 it does not show (a-grae:fig-3).",
+    "ones; whether this is the cause of Figure 3 it does not show (a-grae:fig-3). Not every such pair turns: the "
+    "gain must be smaller than the loss, but larger than f_h / f_e of it, f = Q + (1 - Q)/10 of the harder prompt and "
+    "of the easier.",
     met="unknown: a batch holds 1,024 prompts of MATH; which of them gain entropy under GRPO is not reported.",
     statement=lambda found, kind: found,
     condition=Amended(

@@ -359,8 +359,9 @@ def weight_at(step, steps, first):
     refuted_by="a script whose training never takes the branch of the code that holds Eqs. 12 and 13",
     reading="Commit c5aa316, whose two files have one version. The branch is taken if grpo_weight == 2.0. The trainer "
     "passes the script's weight plus (step / steps)(1 - weight), and counts steps from 1: a start at 2.0 is already "
-    "below 2.0 at the first step. The scripts for DAPO, Dr.GRPO and DeepSeek-R1 leave the weight at 1. In all other "
-    "cases the function returns GRPO's advantages.",
+    "below 2.0 at the first step. The scripts for Dr.GRPO and DeepSeek-R1 have the weight 1, and that for DAPO "
+    "sets a variable to 2.0 without passing it on, so that the default, 1, counts. In all other cases the function "
+    "returns GRPO's advantages.",
     caveat="This is the released code, not necessarily the one that gave the paper's tables. Passing the script's "
     "weight itself, a line that stands there as a comment, restores the branch for GRPO + A-GRAE.",
     severity=CHANGES,
@@ -411,7 +412,8 @@ RELEASED_SETTINGS = {
     says="The released scripts for MATH have the settings that the paper prints.",
     refuted_by="a setting with two values",
     reading="run_qwen2.5-math-7b-grpo-agrae.sh and eval.sh, commit c5aa316. Eight of nine settings agree; the longest "
-    "response in training is 2,048 tokens in the paper and 3,072 in the script.",
+    "response in training is 2,048 tokens in the paper and 3,072 in the script. The scripts for Dr.GRPO leave "
+    "norm_adv_by_std_in_grpo at its default, True: they divide by the standard deviation, which Dr.GRPO leaves out.",
     caveat="The scripts for DeepSeek-R1-7B load Qwen2.5-Math-7B; none is there for A-GRAE's multimodal runs.",
     severity=COSMETIC,
     statement=PRINTED_SETTINGS,

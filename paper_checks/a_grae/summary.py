@@ -5,9 +5,9 @@ from paper_checks.summary import Sentence, Summary
 SUMMARY = Summary(
     findings=[
         Sentence(
-            "The released A-GRAE scripts train the plain baselines. The code takes A-GRAE's branch only at a weight "
-            "of exactly 2.0, which the trainer has lowered by its first step, or which the script never sets; to "
-            "rerun the paper, pass the weight 2.0 unchanged. In that branch one of the two terms is not Eq. 12's.",
+            "The released A-GRAE scripts train with GRPO's plain advantages. The code takes A-GRAE's branch only at a "
+            "weight of exactly 2.0, which the trainer has lowered by its first step, or which the script never passes; "
+            "to rerun the paper, pass the weight 2.0 unchanged. In that branch one of the two terms is not Eq. 12's.",
             {"a-grae:code-branch": "fails", "a-grae:code-easy-term": "fails"},
         ),
         Sentence(
