@@ -61,18 +61,19 @@ claim(
 @claim(
     "fade:sec-4-3-rare-outcomes",
     where="Section 4.3, after Eq. 9",
-    says="The raw gradient variance blows up when successes are rare.",
-    formula=r"v_0(p)\to\infty\ (p\to0)",
+    says="The raw gradient variance blows up when successes or failures are rare.",
+    formula=r"G\,v_0(p)\to\infty\ (p\to0)",
     refuted_by="groups in which 1/v0, per rollout, does not tend to 0 with p",
     reading="The gradient of Eq. 3, mean score of successes less mean score of failures, over the groups that have "
     "both. At a fixed G a mixed group has a success at least, so that v0 is at most 1 + 1/(G - 1) score variances, at "
     "G = 16 four times that at p = 1/2: what vanishes is the number of mixed groups, not their quality. Where G p is "
-    "large, as 1 / (G p (1 - p)) takes for granted (fade:eq-9-raw-variance), G v0 grows as 1/p.",
+    "large, as 1 / (G p (1 - p)) takes for granted (fade:eq-9-raw-variance), G v0 grows as 1/p; v0 itself is small "
+    "there, and large only beside that of a prompt at 1/2. p and 1 - p may trade places: rare failures do the same.",
     same_error_as="fade:eq-9-raw-variance",
     met="no: with 8 or 16 rollouts and most prompts near p = 0 (Figure 10), G p is often below 1",
     statement=lambda groups: 0,
     condition=Amended(
-        "G p stays large, so that successes are rare in share and not in number",
+        "G p is large, so that successes are rare in share and not in number; then it is G v0 that grows",
         lambda groups: 0 if groups == "1/p^2" else None,
     ),
     planted={"it stays at that of p = 1/2": lambda groups: mpf(1) / 4},
