@@ -222,7 +222,8 @@ BATCH_TOKENS, LONGEST = 8_968 + 54_700, 8_192
     refuted_by="a batch of as many tokens whose leading share is, on average, more than 0.02 from the limit",
     reading="Tokens of one trajectory share their advantage and their context. The law of large numbers then works on "
     "trajectories. With 63,668 tokens, as in Table 11, in 8 trajectories r1 strays from the limit; in one trajectory "
-    "a token, or many, it does not.",
+    "a token, or many, it does not. The paper assumes such tokens and does not say that its batches have them.",
+    inferred=True,
     met="unknown: 63,668 tokens at up to 8,192 each may be as few as 8 trajectories",
     caveat="How alike the tokens of a trajectory are is our assumption, half of them of one kind; the measure of "
     "0.02 is ours.",
