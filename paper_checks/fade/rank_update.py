@@ -362,7 +362,8 @@ def head_share(scale):
     reading="The proposition is about the shape of the output head's update and has no word on any other layer. That "
     "the update concentrates in the head is measured (Table 9, Figure 8), and resetting the last four layers tests "
     "where the gains lie; neither tests the proposition. A prediction from both, the proposition and the measured "
-    "share of the head, is not refuted.",
+    "share of the head, is not refuted. The reason given, that the signal starts at the head and runs backward, is "
+    "true of both networks.",
     severity=CONDITIONS,
     caveat="Only the derivation is refuted; that the gains lie in the last layers is what the authors measured.",
     statement=lambda found, scale: found[0] < 0.99 or found[1] > 0.5,
