@@ -129,7 +129,7 @@ EACH_ROLLOUT = "every failed rollout is retried, and not a prompt of which all r
     refuted_by="a B and p for which the probability of a second round is not q",
     reading="'Round 2 only fires for prompts that failed' may speak of a prompt, which fails when none of its B "
     "rollouts succeeds, with probability q^B, or of each rollout that failed, with probability q. The text does not "
-    "say which; the second reading is the one under which its formula is right.",
+    "say which: 'a fresh batch of B rollouts' goes with the first, the formula with the second.",
     met="unknown: no run with retries is reported",
     statement=lambda retried, B, p: 1 - p,
     condition=Amended(EACH_ROLLOUT, lambda retried, B, p: 1 - p if retried == "rollout" else None),
