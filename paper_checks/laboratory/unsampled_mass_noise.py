@@ -78,14 +78,15 @@ def never_takes(form, **_):
 @claim(
     "simlab:unsampled-mass-noise",
     where="Beyond the papers, question 3",
-    says="At a prompt with one likely correct action of probability at most 1/2, a rare one of 1/20 and four equal "
-    "failures, the noise of a group of two to four costs the correct actions that it missed mass, to second order, "
-    "under every weight of reward and solve rate.",
+    says="At a prompt with one correct action of probability .05 to 1/2, another of 1/20 and four equal "
+    "failures, the second-order term of the step of a group of two to four costs the correct actions that it missed "
+    "mass, under every weight of reward and solve rate.",
     refuted_by="a number of successes at which some weight has a positive second-order term at one of these prompts",
     reading="p1 = .05, .1, ..., .5, all groups, plain gradient. At each s the term is a quadratic form of the "
     "advantage of a success and that of a failure; it is never positive, so that the sign holds for any values of "
-    "these. Where p1 is large it turns: simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this "
-    "term.",
+    "these. It is that of the whole step, and the mean step has one as well: at p1 = 1/2 and G = 4 PSR's is -2.4e-4, "
+    "the mean step's alone -3.2e-4, so that what the noise adds to it gives. Where p1 is large the term turns: "
+    "simlab:unsampled-mass-noise-gives. A search (2026-11) found nothing on this term.",
     caveat="One family of small prompts and groups of at most four: in groups of five some weights turn the sign, and "
     "where p1 is .8 and more nearly all do.",
     statement={"prompts": HARD, "sizes": GROUP_SIZES, "form": never_gives},
@@ -112,15 +113,15 @@ WEIGHS_RARE_SUCCESSES = frozenset({"pass_at_k_chen", "pass_at_k_tang", "pkpo"})
 @claim(
     "simlab:unsampled-mass-noise-gives",
     where="Beyond the papers, question 3",
-    says="Where the likely correct action of that prompt holds .8 to .94 and groups have four rollouts, it is the "
-    "other way round: the noise gives to what the group missed, under every registered estimator of rewards but the "
-    "three of pass@k.",
+    says="Where the first correct action of that prompt holds .8 to .94 and groups have four rollouts, it is the "
+    "other way round: the second-order term gives to what the group missed, under every registered estimator of "
+    "rewards but the three of pass@k.",
     refuted_by="another estimator whose second-order term is not positive at one of these prompts, or one of the three "
     "whose term is",
     reading="p1 = .8, .82, ..., .94; the rare correct action has 1/20, the four failures share the rest; all groups, "
     "plain gradient, default parameters. In groups of four k = 4 leaves the weights of Tang et al. and PKPO the groups "
     "of a single success alone, and that of Chen et al. none; it is groups of many successes that give. At .7 the "
-    "other estimators differ in sign. A group that draws the likely action holds most of the mass, which is where "
+    "other estimators differ in sign. A group that draws the first action holds most of the mass, which is where "
     "simlab:second-order-shrinks lets the term be positive. A search (2026-11) found nothing on this term.",
     caveat="Groups of four and the registered weights at their defaults. In smaller groups more of them cost the "
     "missed actions mass.",
