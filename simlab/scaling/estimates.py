@@ -1,0 +1,171 @@
+"""Fit the sigmoid to the mean over seeds, with intervals by the bootstrap over seeds, or say why there is no fit.
+
+ScaleRL (arXiv 2510.13786, Appendix A.5) tells the error of A from three runs. Here it is the bootstrap's: seeds are
+drawn with replacement, each draw's mean curve is fitted again, and an interval is
+
+    estimate +- t(S - 1) s sqrt(S / (S - 1))
+
+with the standard deviation s over the draws. The root takes back that the bootstrap's variance of a mean is too small
+by (S - 1) / S; Student's quantile is that of 95 %, as s itself comes from few seeds. B and C_mid have intervals of
+their logarithms. An interval covers what other seeds would have given. It does not cover that the curve may be no
+sigmoid: for that, every fit is made again of the first half of the compute.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import stdtrit
+
+from simlab.scaling.curves import Curves
+from simlab.scaling.sigmoid import Sigmoid, fit, fit_each
+
+FEWEST = 5  # values to a curve: three parameters leave two
+RESAMPLES = 400  # the error of an interval's width is 3.5 %
+SEED = 0  # of the resamples: the same table every time, and arms with the same seeds are paired
+# Of the squared change since the base model, what a fit may leave beside the noise. A straight rise during a quarter of
+# the compute leaves 0.002 where the curve then stays, 0.04 where it loses half of it on a straight line to the end, and
+# 0.10 where it loses three quarters: a curve that turns is no sigmoid.
+MOST_LEFT = 0.05
+
+
+class Refusal(NamedTuple):
+    """Why a curve has no fit, in one line."""
+
+    reason: str
+
+
+class Interval(NamedTuple):
+    """An estimate with its 95 % interval, NaN for one seed."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Fit(NamedTuple):
+    """A sigmoid and how sure it is.
+
+    Attributes:
+        curve: of the mean over seeds.
+        draws: (R, 3) A, log B and log C_mid of each resample of the seeds.
+        half: the curve of the first half of the compute; None where that has fewer than ``FEWEST`` values, and where
+            its own C_mid lies beyond it.
+        r_squared: the share of the variance of the mean curve over compute that the fit explains.
+        seeds: (S,) which seeds were fitted.
+    """
+
+    curve: Sigmoid
+    draws: Float[np.ndarray, "R 3"]
+    half: Sigmoid | None
+    r_squared: float
+    seeds: Int[np.ndarray, " S"]
+
+    @property
+    def asymptote(self) -> Interval:
+        """A; its interval ends where A must."""
+        found = interval(self.curve.asymptote, self.draws[:, 0], len(self.seeds))
+        return Interval(found.mean, *np.clip(found[1:], 0.0, 1.0).tolist())
+
+    @property
+    def exponent(self) -> Interval:
+        """B."""
+        return exponential(interval(np.log(self.curve.exponent), self.draws[:, 1], len(self.seeds)))
+
+    @property
+    def midpoint(self) -> Interval:
+        """C_mid."""
+        return exponential(interval(np.log(self.curve.midpoint), self.draws[:, 2], len(self.seeds)))
+
+
+def interval(mean: float, draws: Float[np.ndarray, " R"], seeds: int) -> Interval:
+    """An estimate with the interval that the head of this file says; NaN for one seed."""
+    if seeds < 2:
+        return Interval(float(mean), np.nan, np.nan)
+    half = float(stdtrit(seeds - 1, 0.975) * np.sqrt(seeds / (seeds - 1)) * draws.std())
+    return Interval(float(mean), float(mean) - half, float(mean) + half)
+
+
+def exponential(found: Interval) -> Interval:
+    """The interval of a number whose logarithm has this one."""
+    return Interval(*np.exp(found).tolist())
+
+
+def fit_curves(curves: Curves) -> Fit | Refusal:
+    """The fit of an arm's curves, or why the data do not tell one.
+
+    There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where the mean change since the
+    base model cannot be told from 0 (of one seed, where there is none); where the curve turns, so that the fit leaves
+    more than ``MOST_LEFT`` of the squared change beside the noise; and where the curve does not bend within the data:
+    the interval of C_mid reaches beyond the last compute, so that A is a guess.
+    """
+    if reason := _unfit(curves):
+        return Refusal(reason)
+    found = _fitted(curves)
+    left = _left(curves, found.curve)
+    if left > MOST_LEFT:
+        return Refusal(f"no sigmoid: the fit leaves {left:.0%} of the squared change, most where the curve turns")
+    last, middle = float(curves.compute[-1]), found.midpoint
+    if not np.nanmax([middle.mean, middle.high]) <= last:
+        reach = _number(middle.mean)
+        if len(found.seeds) > 1:
+            reach += f" [{_number(middle.low)}, {_number(middle.high)}]"
+        return Refusal(f"not bending yet, so that A is open: C_mid is {reach}, the last compute {_number(last)}")
+    return found
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1e3 else f"{value:.0f}"
+
+
+def _unfit(curves: Curves) -> str | None:
+    """What can be told before any fit."""
+    count = len(curves.compute)
+    if count < FEWEST:
+        return f"too few points: {count} behind the base model; a fit takes {FEWEST} or more"
+    if not ((curves.base >= 0) & (curves.base <= 1)).all():
+        return f"the base model's value is {curves.base.mean():.3g}; a fit takes numbers from 0 to 1"
+    for compute, values in zip(curves.compute, curves.values.T, strict=True):
+        for value in values:
+            if not 0 <= value <= 1:
+                return f"the value at compute {_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
+    return _flat((curves.values - curves.base[:, None]).mean(axis=1))
+
+
+def _flat(changes: Float[np.ndarray, " S"]) -> str | None:
+    """Whether the change since the base model, a mean over the curve of each seed, cannot be told from 0."""
+    mean = float(changes.mean())
+    if len(changes) == 1:
+        return None if abs(mean) > 1e-9 else "flat: there is no change"
+    half = float(stdtrit(len(changes) - 1, 0.975) * changes.std(ddof=1) / np.sqrt(len(changes)))
+    if abs(mean) > max(half, 1e-9):
+        return None
+    return f"flat: the mean change, {mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}], cannot be told from 0"
+
+
+def _fitted(curves: Curves) -> Fit:
+    compute, seeds = curves.compute, len(curves.seeds)
+    mean, base = curves.values.mean(axis=0), float(curves.base.mean())
+    curve = fit(compute, mean, base)
+    chosen = np.random.default_rng(SEED).integers(seeds, size=(RESAMPLES if seeds > 1 else 0, seeds))
+    draws = fit_each(compute, curves.values[chosen].mean(axis=1), curves.base[chosen].mean(axis=1), (0.0, 1.0))
+    r_squared = 1 - float(((curve.at(compute) - mean) ** 2).sum() / max(((mean - mean.mean()) ** 2).sum(), 1e-300))
+    rows = np.array([own.fitted() for own in draws]).reshape(-1, 3)
+    return Fit(curve, rows, _of_half(compute, mean, base), r_squared, curves.seeds)
+
+
+def _of_half(compute: Float[np.ndarray, " N"], mean: Float[np.ndarray, " N"], base: float) -> Sigmoid | None:
+    """The fit to the first half of the compute, where that tells one."""
+    early = compute <= compute[-1] / 2
+    if early.sum() < FEWEST:
+        return None
+    found = fit(compute[early], mean[early], base)
+    return found if found.midpoint <= compute[early][-1] else None
+
+
+def _left(curves: Curves, curve: Sigmoid) -> float:
+    """The share of the squared change since the base model that a fit leaves, less what noise of the mean leaves."""
+    mean, seeds = curves.values.mean(axis=0), len(curves.seeds)
+    noise = float((curves.values.var(axis=0, ddof=1) / seeds).sum()) if seeds > 1 else 0.0
+    left = float(((curve.at(curves.compute) - mean) ** 2).sum()) - noise
+    return max(0.0, left) / float(((mean - curve.base) ** 2).sum())

@@ -1,0 +1,72 @@
+"""Say whether an arm raises the asymptote of a baseline or only changes the pace.
+
+An asymptote is higher, lower or the same where the whole interval of the difference lies above the margin, below it or
+within it, and where the fits to the first half of the compute say the same. Else, and where a half tells no asymptote,
+the verdict is ``undecided``: the fit has foretold nothing. The pace is compared where the asymptote is the same.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simlab.errors import InputError, check_range
+from simlab.scaling.estimates import Fit, Interval, exponential, interval
+
+MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
+
+HIGHER, LOWER = "higher asymptote", "lower asymptote"
+FASTER, SLOWER, ALIKE = (f"same asymptote, {pace}" for pace in ("faster", "slower", "same pace"))
+UNDECIDED = "undecided"
+
+
+class Difference(NamedTuple):
+    """An arm against a baseline, of the seeds that both have.
+
+    Attributes:
+        asymptote: A less the baseline's.
+        half: the same of the fits to the first half of the compute; NaN where one has none.
+        exponent: B over the baseline's.
+        midpoint: C_mid over the baseline's: above 1 for a slower clock.
+        verdict: one of the words of this module.
+    """
+
+    asymptote: Interval
+    half: float
+    exponent: Interval
+    midpoint: Interval
+    verdict: str
+
+
+def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
+    """Compare an arm with a baseline, paired by seed: each resample has the same seeds of both.
+
+    Raises:
+        InputError: for fits of other seeds, and for a margin that is no number from 0 to 1.
+    """
+    check_range("margin", margin, 0, 1)
+    if baseline.seeds.tolist() != arm.seeds.tolist():
+        raise InputError(
+            f"seeds {arm.seeds.tolist()} are not the baseline's, {baseline.seeds.tolist()}; allowed: the same"
+        )
+    logs = [
+        np.array([own.curve.asymptote, np.log(own.curve.exponent), np.log(own.curve.midpoint)])
+        for own in (baseline, arm)
+    ]
+    pairs = zip(logs[1] - logs[0], (arm.draws - baseline.draws).T, strict=True)
+    asymptote, exponent, midpoint = (interval(mean, draws, len(arm.seeds)) for mean, draws in pairs)
+    half = arm.half.asymptote - baseline.half.asymptote if arm.half and baseline.half else np.nan
+    verdict = _verdict(asymptote, half, midpoint, margin)
+    return Difference(asymptote, half, exponential(exponent), exponential(midpoint), verdict)
+
+
+def _verdict(asymptote: Interval, half: float, log_midpoint: Interval, margin: float) -> str:
+    """The verdict of the head of this file; a comparison with NaN is false."""
+    if asymptote.low > margin and half > margin:
+        return HIGHER
+    if asymptote.high < -margin and half < -margin:
+        return LOWER
+    if not (-margin <= asymptote.low and asymptote.high <= margin and abs(half) <= margin):
+        return UNDECIDED
+    if log_midpoint.high < 0:
+        return FASTER
+    return SLOWER if log_midpoint.low > 0 else ALIKE
