@@ -308,8 +308,8 @@ def _merge(options: argparse.Namespace) -> int:
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Fit ScaleRL's sigmoid to each cell's metric against rollouts: asymptote A, exponent B, midpoint C_mid, with 95 % "
-        "intervals over seeds. A curve that does not tell its asymptote is refused."
+        "Fit ScaleRL's sigmoid to a metric of each cell against rollouts: asymptote A, exponent B and midpoint C_mid, "
+        "with 95 % intervals over seeds. A curve that does not tell its asymptote is refused."
     )
     parser.set_defaults(run=_fit)
     parser.add_argument("result", type=_path, metavar="RESULT", help="result that simlab sweep wrote")
@@ -616,7 +616,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=0.0,
         metavar="ROLLOUTS",
-        help="ceiling or clock: add fits of ScaleRL's sigmoid to pass@1 and the largest pass@k, from this many rollouts on",
+        help="ceiling or clock: add fits of ScaleRL's sigmoid to pass@k (default 1 and the samples) from so many rollouts on",
     )
 
 

@@ -83,7 +83,7 @@ def fit_each(
     """``fit`` of each of R curves over the same compute."""
     logs = np.log(compute)
     midpoints = np.linspace(logs[0] - np.log(AROUND), logs[-1] + np.log(AROUND), GRID[0])
-    exponents = np.linspace(*np.log(EXPONENTS), GRID[1])
+    exponents = np.linspace(np.log(EXPONENTS[0]), np.log(EXPONENTS[1]), GRID[1])
     points = np.stack([each.ravel() for each in np.meshgrid(midpoints, exponents, indexing="ij")], axis=1)
     shares = share_done(compute, np.exp(points[:, 1:]), np.exp(points[:, :1]))
     squares = (shares**2).sum(axis=1)

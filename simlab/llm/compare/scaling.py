@@ -1,4 +1,4 @@
-"""Ceiling or clock: fits of ScaleRL's sigmoid to the evaluations of arms against rollouts (``simlab compare --fit``)."""
+"""Ceiling or clock: fit ScaleRL's sigmoid to the evaluations of arms against rollouts (``simlab compare --fit``)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
