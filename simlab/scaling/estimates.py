@@ -23,10 +23,11 @@ from simlab.scaling.sigmoid import Sigmoid, fit, fit_each
 FEWEST = 5  # values to a curve: three parameters leave two
 RESAMPLES = 400  # the error of an interval's width is 3.5 %
 SEED = 0  # of the resamples: the same table every time, and arms with the same seeds are paired
-# Of the squared change since the base model, what a fit may leave beside the noise. A straight rise during a quarter of
-# the compute leaves 0.002 where the curve then stays, 0.04 where it loses half of it on a straight line to the end, and
-# 0.10 where it loses three quarters: a curve that turns is no sigmoid.
-MOST_LEFT = 0.05
+# How far the mean curve may lie from the fit, as a share of its largest change and beyond three standard errors. A
+# straight rise during a quarter of the compute lies up to 0.10 from its fit where the curve then stays, and 0.16 where
+# it loses a quarter on a straight line to the end: a curve that turns, or rises in two steps, is no sigmoid.
+FARTHEST = 0.15
+ERRORS = 3.0
 
 
 class Refusal(NamedTuple):
@@ -95,16 +96,15 @@ def fit_curves(curves: Curves) -> Fit | Refusal:
     """The fit of an arm's curves, or why the data do not tell one.
 
     There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where the mean change since the
-    base model cannot be told from 0 (of one seed, where there is none); where the curve turns, so that the fit leaves
-    more than ``MOST_LEFT`` of the squared change beside the noise; and where the curve does not bend within the data:
-    the interval of C_mid reaches beyond the last compute, so that A is a guess.
+    base model cannot be told from 0 (of one seed, where there is none); where the curve lies more than ``FARTHEST``
+    of its change away from the best sigmoid; and where it does not bend within the data: the interval of C_mid reaches
+    beyond the last compute, so that A is a guess.
     """
     if reason := _unfit(curves):
         return Refusal(reason)
     found = _fitted(curves)
-    left = _left(curves, found.curve)
-    if left > MOST_LEFT:
-        return Refusal(f"no sigmoid: the fit leaves {left:.0%} of the squared change, most where the curve turns")
+    if reason := _misfit(curves, found.curve):
+        return Refusal(reason)
     last, middle = float(curves.compute[-1]), found.midpoint
     if not np.nanmax([middle.mean, middle.high]) <= last:
         reach = _number(middle.mean)
@@ -163,9 +163,13 @@ def _of_half(compute: Float[np.ndarray, " N"], mean: Float[np.ndarray, " N"], ba
     return found if found.midpoint <= compute[early][-1] else None
 
 
-def _left(curves: Curves, curve: Sigmoid) -> float:
-    """The share of the squared change since the base model that a fit leaves, less what noise of the mean leaves."""
+def _misfit(curves: Curves, curve: Sigmoid) -> str | None:
+    """Whether the mean curve lies farther from the fit than noise and ``FARTHEST`` allow, and where."""
     mean, seeds = curves.values.mean(axis=0), len(curves.seeds)
-    noise = float((curves.values.var(axis=0, ddof=1) / seeds).sum()) if seeds > 1 else 0.0
-    left = float(((curve.at(curves.compute) - mean) ** 2).sum()) - noise
-    return max(0.0, left) / float(((mean - curve.base) ** 2).sum())
+    error = curves.values.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else 0.0
+    away = np.abs(curve.at(curves.compute) - mean) - ERRORS * error
+    share, place = away.max() / np.abs(mean - curve.base).max(), int(away.argmax())
+    if share <= FARTHEST:
+        return None
+    where = _number(curves.compute[place])
+    return f"no sigmoid: at compute {where} the curve lies {share:.0%} of its largest change away from the best one"

@@ -53,7 +53,8 @@ def share_done(
 ) -> Float[np.ndarray, "*M"]:
     """1 / (1 + (C_mid / C)^B), which is the logistic function of B log(C / C_mid); 0 at C = 0."""
     with np.errstate(divide="ignore"):
-        return expit(exponent * (np.log(compute) - np.log(midpoint)))
+        found: np.ndarray = expit(exponent * (np.log(compute) - np.log(midpoint)))
+    return found
 
 
 def fit(
@@ -107,10 +108,12 @@ def _improved(
     """The local least squares from a start: A - R_0, log C_mid, log B."""
 
     def share(parameters: np.ndarray) -> np.ndarray:
-        return expit(np.exp(parameters[2]) * (logs - parameters[1]))
+        found: np.ndarray = expit(np.exp(parameters[2]) * (logs - parameters[1]))
+        return found
 
     def residuals(parameters: np.ndarray) -> np.ndarray:
-        return parameters[0] * share(parameters) - change
+        found: np.ndarray = parameters[0] * share(parameters) - change
+        return found
 
     def derivatives(parameters: np.ndarray) -> np.ndarray:
         done, exponent = share(parameters), np.exp(parameters[2])

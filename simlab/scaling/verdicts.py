@@ -1,8 +1,10 @@
 """Say whether an arm raises the asymptote of a baseline or only changes the pace.
 
 An asymptote is higher, lower or the same where the whole interval of the difference lies above the margin, below it or
-within it, and where the fits to the first half of the compute say the same. Else, and where a half tells no asymptote,
-the verdict is ``undecided``: the fit has foretold nothing. The pace is compared where the asymptote is the same.
+within it. Before that, the interval is widened on both sides by the drift: how much the difference has changed from the
+fits of the first half of the compute to those of all. For the curves may be no sigmoids, and more compute may move the
+asymptotes once more. Where a half tells no asymptote, the verdict is ``undecided``. The pace, C_mid, is compared where
+the asymptote is the same.
 """
 
 from typing import NamedTuple
@@ -13,10 +15,10 @@ from simlab.errors import InputError, check_range
 from simlab.scaling.estimates import Fit, Interval, exponential, interval
 
 MARGIN = 0.02  # two asymptotes that differ by less are the same: the margin of ScaleRL's Appendix A.5
+SAME_PACE = 1.01  # two midpoints whose ratio is smaller are the same, as are those of runs that differ by rounding
 
-HIGHER, LOWER = "higher asymptote", "lower asymptote"
-FASTER, SLOWER, ALIKE = (f"same asymptote, {pace}" for pace in ("faster", "slower", "same pace"))
-UNDECIDED = "undecided"
+HIGHER, LOWER, UNDECIDED = "higher asymptote", "lower asymptote", "undecided"
+FASTER, SLOWER, ALIKE, OPEN = (f"same asymptote, {pace}" for pace in ("faster", "slower", "same pace", "pace open"))
 
 
 class Difference(NamedTuple):
@@ -60,13 +62,18 @@ def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
 
 
 def _verdict(asymptote: Interval, half: float, log_midpoint: Interval, margin: float) -> str:
-    """The verdict of the head of this file; a comparison with NaN is false."""
-    if asymptote.low > margin and half > margin:
+    """The verdict of the head of this file; no comparison with NaN is true."""
+    drift = abs(asymptote.mean - half)
+    low, high = asymptote.low - drift, asymptote.high + drift
+    if low > margin:
         return HIGHER
-    if asymptote.high < -margin and half < -margin:
+    if high < -margin:
         return LOWER
-    if not (-margin <= asymptote.low and asymptote.high <= margin and abs(half) <= margin):
+    if not (-margin <= low and high <= margin):
         return UNDECIDED
-    if log_midpoint.high < 0:
+    same = np.log(SAME_PACE)
+    if log_midpoint.high < -same:
         return FASTER
-    return SLOWER if log_midpoint.low > 0 else ALIKE
+    if log_midpoint.low > same:
+        return SLOWER
+    return ALIKE if -same <= log_midpoint.low and log_midpoint.high <= same else OPEN
