@@ -616,7 +616,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=0.0,
         metavar="ROLLOUTS",
-        help="ceiling or clock: fit ScaleRL's sigmoid to pass@k (default: 1 and the samples), from so many rollouts on (0)",
+        help="ceiling or clock: fit ScaleRL's sigmoid to pass@k (default 1 and the samples), from so many rollouts on",
     )
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from scipy.special import stdtrit
 
 from simlab.scaling.curves import Curves
-from simlab.scaling.sigmoid import Sigmoid, fit, fit_each
+from simlab.scaling.sigmoid import HIGHEST, LOWEST, Sigmoid, fit, fit_each
 
 FEWEST = 5  # values to a curve: three parameters leave two
 RESAMPLES = 400  # the error of an interval's width is 3.5 %
@@ -66,7 +66,7 @@ class Fit(NamedTuple):
     def asymptote(self) -> Interval:
         """A; its interval ends where A must."""
         found = interval(self.curve.asymptote, self.draws[:, 0], len(self.seeds))
-        return Interval(found.mean, *np.clip(found[1:], 0.0, 1.0).tolist())
+        return Interval(found.mean, *np.clip(found[1:], LOWEST, HIGHEST).tolist())
 
     @property
     def exponent(self) -> Interval:
@@ -123,11 +123,11 @@ def _unfit(curves: Curves) -> str | None:
     count = len(curves.compute)
     if count < FEWEST:
         return f"too few points: {count} behind the base model; a fit takes {FEWEST} or more"
-    if not ((curves.base >= 0) & (curves.base <= 1)).all():
+    if not ((curves.base >= LOWEST) & (curves.base <= HIGHEST)).all():
         return f"the base model's value is {curves.base.mean():.3g}; a fit takes numbers from 0 to 1"
     for compute, values in zip(curves.compute, curves.values.T, strict=True):
         for value in values:
-            if not 0 <= value <= 1:
+            if not LOWEST <= value <= HIGHEST:
                 return f"the value at compute {_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
     return _flat((curves.values - curves.base[:, None]).mean(axis=1))
 
@@ -148,7 +148,7 @@ def _fitted(curves: Curves) -> Fit:
     mean, base = curves.values.mean(axis=0), float(curves.base.mean())
     curve = fit(compute, mean, base)
     chosen = np.random.default_rng(SEED).integers(seeds, size=(RESAMPLES if seeds > 1 else 0, seeds))
-    draws = fit_each(compute, curves.values[chosen].mean(axis=1), curves.base[chosen].mean(axis=1), (0.0, 1.0))
+    draws = fit_each(compute, curves.values[chosen].mean(axis=1), curves.base[chosen].mean(axis=1))
     r_squared = 1 - float(((curve.at(compute) - mean) ** 2).sum() / max(((mean - mean.mean()) ** 2).sum(), 1e-300))
     rows = np.array([own.fitted() for own in draws]).reshape(-1, 3)
     return Fit(curve, rows, _of_half(compute, mean, base), r_squared, curves.seeds)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.optimize import least_squares
 from scipy.special import expit
 
+LOWEST, HIGHEST = 0.0, 1.0  # A
 EXPONENTS = (0.05, 20.0)  # B; the paper's lie between 1 and 3
 AROUND = 100.0  # C_mid lies between the first compute over this and the last one times this
 GRID = (80, 48)  # values of C_mid and of B, each geometrically spaced
@@ -61,7 +62,6 @@ def fit(
     compute: Float[np.ndarray, " N"],
     values: Float[np.ndarray, " N"],
     base: float,
-    bounds: tuple[float, float] = (0.0, 1.0),
 ) -> Sigmoid:
     """The sigmoid of least squares through a curve, the same every time.
 
@@ -69,9 +69,8 @@ def fit(
         compute: increasing, above 0.
         values: finite, one for each compute.
         base: R_0.
-        bounds: of the asymptote.
     """
-    (found,) = fit_each(compute, values[None], np.array([base]), bounds)
+    (found,) = fit_each(compute, values[None], np.array([base]))
     return found
 
 
@@ -79,7 +78,6 @@ def fit_each(
     compute: Float[np.ndarray, " N"],
     values: Float[np.ndarray, "R N"],
     bases: Float[np.ndarray, " R"],
-    bounds: tuple[float, float],
 ) -> list[Sigmoid]:
     """``fit`` of each of R curves over the same compute."""
     logs = np.log(compute)
@@ -92,9 +90,9 @@ def fit_each(
     for own, base in zip(values, bases, strict=True):
         change = own - base
         products = shares @ change
-        gains = np.clip(products / squares, bounds[0] - base, bounds[1] - base)
+        gains = np.clip(products / squares, LOWEST - base, HIGHEST - base)
         best = int(np.argmin(gains * (gains * squares - 2 * products)))
-        found.append(_improved(logs, change, base, bounds, (gains[best], *points[best])))
+        found.append(_improved(logs, change, base, (gains[best], *points[best])))
     return found
 
 
@@ -102,7 +100,6 @@ def _improved(
     logs: Float[np.ndarray, " N"],
     change: Float[np.ndarray, " N"],
     base: float,
-    bounds: tuple[float, float],
     start: tuple[float, float, float],
 ) -> Sigmoid:
     """The local least squares from a start: A - R_0, log C_mid, log B."""
@@ -120,8 +117,8 @@ def _improved(
         slope = parameters[0] * done * (1 - done) * exponent
         return np.stack([done, -slope, slope * (logs - parameters[1])], axis=1)
 
-    low = np.array([bounds[0] - base, logs[0] - np.log(AROUND), np.log(EXPONENTS[0])])
-    high = np.array([bounds[1] - base, logs[-1] + np.log(AROUND), np.log(EXPONENTS[1])])
+    low = np.array([LOWEST - base, logs[0] - np.log(AROUND), np.log(EXPONENTS[0])])
+    high = np.array([HIGHEST - base, logs[-1] + np.log(AROUND), np.log(EXPONENTS[1])])
     inside = np.clip(start, low + 1e-9 * (high - low), high - 1e-9 * (high - low))
     tolerances = {"xtol": 1e-12, "ftol": 1e-14, "gtol": 1e-14}
     found = least_squares(residuals, inside, derivatives, bounds=(low, high), x_scale="jac", **tolerances)
