@@ -3,7 +3,7 @@
 from simlab.scaling.curves import Curves
 from simlab.scaling.estimates import Fit, Refusal, fit_curves
 from simlab.scaling.sigmoid import Sigmoid, fit
-from simlab.scaling.table import scaling_tables
+from simlab.scaling.table import differences, scaling_tables
 from simlab.scaling.verdicts import MARGIN, Difference, against
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Refusal",
     "Sigmoid",
     "against",
+    "differences",
     "fit",
     "fit_curves",
     "scaling_tables",

@@ -28,6 +28,7 @@ SEED = 0  # of the resamples: the same table every time, and arms with the same 
 # it loses a quarter on a straight line to the end: a curve that turns, or rises in two steps, is no sigmoid.
 FARTHEST = 0.15
 ERRORS = 3.0
+ROUNDING = 1e-9  # a smaller change is none
 
 
 class Refusal(NamedTuple):
@@ -95,10 +96,9 @@ def exponential(found: Interval) -> Interval:
 def fit_curves(curves: Curves) -> Fit | Refusal:
     """The fit of an arm's curves, or why the data do not tell one.
 
-    There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where the mean change since the
-    base model cannot be told from 0 (of one seed, where there is none); where the curve lies more than ``FARTHEST``
-    of its change away from the best sigmoid; and where it does not bend within the data: the interval of C_mid reaches
-    beyond the last compute, so that A is a guess.
+    There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where no change since the base
+    model can be told from 0; where the curve lies more than ``FARTHEST`` of its change away from the best sigmoid; and
+    where it does not bend within the data: the interval of C_mid reaches beyond the last compute, so that A is a guess.
     """
     if reason := _unfit(curves):
         return Refusal(reason)
@@ -129,18 +129,28 @@ def _unfit(curves: Curves) -> str | None:
         for value in values:
             if not LOWEST <= value <= HIGHEST:
                 return f"the value at compute {_number(compute)} is {value:.3g}; a fit takes numbers from 0 to 1"
-    return _flat((curves.values - curves.base[:, None]).mean(axis=1))
+    return _flat(curves.values - curves.base[:, None])
 
 
-def _flat(changes: Float[np.ndarray, " S"]) -> str | None:
-    """Whether the change since the base model, a mean over the curve of each seed, cannot be told from 0."""
-    mean = float(changes.mean())
-    if len(changes) == 1:
-        return None if abs(mean) > 1e-9 else "flat: there is no change"
-    half = float(stdtrit(len(changes) - 1, 0.975) * changes.std(ddof=1) / np.sqrt(len(changes)))
-    if abs(mean) > max(half, 1e-9):
+def _flat(changes: Float[np.ndarray, "S N"]) -> str | None:
+    """Whether neither the mean change since the base model nor that at any compute can be told from 0, at 5 % each."""
+    mean, half = _with_half(changes.mean(axis=1)[:, None], 0.05)
+    means, halves = _with_half(changes, 0.05 / changes.shape[1])  # of so many, one would be far from 0 by chance
+    if abs(mean[0]) > half[0] or (np.abs(means) > halves).any():
         return None
-    return f"flat: the mean change, {mean:+.4f} [{mean - half:+.4f}, {mean + half:+.4f}], cannot be told from 0"
+    return (
+        f"flat: the mean change, {mean[0]:+.4f} [{mean[0] - half[0]:+.4f}, {mean[0] + half[0]:+.4f}], is as good as 0"
+    )
+
+
+def _with_half(
+    changes: Float[np.ndarray, "S N"], level: float
+) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
+    """Means over seeds and half of their t-intervals; of one seed the half is rounding."""
+    seeds = len(changes)
+    error = changes.std(axis=0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(changes.shape[1])
+    quantile = stdtrit(seeds - 1, 1 - level / 2) if seeds > 1 else 1.0
+    return changes.mean(axis=0), np.maximum(quantile * error, ROUNDING)
 
 
 def _fitted(curves: Curves) -> Fit:

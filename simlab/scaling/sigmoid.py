@@ -86,14 +86,12 @@ def fit_each(
     points = np.stack([each.ravel() for each in np.meshgrid(midpoints, exponents, indexing="ij")], axis=1)
     shares = share_done(compute, np.exp(points[:, 1:]), np.exp(points[:, :1]))
     squares = (shares**2).sum(axis=1)
-    found = []
-    for own, base in zip(values, bases, strict=True):
-        change = own - base
-        products = shares @ change
-        gains = np.clip(products / squares, LOWEST - base, HIGHEST - base)
-        best = int(np.argmin(gains * (gains * squares - 2 * products)))
-        found.append(_improved(logs, change, base, (gains[best], *points[best])))
-    return found
+    changes = values - bases[:, None]
+    products = changes @ shares.T
+    gains = np.clip(products / squares, LOWEST - bases[:, None], HIGHEST - bases[:, None])
+    best = np.argmin(gains * (gains * squares - 2 * products), axis=1)
+    starts = [(own[place], *points[place]) for own, place in zip(gains, best, strict=True)]
+    return [_improved(logs, *each) for each in zip(changes, bases, starts, strict=True)]
 
 
 def _improved(
