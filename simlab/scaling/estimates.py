@@ -21,7 +21,7 @@ from simlab.scaling.curves import Curves
 from simlab.scaling.sigmoid import HIGHEST, LOWEST, Sigmoid, fit, fit_each
 
 FEWEST = 5  # values to a curve: three parameters leave two
-RESAMPLES = 400  # the error of an interval's width is 3.5 %
+RESAMPLES = 200  # the error of an interval's width is 5 %
 SEED = 0  # of the resamples: the same table every time, and arms with the same seeds are paired
 # How far the mean curve may lie from the fit, as a share of its largest change and beyond three standard errors. A
 # straight rise during a quarter of the compute lies up to 0.10 from its fit where the curve then stays, and 0.16 where

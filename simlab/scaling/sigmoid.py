@@ -18,6 +18,7 @@ from scipy.special import expit
 LOWEST, HIGHEST = 0.0, 1.0  # A
 EXPONENTS = (0.05, 20.0)  # B; the paper's lie between 1 and 3
 AROUND = 100.0  # C_mid lies between the first compute over this and the last one times this
+EXACT, ROUGH = 1e-14, 1e-6  # tolerances of the least squares; the rough one is far below any noise
 GRID = (80, 48)  # values of C_mid and of B, each geometrically spaced
 
 
@@ -70,7 +71,7 @@ def fit(
         values: finite, one for each compute.
         base: R_0.
     """
-    (found,) = fit_each(compute, values[None], np.array([base]))
+    (found,) = fit_each(compute, values[None], np.array([base]), EXACT)
     return found
 
 
@@ -78,8 +79,9 @@ def fit_each(
     compute: Float[np.ndarray, " N"],
     values: Float[np.ndarray, "R N"],
     bases: Float[np.ndarray, " R"],
+    tolerance: float = ROUGH,
 ) -> list[Sigmoid]:
-    """``fit`` of each of R curves over the same compute."""
+    """``fit`` of each of R curves over the same compute, to a tolerance."""
     logs = np.log(compute)
     midpoints = np.linspace(logs[0] - np.log(AROUND), logs[-1] + np.log(AROUND), GRID[0])
     exponents = np.linspace(np.log(EXPONENTS[0]), np.log(EXPONENTS[1]), GRID[1])
@@ -91,7 +93,7 @@ def fit_each(
     gains = np.clip(products / squares, LOWEST - bases[:, None], HIGHEST - bases[:, None])
     best = np.argmin(gains * (gains * squares - 2 * products), axis=1)
     starts = [(own[place], *points[place]) for own, place in zip(gains, best, strict=True)]
-    return [_improved(logs, *each) for each in zip(changes, bases, starts, strict=True)]
+    return [_improved(logs, *each, tolerance) for each in zip(changes, bases, starts, strict=True)]
 
 
 def _improved(
@@ -99,6 +101,7 @@ def _improved(
     change: Float[np.ndarray, " N"],
     base: float,
     start: tuple[float, float, float],
+    tolerance: float,
 ) -> Sigmoid:
     """The local least squares from a start: A - R_0, log C_mid, log B."""
 
@@ -118,7 +121,7 @@ def _improved(
     low = np.array([LOWEST - base, logs[0] - np.log(AROUND), np.log(EXPONENTS[0])])
     high = np.array([HIGHEST - base, logs[-1] + np.log(AROUND), np.log(EXPONENTS[1])])
     inside = np.clip(start, low + 1e-9 * (high - low), high - 1e-9 * (high - low))
-    tolerances = {"xtol": 1e-12, "ftol": 1e-14, "gtol": 1e-14}
+    tolerances = dict.fromkeys(("xtol", "ftol", "gtol"), tolerance)
     found = least_squares(residuals, inside, derivatives, bounds=(low, high), x_scale="jac", **tolerances)
     gain, midpoint, exponent = found.x
     return Sigmoid(float(base), float(base + gain), float(np.exp(exponent)), float(np.exp(midpoint)))
