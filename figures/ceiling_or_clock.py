@@ -105,7 +105,8 @@ def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
             continue
         colour = f"C{SHOWN.index(name)}"
         axes.plot(compute, mean, color=colour, label=name)
-        axes.fill_between(compute, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, linewidth=0)
+        low, high = np.clip([mean - 1.96 * error, mean + 1.96 * error], 0, 1)
+        axes.fill_between(compute, low, high, color=colour, alpha=0.2, linewidth=0)
         if (fit := found["part"][name]) and "refusal" not in fit:
             beyond = compute[compute >= PART * compute[-1]]
             axes.plot(beyond, _curve(fit).at(beyond), color=colour, linestyle="--", linewidth=1)
@@ -123,28 +124,48 @@ def _draw_plane(axes: Axes, found: dict[str, Any]) -> None:
     axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
     axes.axvline(1, color="0.8", linewidth=0.8, zorder=0)
     for number, metric in enumerate(METRICS):
-        rows = [own["against"] for own in found[metric]["whole"].values() if own["against"]]
-        rows = [row for row in rows if "refusal" not in row]
-        clock, ceiling = (np.array([row[key] for row in rows]).T for key in ("midpoint", "asymptote"))
+        against = {name: own["against"] for name, own in found[metric]["whole"].items() if own["against"]}
+        rows = {name: own for name, own in against.items() if "refusal" not in own}
+        clock, ceiling = (
+            np.array([row[key] for row in rows.values()]).reshape(-1, 3).T for key in ("midpoint", "asymptote")
+        )
         bars = {"xerr": np.abs(clock[1:] - clock[0]), "yerr": np.abs(ceiling[1:] - ceiling[0])}
-        style = {"color": f"C{number}", "marker": "os"[number], "markersize": 3, "linestyle": "none", "elinewidth": 0.7}
-        axes.errorbar(clock[0], ceiling[0], **bars, **style, label=metric)
+        axes.errorbar(clock[0], ceiling[0], **bars, **_points(number), label=metric if rows else None)
+        _name(
+            axes,
+            list(rows),
+            clock[0],
+            ceiling[0],
+            [row["verdict"].split()[0] in ("higher", "lower") for row in rows.values()],
+        )
     axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=MARGIN)
     axes.set(xlabel="C_mid over GRPO's", ylabel="A less GRPO's")
-    axes.legend()
+    axes.legend(loc="lower left")
+
+
+def _points(number: int) -> dict[str, Any]:
+    return {"color": f"C{number}", "marker": "os"[number], "markersize": 3, "linestyle": "none", "elinewidth": 0.7}
+
+
+def _name(axes: Axes, names: list[str], x: np.ndarray, y: np.ndarray, told: list[bool]) -> None:
+    """The names of some points, to their left."""
+    for name, *place, said in zip(names, x, y, told, strict=True):
+        if said:
+            axes.annotate(name, place, (-4, 3), textcoords="offset points", ha="right", fontsize=6)
 
 
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
-    """The asymptote that the first quarter foretells, against the mean of the last records."""
+    """The last record against the asymptote that the first quarter foretells."""
     axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
     for number, metric in enumerate(METRICS):
         fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
         asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
-        last = [found[metric]["curves"][name]["mean"][-1] for name in fits]
-        style = {"color": f"C{number}", "marker": "os"[number], "markersize": 3, "linestyle": "none", "elinewidth": 0.7}
-        axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **style, label=metric)
-    axes.set(xlabel="A of the first quarter", ylabel="at the end")
-    axes.legend()
+        last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
+        axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
+        _name(axes, list(fits), asymptote[0], last, list(last - asymptote[0] > 2 * MARGIN))
+    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05))
+    axes.legend(loc="lower right")
 
 
 def _draw_countdown(axes: Axes, found: dict[str, Any]) -> None:

@@ -201,6 +201,15 @@ def test_a_curve_that_does_not_bend_yet_is_refused(values):
     assert reason_of(one_seed(values, base)).startswith("not bending yet, so that A is open: C_mid is ")
 
 
+def test_an_asymptote_that_a_bound_alone_holds_is_refused():
+    """Ever less steep, but far from 1 at the end, where the best sigmoid goes; a curve that ends near 1 may go there."""
+    slow = 0.2 + 0.5 * np.sqrt(COMPUTE / COMPUTE[-1])
+    assert fit(COMPUTE, slow, 0.2).asymptote == pytest.approx(1, abs=1e-9)
+    assert reason_of(one_seed(slow)).endswith("the curve ends at 0.700, and nothing but the bound holds A")
+    near = Sigmoid(0.2, 1.0, 1.5, 300.0)
+    assert fit_curves(one_seed(near.at(COMPUTE))).curve.asymptote == pytest.approx(1, abs=1e-6)
+
+
 def test_a_midpoint_that_may_lie_beyond_the_data_is_refused_too():
     """The estimate is 3200 of 4000, and the noise leaves it open by more than that."""
     curve = Sigmoid(0.2, 0.6, 1.5, 3300.0)
@@ -317,7 +326,7 @@ def test_a_difference_that_moves_with_the_compute_is_undecided():
     baseline = fit_curves(seeds_of(RISING, noise=0.0005))
     found = against(baseline, arm)
     assert -0.02 < found.asymptote.low < found.asymptote.high < 0.02
-    assert found.half < -0.03
+    assert found.drift > 0.03
     assert found.verdict == "undecided"
 
 

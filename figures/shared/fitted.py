@@ -37,7 +37,7 @@ def _difference(found: Difference | Refusal) -> dict[str, Any]:
         return {"refusal": found.reason}
     return {
         "asymptote": rounded(found.asymptote),
-        "half": rounded(found.half),
+        "drift": rounded(found.drift),
         "midpoint": rounded(found.midpoint),
         "verdict": found.verdict,
     }

@@ -98,19 +98,14 @@ def fit_curves(curves: Curves) -> Fit | Refusal:
 
     There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where no change since the base
     model can be told from 0; where the curve lies more than ``FARTHEST`` of its change away from the best sigmoid; and
-    where it does not bend within the data: the interval of C_mid reaches beyond the last compute, so that A is a guess.
+    where it does not bend within the data: the interval of C_mid reaches beyond the last compute, or A lies on its
+    bound, far from where the curve ends.
     """
     if reason := _unfit(curves):
         return Refusal(reason)
     found = _fitted(curves)
-    if reason := _misfit(curves, found.curve):
+    if reason := _misfit(curves, found.curve) or _straight(curves, found) or _held_by_a_bound(curves, found.curve):
         return Refusal(reason)
-    last, middle = float(curves.compute[-1]), found.midpoint
-    if not np.nanmax([middle.mean, middle.high]) <= last:
-        reach = _number(middle.mean)
-        if len(found.seeds) > 1:
-            reach += f" [{_number(middle.low)}, {_number(middle.high)}]"
-        return Refusal(f"not bending yet, so that A is open: C_mid is {reach}, the last compute {_number(last)}")
     return found
 
 
@@ -183,3 +178,24 @@ def _misfit(curves: Curves, curve: Sigmoid) -> str | None:
         return None
     where = _number(curves.compute[place])
     return f"no sigmoid: at compute {where} the curve lies {share:.0%} of its largest change away from the best one"
+
+
+def _straight(curves: Curves, found: Fit) -> str | None:
+    """Whether C_mid may lie beyond the last compute."""
+    last, middle = float(curves.compute[-1]), found.midpoint
+    if np.nanmax([middle.mean, middle.high]) <= last:
+        return None
+    reach = _number(middle.mean)
+    if len(found.seeds) > 1:
+        reach += f" [{_number(middle.low)}, {_number(middle.high)}]"
+    return f"not bending yet, so that A is open: C_mid is {reach}, the last compute {_number(last)}"
+
+
+def _held_by_a_bound(curves: Curves, curve: Sigmoid) -> str | None:
+    """Whether A is 0 or 1 only because it can be no more, far from where the curve ends."""
+    if min(curve.asymptote - LOWEST, HIGHEST - curve.asymptote) > ROUNDING:
+        return None
+    last = float(curves.values[:, -1].mean())
+    if abs(curve.asymptote - last) <= FARTHEST * abs(curve.asymptote - curve.base):
+        return None
+    return f"not bending yet, so that A is open: the curve ends at {last:.3f}, and nothing but the bound holds A"

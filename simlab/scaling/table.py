@@ -109,7 +109,7 @@ def _difference_row(name: str, found: Difference) -> dict[str, str]:
     return {
         "arm": name,
         "A more": shown(found.asymptote, sign="+"),
-        "of half": "-" if np.isnan(found.half) else f"{found.half:+.3f}",
+        "drift": "-" if np.isnan(found.drift) else f"{found.drift:.3f}",
         "B times": shown(found.exponent, 2),
         "C_mid times": shown(found.midpoint, 2),
         "verdict": found.verdict,

@@ -1,10 +1,10 @@
 """Say whether an arm raises the asymptote of a baseline or only changes the pace.
 
 An asymptote is higher, lower or the same where the whole interval of the difference lies above the margin, below it or
-within it. Before that, the interval is widened on both sides by the drift: how much the difference has changed from the
-fits of the first half of the compute to those of all. For the curves may be no sigmoids, and more compute may move the
-asymptotes once more. Where a half tells no asymptote, the verdict is ``undecided``. The pace, C_mid, is compared where
-the asymptote is the same.
+within it. Before that, the interval is widened on both sides by the drift: how far the two asymptotes have moved,
+together, from the fits of the first half of the compute to those of all. For learning curves are no sigmoids: a fit to
+less compute has another asymptote, and so has an arm that is only slower, as if it had less. Where a half tells no
+asymptote, the verdict is ``undecided``. The pace, C_mid, is compared where the asymptote is the same.
 """
 
 from typing import NamedTuple
@@ -26,14 +26,14 @@ class Difference(NamedTuple):
 
     Attributes:
         asymptote: A less the baseline's.
-        half: the same of the fits to the first half of the compute; NaN where one has none.
+        drift: how far both asymptotes have moved since the first half of the compute; NaN where a half tells none.
         exponent: B over the baseline's.
         midpoint: C_mid over the baseline's: above 1 for a slower clock.
         verdict: one of the words of this module.
     """
 
     asymptote: Interval
-    half: float
+    drift: float
     exponent: Interval
     midpoint: Interval
     verdict: str
@@ -56,14 +56,13 @@ def against(baseline: Fit, arm: Fit, margin: float = MARGIN) -> Difference:
     ]
     pairs = zip(logs[1] - logs[0], (arm.draws - baseline.draws).T, strict=True)
     asymptote, exponent, midpoint = (interval(mean, draws, len(arm.seeds)) for mean, draws in pairs)
-    half = arm.half.asymptote - baseline.half.asymptote if arm.half and baseline.half else np.nan
-    verdict = _verdict(asymptote, half, midpoint, margin)
-    return Difference(asymptote, half, exponential(exponent), exponential(midpoint), verdict)
+    drift = sum(abs(own.curve.asymptote - own.half.asymptote) if own.half else np.nan for own in (baseline, arm))
+    verdict = _verdict(asymptote, drift, midpoint, margin)
+    return Difference(asymptote, drift, exponential(exponent), exponential(midpoint), verdict)
 
 
-def _verdict(asymptote: Interval, half: float, log_midpoint: Interval, margin: float) -> str:
+def _verdict(asymptote: Interval, drift: float, log_midpoint: Interval, margin: float) -> str:
     """The verdict of the head of this file; no comparison with NaN is true."""
-    drift = abs(asymptote.mean - half)
     low, high = asymptote.low - drift, asymptote.high + drift
     if low > margin:
         return HIGHER
