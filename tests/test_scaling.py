@@ -202,7 +202,7 @@ def test_a_curve_that_does_not_bend_yet_is_refused(values):
 
 
 def test_an_asymptote_that_a_bound_alone_holds_is_refused():
-    """Ever less steep, but far from 1 at the end, where the best sigmoid goes; a curve that ends near 1 may go there."""
+    """Ever less steep, but far from 1 at the end, where the best sigmoid goes; what ends near 1 may go there."""
     slow = 0.2 + 0.5 * np.sqrt(COMPUTE / COMPUTE[-1])
     assert fit(COMPUTE, slow, 0.2).asymptote == pytest.approx(1, abs=1e-9)
     assert reason_of(one_seed(slow)).endswith("the curve ends at 0.700, and nothing but the bound holds A")
