@@ -36,7 +36,7 @@ PRESET, BASELINE = "ceiling", "grpo"
 METRICS = ("pass@1", "pass@256")
 PART = 0.25  # of the compute, for the fits that foretell
 # Named in the panels of curves; all others are grey.
-SHOWN = ("grpo", "power_alpha", "cw_grpo", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
+SHOWN = ("grpo", "power_alpha", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -140,6 +140,7 @@ def _draw_plane(axes: Axes, found: dict[str, Any]) -> None:
         )
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=MARGIN)
+    axes.margins(0.1)
     axes.set(xlabel="C_mid over GRPO's", ylabel="A less GRPO's")
     axes.legend(loc="lower left")
 
@@ -149,10 +150,13 @@ def _points(number: int) -> dict[str, Any]:
 
 
 def _name(axes: Axes, names: list[str], x: np.ndarray, y: np.ndarray, told: list[bool]) -> None:
-    """The names of some points, to their left."""
-    for name, *place, said in zip(names, x, y, told, strict=True):
-        if said:
-            axes.annotate(name, place, (-4, 3), textcoords="offset points", ha="right", fontsize=6)
+    """The names of some points, by turns below and above: to their left, or to the right of the leftmost of all."""
+    chosen = [(name, place) for name, *place, said in zip(names, x, y, told, strict=True) if said]
+    for number, (name, place) in enumerate(chosen):
+        first = place[0] == x.min()
+        offset = (4 if first else -4, (-8, 3)[number % 2])
+        side = "left" if first else "right"
+        axes.annotate(name, place, offset, textcoords="offset points", ha=side, fontsize=6)
 
 
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
@@ -164,7 +168,7 @@ def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
         last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
         axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
         _name(axes, list(fits), asymptote[0], last, list(last - asymptote[0] > 2 * MARGIN))
-    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05))
+    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.35, 1.05))
     axes.legend(loc="lower right")
 
 
