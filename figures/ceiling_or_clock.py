@@ -37,6 +37,7 @@ METRICS = ("pass@1", "pass@256")
 PART = 0.25  # of the compute, for the fits that foretell
 # Named in the panels of curves; all others are grey.
 SHOWN = ("grpo", "power_alpha", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
+HEIGHTS = (-8, 3, -20, 3)  # of the names beside points, by turns, so that they do not meet
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -150,13 +151,13 @@ def _points(number: int) -> dict[str, Any]:
 
 
 def _name(axes: Axes, names: list[str], x: np.ndarray, y: np.ndarray, told: list[bool]) -> None:
-    """The names of some points, by turns below and above: to their left, or to the right of the leftmost of all."""
+    """The names of some points, below and above: to their left, or to the right of the leftmost of all."""
     chosen = [(name, place) for name, *place, said in zip(names, x, y, told, strict=True) if said]
     for number, (name, place) in enumerate(chosen):
         first = place[0] == x.min()
-        offset = (4 if first else -4, (-8, 3)[number % 2])
+        offset = (4 if first else -4, HEIGHTS[number % len(HEIGHTS)])
         side = "left" if first else "right"
-        axes.annotate(name, place, offset, textcoords="offset points", ha=side, fontsize=6)
+        axes.annotate(name, place, offset, textcoords="offset points", ha=side, fontsize=5.5)
 
 
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
