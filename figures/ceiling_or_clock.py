@@ -1,6 +1,6 @@
 """Ceiling or clock: which weights change what pass@1 and pass@k come to, and which only how soon.
 
-    simlab sweep --preset ceiling --out ceiling.nc              (a quarter of an hour on two cores)
+    simlab sweep --preset ceiling --out ceiling.nc              (10 minutes of CPU time)
     python -m figures.ceiling_or_clock ceiling.nc               (condenses, with countdown's runs that are kept here)
     python -m figures.ceiling_or_clock --table                  (prints the tables of README.md)
     simlab figures ceiling_or_clock                             (draws from what is kept here)
@@ -169,7 +169,7 @@ def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
         last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
         axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
         _name(axes, list(fits), asymptote[0], last, list(last - asymptote[0] > 2 * MARGIN))
-    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.35, 1.05))
+    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.3, 1.05))
     axes.legend(loc="lower right")
 
 
