@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_sweep(commands.add_parser("sweep", help="simulate a grid of runs", formatter_class=_Wide))
     _add_merge(commands.add_parser("merge", help="join the shards of a sweep into one result"))
+    _add_fit(commands.add_parser("fit", help="ceiling or clock: fit sigmoids to a sweep's curves against compute"))
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
@@ -302,6 +303,42 @@ def _merge(options: argparse.Namespace) -> int:
     dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
     print(final_table(dataset))
     print(f"\nresult  {options.out}")
+    return 0
+
+
+def _add_fit(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Fit ScaleRL's sigmoid to a metric of each cell against rollouts: asymptote A, exponent B and midpoint C_mid, "
+        "with 95 % intervals over seeds. A curve that does not tell its asymptote is refused."
+    )
+    parser.set_defaults(run=_fit)
+    parser.add_argument("result", type=_path, metavar="RESULT", help="result that simlab sweep wrote")
+    parser.add_argument(
+        "--metric",
+        default="pass@1",
+        metavar="LIST",
+        help="pass@K, or another share (default pass@1); a wrong name lists all",
+    )
+    parser.add_argument(
+        "--from",
+        dest="first",
+        type=_number,
+        default=0.0,
+        metavar="ROLLOUTS",
+        help="leave out what lies before, as ScaleRL does with the first epoch (default 0)",
+    )
+    parser.add_argument("--baseline", metavar="CELL", help="compare the other cells with this one, paired by seed")
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from simlab.scaling import scaling_tables
+    from simlab.sweeps.curves import UNIT, curves
+    from simlab.sweeps.result import read
+
+    dataset = read(options.result)
+    for place, metric in enumerate(options.metric.split(",")):
+        arms = {name: own.between(options.first) for name, own in curves(dataset, metric).items()}
+        print(*[""] * (place > 0), *scaling_tables(metric, UNIT, arms, options.baseline), sep="\n")
     return 0
 
 
@@ -573,6 +610,14 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
     )
     parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
+    parser.add_argument(
+        "--fit",
+        type=_number,
+        nargs="?",
+        const=0.0,
+        metavar="ROLLOUTS",
+        help="ceiling or clock: fit ScaleRL's sigmoid to pass@k (default 1 and the samples), from so many rollouts on",
+    )
 
 
 def _moment(text: str) -> str | int:
@@ -593,13 +638,15 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 def _compare(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, read_run
     from simlab.plotting import check_figure
 
     check_figure(options.figure)
     check_replaceable(options.figure)
     runs = [read_run(folder) for folder in options.runs]
     print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
+    if options.fit is not None:
+        print("", *fit_tables(runs, options.fit, pass_at_k=options.pass_at_k, baseline=options.baseline), sep="\n")
     make_folder(options.figure.parent)
     draw_comparison(runs, options.figure, at=options.at)
     print(f"\nfigure  {options.figure}")

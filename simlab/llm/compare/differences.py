@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from simlab.arms import parse
+from simlab.columns import aligned
 from simlab.errors import InputError
 from simlab.llm.compare.arms import Shown
-from simlab.llm.compare.cells import aligned, cells, errors_in_words, interval
+from simlab.llm.compare.cells import cells, errors_in_words, interval
 from simlab.llm.compare.measures import values
 from simlab.llm.instruments.significance import subsampling_test
 

@@ -2,6 +2,7 @@
 
 from simlab.sweeps.presets.a_grae import A_GRAE
 from simlab.sweeps.presets.casp import CASP
+from simlab.sweeps.presets.ceiling import CEILING
 from simlab.sweeps.presets.cw_grpo import CW_GRPO
 from simlab.sweeps.presets.f_grpo import F_GRPO, F_GRPO_FIG2, THREE_REGIMES
 from simlab.sweeps.presets.fade import FADE, FADE_RANK
@@ -16,6 +17,7 @@ from simlab.sweeps.presets.settings import Settings
 PRESETS: dict[str, dict[str, Settings]] = {
     "a-grae": A_GRAE,
     "casp": CASP,
+    "ceiling": CEILING,
     "cw-grpo": CW_GRPO,
     "f-grpo": F_GRPO,
     "f-grpo-fig2": {"": F_GRPO_FIG2},
