@@ -208,6 +208,16 @@ def test_what_no_verifier_is(given, message):
     assert message in str(refused.value)
 
 
+def test_a_correction_that_makes_accepted_rollouts_incorrect_ones_is_refused():
+    """The forward one gives them n, and R_w + n (R_c - R_w) in general."""
+    message = "gives accepted rollouts the reward 0; allowed: above 0, for that is what estimators count as correct"
+    with pytest.raises(InputError, match=message):
+        simulate(anchored(20, 4), "psr", false_positive=0.1, verifier_correction="forward", steps=1)
+    with pytest.raises(InputError, match=r"the reward -0\.4; allowed: above 0"):
+        signed = anchored(20, 4, reward_incorrect=-1.0)
+        simulate(signed, "grpo", **RATES, verifier_correction="forward", steps=1)
+
+
 def test_an_estimator_of_success_rates_refuses_corrected_rewards_outside_its_domain():
     with pytest.raises(InputError, match="this estimator is defined for"):
         simulate(anchored(20, 4), "power_alpha", **RATES, verifier_correction="backward", steps=1)

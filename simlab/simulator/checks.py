@@ -21,6 +21,7 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
+    check_verifier(problem, settings)
     check_domain(method.estimator, rewards_given(problem, settings))
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
@@ -42,6 +43,17 @@ def rewards_given(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 
     shares = corrected(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
     rewards: np.ndarray = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
     return rewards
+
+
+def check_verifier(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` if a correction leaves accepted rollouts a reward that estimators count as incorrect."""
+    accepted = float(rewards_given(problem, settings)[0, 0])
+    if settings.verifier_correction != "none" and accepted <= 0:
+        rates = f"false_positive = {settings.false_positive} and false_negative = {settings.false_negative}"
+        raise InputError(
+            f"the {settings.verifier_correction} correction with {rates} gives accepted rollouts the reward "
+            f"{accepted:g}; allowed: above 0, for that is what estimators count as correct"
+        )
 
 
 def check_minibatches(problem: Problem, settings: Settings) -> None:
