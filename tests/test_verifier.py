@@ -213,8 +213,8 @@ def test_a_correction_that_makes_accepted_rollouts_incorrect_ones_is_refused():
     message = "gives accepted rollouts the reward 0; allowed: above 0, for that is what estimators count as correct"
     with pytest.raises(InputError, match=message):
         simulate(anchored(20, 4), "psr", false_positive=0.1, verifier_correction="forward", steps=1)
+    signed = anchored(20, 4, reward_incorrect=-1.0)
     with pytest.raises(InputError, match=r"the reward -0\.4; allowed: above 0"):
-        signed = anchored(20, 4, reward_incorrect=-1.0)
         simulate(signed, "grpo", **RATES, verifier_correction="forward", steps=1)
 
 
