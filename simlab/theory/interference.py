@@ -85,7 +85,8 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     array([3.  , 1.75, 1.  ])
     """
     found = expected_advantages(name, group_size, solve_rates, **parameters)
-    return found.success - found.failure
+    speed: Rates = found.success - found.failure
+    return speed
 
 
 def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Advantages:

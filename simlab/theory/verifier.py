@@ -95,7 +95,7 @@ def misplaced_share(
     false_negative: float,
     **parameters: Any,
 ) -> float:
-    """Of the advantages that a batch gives to accepted rollouts, what share wrong ones get ``[simlab:verifier-share]``.
+    """Of the advantages that accepted rollouts get, the share that wrong ones get ``[simlab:verifier-hard-focus]``.
 
     Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, in which
     each prompt weighs M_S(q): the more a weight looks at hard prompts, the larger it is.
