@@ -169,6 +169,15 @@ def test_rates_of_zero_are_no_verifier_at_all():
     assert plain.identical(told)
 
 
+def test_runs_without_errors_share_a_program_whatever_their_errors_would_belong_to():
+    clean, erring = (
+        [Settings("grpo", false_positive=rate, errors_of=name).static for name in ("rollout", "answer", "prompt")]
+        for rate in (0.0, 0.1)
+    )
+    assert clean[0] == clean[1] == clean[2]
+    assert len(set(erring)) == 3
+
+
 def test_a_verifier_that_accepts_everything_leaves_nothing_to_learn():
     found = simulate(anchored(20, 4), "grpo", false_positive=1.0, seeds=2, steps=20)
     assert (found.accepted_rate[:, 1:] == 1).all()

@@ -267,6 +267,7 @@ class Settings:
             own = self.own_code()
         except Unseen:  # only objects differ then, not what they hold
             own = None
+        errs = bool(self.false_positive != 0 or self.false_negative != 0)
         return StaticSettings(
             shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
             group_size=self.group_size,
@@ -279,8 +280,8 @@ class Settings:
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
-            errs=bool(self.false_positive != 0 or self.false_negative != 0),
-            errors_of=self.errors_of,
+            errs=errs,
+            errors_of=self.errors_of if errs else ERRORS_OF[0],  # so that runs without errors share a program
             verifier_correction=self.verifier_correction,
             lag=self.lag,
             sampler=self.sampler,

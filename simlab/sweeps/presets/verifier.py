@@ -47,7 +47,7 @@ def _erring(estimators: tuple[str, ...], norms: tuple[float, ...] = NORMS, **run
 
 
 def _corrected(rates: tuple[float, ...], *estimators: str) -> Settings:
-    """Plain steps of some rates under each correction; rates near the best of the uncorrected weight."""
+    """Plain steps of some rates under each correction: a clock shows as a curve over the rates that is moved aside."""
     errors = {"run.false_positive": (0.1,), "run.false_negative": (0.2,)}
     corrections = {"run.verifier_correction": ("none", "backward", "forward"), "run.errors_of": ("rollout", "answer")}
     return _PLAIN | {
@@ -61,7 +61,7 @@ VERIFIER: dict[str, Settings] = {
     "focus": _erring(("f_grpo",), false_positive=(0.0, 0.01, 0.02, 0.05, 0.1, 0.2), errors_of=ERRORS_OF),
     "groups": _erring(("dr_grpo", "grpo", "maxrl", "f_grpo"), false_positive=FALSE_POSITIVES, errors_of=ERRORS_OF[:2])
     | {"group_sizes": (2, 4, 8, 16, 32, 64)},
-    "corrections": _corrected((1.0, 4.0, 16.0), "reinforce", "dr_grpo", "grpo"),
+    "corrections": _corrected(tuple(2.0**power for power in range(-1, 8)), "reinforce", "dr_grpo", "grpo"),
     "youden": _erring(
         ("dr_grpo", "grpo", "maxrl"),
         (0.25,),
