@@ -1,0 +1,250 @@
+"""What a verifier that errs does to weights, focal exponents and group sizes, and what corrections give back.
+
+    simlab sweep --preset verifier --out verifier.nc     (minutes)
+    python -m figures.verifier verifier.nc               (condenses verifier-weights.nc, ...)
+    python -m figures.verifier --table                   (prints the table of README.md)
+    simlab figures verifier                              (draws from what is kept here)
+
+Every loss is that of a seed against itself with a verifier that does not err.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from simlab.errors import InputError
+from simlab.plotting import STYLE
+from simlab.problems import prompt_bank
+from simlab.sweeps.presets.verifier import BANK
+from simlab.theory import misplaced_share
+
+DATA = Path(__file__).parent / "data" / "verifier.json"
+DIFFERS = "Not in the papers: verifiers that accept wrong answers, under every weight at equal update norms."
+PRESET = "verifier"
+NORM, RATE, SIZE = 0.25, 0.1, 8  # shown: update norm, rate of false positives, group size
+NAMED = {"easy_power": "C0", "dr_grpo": "C7", "grpo": "C2", "f_grpo": "C1", "maxrl": "C3"}
+LABELS = {
+    "easy_power": "easy focus",
+    "dr_grpo": "mean GRPO",
+    "grpo": "GRPO",
+    "f_grpo": r"F-GRPO, $\gamma$ = 1",
+    "maxrl": "MaxRL",
+    "reinforce": "REINFORCE",
+}
+CORRECTIONS = {"none": "-", "backward": "--", "forward": ":"}
+SHARES = np.linspace(0.0, 0.2, 41)
+
+
+# Condensing
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """What is drawn and listed, with the provenance of all sweeps."""
+    sweeps = results(PRESET, path)
+    final = {name: dataset.pass_at_k.isel(step=-1) for name, dataset in sweeps.items()}
+    return {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "base": rounded(sweeps["weights"].pass_at_k.isel(step=0).sel(k=1).values.flat[0]),
+        "weights": {
+            str(name): of_weight(final["weights"].sel(estimator=name)) for name in final["weights"].estimator.values
+        },
+        "focus": list(rows(final["focus"], "errors_of", "gamma", "update_norm", "false_positive")),
+        "groups": list(rows(final["groups"], "errors_of", "estimator", "update_norm", "false_positive", "group_size")),
+        "corrections": list(
+            rows(final["corrections"], "errors_of", "estimator", "verifier_correction", "learning_rate")
+        ),
+        "youden": list(rows(final["youden"], "estimator", "false_positive", "false_negative")),
+    }
+
+
+def of_weight(final: xr.DataArray) -> dict[str, Any]:
+    """The share of a weight's positive advantages that is misplaced at the start, and its passes and losses."""
+    return {
+        "share": rounded(share_at_the_start(str(final.estimator.values), SIZE, RATE)),
+        "rows": list(rows(final, "errors_of", "update_norm", "false_positive")),
+    }
+
+
+def rows(final: xr.DataArray, *names: str) -> Iterator[dict[str, Any]]:
+    """For each cell pass@1 and pass@16 at the end, and what is lost of each to the errors, seed by seed."""
+    runs = final.squeeze([name for name in final.dims if name not in (*names, "seed", "k") and final.sizes[name] == 1])
+    honest = runs.sel(false_positive=0) if "false_positive" in names else None
+    cells = runs.stack(cell=names).transpose("k", "cell", "seed")
+    for cell in cells.cell.values:
+        own = cells.sel(cell=cell).sel(k=[1, 16]).values
+        at = {name: value.item() if hasattr(value, "item") else value for name, value in zip(names, cell, strict=True)}
+        found = {**at, **mean_and_error(own)}
+        if honest is not None:
+            before = honest.sel({name: value for name, value in at.items() if name != "false_positive"})
+            found["lost"] = mean_and_error(
+                before.sel(k=[1, 16]).transpose("k", ..., "seed").values.reshape(own.shape) - own
+            )
+        yield found
+
+
+def share_at_the_start(name: str, group_size: int, rate: float, **parameters: Any) -> float:
+    """Theory's share of positive advantages on wrong rollouts, in the bank; NaN for a weight that has no such masses."""
+    bank = prompt_bank(**{key.partition(".")[2]: value for key, (value,) in BANK.items() if key.startswith("problem.")})
+    try:
+        return misplaced_share(name, group_size, bank.solve_rates, rate, 0.0, **parameters)
+    except InputError:  # one that reads more than rewards
+        return float("nan")
+
+
+# Drawing
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Eight panels."""
+    with mpl.style.context(STYLE):
+        # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
+        figure = Figure(figsize=(12.4, 6.6))
+        place = {"left": 0.05, "right": 0.99, "top": 0.84, "bottom": 0.08, "wspace": 0.27, "hspace": 0.42}
+        panels = figure.subplots(2, 4, gridspec_kw=place).flat
+        draw_theory(panels[0])
+        draw_weights(panels[1], data)
+        draw_focus(panels[2], data, "rollout")
+        draw_focus(panels[3], data, "answer")
+        draw_groups(panels[4], data, "rollout")
+        draw_groups(panels[5], data, "answer")
+        draw_corrections(panels[6], data)
+        draw_youden(panels[7], data)
+    return figure
+
+
+def draw_theory(axes: Axes) -> None:
+    """The share of positive advantages that lands on wrong rollouts, by theory."""
+    for name, colour in NAMED.items():
+        shares = [share_at_the_start(name, SIZE, rate) for rate in SHARES]
+        axes.plot(SHARES, shares, color=colour, label=LABELS[name])
+    axes.set(xlabel="rate of false positives", ylabel="share of positive advantages\nthat wrong rollouts get")
+    axes.set_ylim(0, 1)
+    axes.set_title("(a) theory, at the start", loc="left")
+    axes.legend(fontsize=7)
+
+
+def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
+    """What every weight loses against what theory says it misplaces."""
+    for name, weight in data["weights"].items():
+        if weight["share"] is None:
+            continue
+        (row,) = picked(weight["rows"], errors_of="rollout", update_norm=NORM, false_positive=RATE)
+        mean, error = row["lost"]["mean"][0], row["lost"]["error"][0]
+        style = {"color": NAMED.get(name, "0.6"), "zorder": 3 if name in NAMED else 2, "markersize": 4}
+        axes.errorbar(weight["share"], mean, yerr=1.96 * error, fmt="o", elinewidth=0.8, **style)
+    axes.set(xlabel="share misplaced at the start, by theory", ylabel="pass@1 lost to false positives")
+    axes.set_title("(b) every weight, 10 % of rollouts", loc="left")
+
+
+def draw_focus(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
+    """Pass@1 against the rate of false positives, by the exponent."""
+    exponents = sorted({row["gamma"] for row in data["focus"]})
+    for number, gamma in enumerate(exponents):
+        own = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=NORM)
+        colour = mpl.colormaps["viridis"](0.9 - 0.85 * number / (len(exponents) - 1))
+        draw_rows(axes, own, "false_positive", color=colour, label=rf"$\gamma$ = {gamma:g}")
+    axes.set(xlabel=f"rate of false positives, by {errors_of}", ylabel="pass@1")
+    axes.set_title(f"({'c' if errors_of == 'rollout' else 'd'}) F-GRPO, errors of {errors_of}s", loc="left")
+    axes.legend(fontsize=7)
+
+
+def draw_groups(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
+    """What is lost against group size."""
+    for name in ("dr_grpo", "grpo", "f_grpo", "maxrl"):
+        own = picked(data["groups"], errors_of=errors_of, estimator=name, update_norm=NORM, false_positive=RATE)
+        draw_rows(axes, own, "group_size", "lost", color=NAMED[name], label=LABELS[name])
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="group size G", ylabel="pass@1 lost to false positives")
+    axes.set_title(f"({'e' if errors_of == 'rollout' else 'f'}) group size, 10 % of {errors_of}s", loc="left")
+    axes.legend(fontsize=7)
+
+
+def draw_corrections(axes: Axes, data: dict[str, Any]) -> None:
+    """Pass@1 against the learning rate under each correction."""
+    for name, colour in (("reinforce", "C4"), ("dr_grpo", NAMED["dr_grpo"]), ("grpo", NAMED["grpo"])):
+        for correction, dashes in CORRECTIONS.items():
+            own = picked(data["corrections"], errors_of="rollout", estimator=name, verifier_correction=correction)
+            label = f"{LABELS[name]}, {correction}"
+            draw_rows(axes, own, "learning_rate", color=colour, linestyle=dashes, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="learning rate", ylabel="pass@1")
+    axes.set_title("(g) corrections, errors 10 % and 20 %", loc="left")
+    axes.legend(fontsize=6)
+
+
+def draw_youden(axes: Axes, data: dict[str, Any]) -> None:
+    """Pass@1 against Youden's index, each pair of rates a point."""
+    axes.axhline(data["base"], color="0.3", linewidth=0.8, linestyle="--", label="base model")
+    axes.axvline(0, color="0.8", linewidth=0.8)
+    for name in ("dr_grpo", "grpo", "maxrl"):
+        own = picked(data["youden"], estimator=name)
+        index = [1 - row["false_positive"] - row["false_negative"] for row in own]
+        mean, error = (np.array([row[key][0] for row in own]) for key in ("mean", "error"))
+        style = {"color": NAMED[name], "markersize": 3.5, "elinewidth": 0.8, "label": LABELS[name]}
+        axes.errorbar(index, mean, yerr=1.96 * error, fmt="o", **style)
+    axes.set(xlabel="Youden's index, 1 - f - n", ylabel="pass@1")
+    axes.set_title("(h) 25 pairs of rates, errors of rollouts", loc="left")
+    axes.legend(fontsize=7)
+
+
+def picked(rows: list[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:
+    """The rows with these values."""
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+
+def draw_rows(axes: Axes, rows: list[dict[str, Any]], name: str, of: str = "", **style: Any) -> None:
+    """Pass@1 of rows, or what is lost of it, against one of their values, in 95 % bands."""
+    kept = [row[of] if of else row for row in rows]
+    x = [row[name] for row in rows]
+    mean, error = (np.array([row[key][0] for row in kept], dtype=float) for key in ("mean", "error"))
+    (line,) = axes.plot(x, mean, **style)
+    axes.fill_between(x, mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, linewidth=0)
+
+
+# The table
+
+
+def table(data: dict[str, Any]) -> str:
+    """Every weight: what it misplaces, its pass@1 without errors, and what it loses to each kind, at both norms."""
+    kinds = ("rollout", "answer", "prompt")
+    norms = sorted({row["update_norm"] for row in data["weights"]["grpo"]["rows"]})
+    heads = [f"norm {norm:g}: {head}" for norm in norms for head in ("pass@1", *kinds)]
+    lines = [f"| weight | misplaced | {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) + 1)}"]
+    for name in sorted(data["weights"], key=lambda name: (data["weights"][name]["share"] or 2, name)):
+        weight = data["weights"][name]
+        cells = [f"{weight['share']:.3f}" if weight["share"] is not None else ""]
+        for norm in norms:
+            (clean,) = picked(weight["rows"], errors_of="rollout", update_norm=norm, false_positive=0.0)
+            cells.append(_number(clean))
+            for kind in kinds:
+                (row,) = picked(weight["rows"], errors_of=kind, update_norm=norm, false_positive=RATE)
+                cells.append(_number(row["lost"]))
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _number(row: dict[str, Any]) -> str:
+    """Mean, and standard error in the last digit."""
+    return f"{row['mean'][0]:.3f}({round(row['error'][0] * 1000)})"
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results, or print the table of what is kept."""
+    if arguments == ["--table"]:
+        print(table(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(Path(arguments[0])))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
