@@ -93,7 +93,7 @@ def rows(final: xr.DataArray, *names: str) -> Iterator[dict[str, Any]]:
 
 
 def share_at_the_start(name: str, group_size: int, rate: float, **parameters: Any) -> float:
-    """Theory's share of positive advantages on wrong rollouts, in the bank; NaN for a weight that has no such masses."""
+    """Theory's share of positive advantages on wrong rollouts, in the bank; NaN for a weight without such masses."""
     bank = prompt_bank(**{key.partition(".")[2]: value for key, (value,) in BANK.items() if key.startswith("problem.")})
     try:
         return misplaced_share(name, group_size, bank.solve_rates, rate, 0.0, **parameters)

@@ -15,8 +15,8 @@ from simlab.arms import parse
 from simlab.llm.model import shapes
 from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.training.lines import read_lines
-from simlab.llm.training.policy_gradient import Trainer
-from simlab.llm.training.run import Run, train
+from simlab.llm.training.policy_gradient import Trainer, key_of
+from simlab.llm.training.run import VERIFIER_KEY, Run, train
 from simlab.llm.training.settings import Settings, merged
 from simlab.llm.training.state import State
 from simlab.llm.vocabulary import characters
@@ -70,9 +70,10 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
     run = Run(asked, Path("unused"), task() if own_task is None else own_task)
     start, method = parameters_of(run.loaded.config, seed=seed), parse(name).build()
-    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n)
+    verifier = key_of(seed, VERIFIER_KEY)
+    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
     remembered = jax.tree.map(np.float32, method.estimator.init())
-    return trainer, State(start, asked.rl.init(start), remembered)
+    return trainer, State(start, asked.rl.init(start), remembered, older=(start,) * asked.rl.lag)
 
 
 def contents(out):

@@ -71,6 +71,12 @@ def train_arm(
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
     if settings.rl.minibatches > 1:
         raise InputError(f"rl.minibatches = {settings.rl.minibatches}; allowed: 1, as TRL's parts are of rollouts")
+    if settings.rl.errs:
+        rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
+        raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
+    if settings.rl.samples_otherwise:
+        given = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
+        raise InputError(f"{given}; allowed: 0 and 'exact', as TRL's sampler is its own")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
     if last:
         _check_origin(last, folder.origins)

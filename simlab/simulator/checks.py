@@ -11,7 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.verifier import corrected
+from simlab.simulator.verifier import check_accepted, corrected
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
@@ -21,8 +21,9 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
-    check_verifier(problem, settings)
-    check_domain(method.estimator, rewards_given(problem, settings))
+    rewards = rewards_given(problem, settings)
+    check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
+    check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_minibatches(problem, settings)
@@ -43,17 +44,6 @@ def rewards_given(problem: Problem, settings: Settings) -> Float[np.ndarray, "1 
     shares = corrected(np.array([[1.0, 0.0]]), settings.verifier_correction, *rates)
     rewards: np.ndarray = problem.reward_incorrect + shares * (problem.reward_correct - problem.reward_incorrect)
     return rewards
-
-
-def check_verifier(problem: Problem, settings: Settings) -> None:
-    """Raise ``InputError`` if a correction leaves accepted rollouts a reward that estimators count as incorrect."""
-    accepted = float(rewards_given(problem, settings)[0, 0])
-    if settings.verifier_correction != "none" and accepted <= 0:
-        rates = f"false_positive = {settings.false_positive} and false_negative = {settings.false_negative}"
-        raise InputError(
-            f"the {settings.verifier_correction} correction with {rates} gives accepted rollouts the reward "
-            f"{accepted:g}; allowed: above 0, for that is what estimators count as correct"
-        )
 
 
 def check_minibatches(problem: Problem, settings: Settings) -> None:

@@ -19,7 +19,7 @@ from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
-from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
+from simlab.simulator.verifier import ERRORS_OF, check_errors
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -194,8 +194,6 @@ class Settings:
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
-        check_choice("errors_of", self.errors_of, ERRORS_OF)
-        check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
         check_whole("lag", self.lag, 0, LARGEST_LAG)
         check_choice("sampler", self.sampler, mismatch.SAMPLERS)
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
@@ -233,11 +231,7 @@ class Settings:
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
         check_range("correction_bound", self.correction_bound, 1)
-        check_range("false_positive", self.false_positive, 0, 1)
-        check_range("false_negative", self.false_negative, 0, 1)
-        if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
-            rates = f"false_positive = {self.false_positive} and false_negative = {self.false_negative}"
-            raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
+        check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
