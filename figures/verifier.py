@@ -26,14 +26,15 @@ from simlab.errors import InputError
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
 from simlab.sweeps.presets.verifier import BANK
-from simlab.theory import misplaced_share
+from simlab.theory import judged_masses
 
 DATA = Path(__file__).parent / "data" / "verifier.json"
 DIFFERS = "Not in the papers: verifiers that accept wrong answers, under every weight at equal update norms."
 PRESET = "verifier"
-NORM, RATE, SIZE = 0.25, 0.1, 8  # shown: update norm, rate of false positives, group size
-NAMED = {"easy_power": "C0", "dr_grpo": "C7", "grpo": "C2", "f_grpo": "C1", "maxrl": "C3"}
+NORM, LARGE_NORM, RATE, SIZE = 0.25, 1.0, 0.1, 8  # shown: update norms, rate of false positives, group size
+NAMED = {"nsr": "C5", "easy_power": "C0", "dr_grpo": "C7", "grpo": "C2", "f_grpo": "C1", "maxrl": "C3"}
 LABELS = {
+    "nsr": "failures alone",
     "easy_power": "easy focus",
     "dr_grpo": "mean GRPO",
     "grpo": "GRPO",
@@ -42,7 +43,8 @@ LABELS = {
     "reinforce": "REINFORCE",
 }
 CORRECTIONS = {"none": "-", "backward": "--", "forward": ":"}
-SHARES = np.linspace(0.0, 0.2, 41)
+SHOWN_K = [1, 16]
+RATES = np.linspace(0.0, 0.2, 41)
 
 
 # Condensing
@@ -52,53 +54,70 @@ def condense(path: Path) -> dict[str, Any]:
     """What is drawn and listed, with the provenance of all sweeps."""
     sweeps = results(PRESET, path)
     final = {name: dataset.pass_at_k.isel(step=-1) for name, dataset in sweeps.items()}
+    base = base_of(sweeps["weights"])
     return {
         "provenance": [provenance(dataset) for dataset in sweeps.values()],
-        "base": rounded(sweeps["weights"].pass_at_k.isel(step=0).sel(k=1).values.flat[0]),
+        "base": rounded(base),
         "weights": {
-            str(name): of_weight(final["weights"].sel(estimator=name)) for name in final["weights"].estimator.values
+            str(name): of_weight(final["weights"].sel(estimator=name), base)
+            for name in final["weights"].estimator.values
         },
-        "focus": list(rows(final["focus"], "errors_of", "gamma", "update_norm", "false_positive")),
-        "groups": list(rows(final["groups"], "errors_of", "estimator", "update_norm", "false_positive", "group_size")),
-        "corrections": list(
-            rows(final["corrections"], "errors_of", "estimator", "verifier_correction", "learning_rate")
+        "focus": list(rows(final["focus"], base, "errors_of", "gamma", "update_norm", "false_positive")),
+        "groups": list(
+            rows(final["groups"], base, "errors_of", "estimator", "update_norm", "false_positive", "group_size")
         ),
-        "youden": list(rows(final["youden"], "estimator", "false_positive", "false_negative")),
+        "corrections": list(
+            rows(final["corrections"], base, "errors_of", "estimator", "verifier_correction", "learning_rate")
+        ),
+        "youden": list(rows(final["youden"], base, "estimator", "false_positive", "false_negative")),
     }
 
 
-def of_weight(final: xr.DataArray) -> dict[str, Any]:
+def of_weight(final: xr.DataArray, base: np.ndarray) -> dict[str, Any]:
     """The share of a weight's positive advantages that is misplaced at the start, and its passes and losses."""
     return {
         "share": rounded(share_at_the_start(str(final.estimator.values), SIZE, RATE)),
-        "rows": list(rows(final, "errors_of", "update_norm", "false_positive")),
+        "rows": list(rows(final, base, "errors_of", "update_norm", "false_positive")),
     }
 
 
-def rows(final: xr.DataArray, *names: str) -> Iterator[dict[str, Any]]:
-    """For each cell pass@1 and pass@16 at the end, and what is lost of each to the errors, seed by seed."""
-    runs = final.squeeze([name for name in final.dims if name not in (*names, "seed", "k") and final.sizes[name] == 1])
-    honest = runs.sel(false_positive=0) if "false_positive" in names else None
+def rows(final: xr.DataArray, base: np.ndarray, *names: str) -> Iterator[dict[str, Any]]:
+    """For each cell pass@1 and pass@16 at the end, and the share of the gain in each that is lost to the errors.
+
+    The gain is that of the same seed with a verifier that does not err, from the base model.
+    """
+    fixed = [name for name in final.dims if name not in (*names, "seed", "k") and final.sizes[name] == 1]
+    runs = final.squeeze(fixed).sel(k=SHOWN_K)
     cells = runs.stack(cell=names).transpose("k", "cell", "seed")
     for cell in cells.cell.values:
-        own = cells.sel(cell=cell).sel(k=[1, 16]).values
-        at = {name: value.item() if hasattr(value, "item") else value for name, value in zip(names, cell, strict=True)}
-        found = {**at, **mean_and_error(own)}
-        if honest is not None:
-            before = honest.sel({name: value for name, value in at.items() if name != "false_positive"})
-            found["lost"] = mean_and_error(
-                before.sel(k=[1, 16]).transpose("k", ..., "seed").values.reshape(own.shape) - own
-            )
-        yield found
+        own = cells.sel(cell=cell).values
+        at = {
+            name: getattr(value, "item", lambda value=value: value)() for name, value in zip(names, cell, strict=True)
+        }
+        lost = {}
+        if "false_positive" in names:
+            honest = cells.sel(cell=tuple((at | {"false_positive": 0.0}).values())).values
+            lost = {"lost": mean_and_error((honest - own) / (honest - base[:, None]))}
+        yield at | mean_and_error(own) | lost
+
+
+def base_of(sweep: xr.Dataset) -> np.ndarray:
+    """Pass@1 and pass@16 of the base model, which all runs begin from."""
+    first = sweep.pass_at_k.isel(step=0).sel(k=SHOWN_K)
+    return np.asarray(first.transpose("k", ...).values.reshape(len(SHOWN_K), -1)[:, 0], dtype=float)
 
 
 def share_at_the_start(name: str, group_size: int, rate: float, **parameters: Any) -> float:
-    """Theory's share of positive advantages on wrong rollouts, in the bank; NaN for a weight without such masses."""
+    """The share of all advantages, whatever their sign, that theory says wrong rollouts get that are accepted.
+
+    It is of the bank at the start; NaN for a weight that reads more than rewards.
+    """
     bank = prompt_bank(**{key.partition(".")[2]: value for key, (value,) in BANK.items() if key.startswith("problem.")})
     try:
-        return misplaced_share(name, group_size, bank.solve_rates, rate, 0.0, **parameters)
-    except InputError:  # one that reads more than rewards
+        found = judged_masses(name, group_size, bank.solve_rates, rate, 0.0, **parameters)
+    except InputError:
         return float("nan")
+    return float(np.abs(found.wrongly_accepted).sum() / sum(np.abs(mass).sum() for mass in found))
 
 
 # Drawing
@@ -125,10 +144,9 @@ def draw(data: dict[str, Any]) -> Figure:
 def draw_theory(axes: Axes) -> None:
     """The share of positive advantages that lands on wrong rollouts, by theory."""
     for name, colour in NAMED.items():
-        shares = [share_at_the_start(name, SIZE, rate) for rate in SHARES]
-        axes.plot(SHARES, shares, color=colour, label=LABELS[name])
-    axes.set(xlabel="rate of false positives", ylabel="share of positive advantages\nthat wrong rollouts get")
-    axes.set_ylim(0, 1)
+        shares = [share_at_the_start(name, SIZE, rate) for rate in RATES]
+        axes.plot(RATES, shares, color=colour, label=LABELS[name])
+    axes.set(xlabel="rate of false positives", ylabel="share of advantages that\nfalsely accepted rollouts get")
     axes.set_title("(a) theory, at the start", loc="left")
     axes.legend(fontsize=7)
 
@@ -142,17 +160,19 @@ def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
         mean, error = row["lost"]["mean"][0], row["lost"]["error"][0]
         style = {"color": NAMED.get(name, "0.6"), "zorder": 3 if name in NAMED else 2, "markersize": 4}
         axes.errorbar(weight["share"], mean, yerr=1.96 * error, fmt="o", elinewidth=0.8, **style)
-    axes.set(xlabel="share misplaced at the start, by theory", ylabel="pass@1 lost to false positives")
+    axes.set(xlabel="share of advantages misplaced, by theory", ylabel="share of the gain in pass@1 lost")
     axes.set_title("(b) every weight, 10 % of rollouts", loc="left")
 
 
 def draw_focus(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
-    """Pass@1 against the rate of false positives, by the exponent."""
+    """Pass@1 against the rate of false positives, by the exponent, at both norms."""
     exponents = sorted({row["gamma"] for row in data["focus"]})
     for number, gamma in enumerate(exponents):
-        own = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=NORM)
         colour = mpl.colormaps["viridis"](0.9 - 0.85 * number / (len(exponents) - 1))
-        draw_rows(axes, own, "false_positive", color=colour, label=rf"$\gamma$ = {gamma:g}")
+        for norm, dashes in ((NORM, "-"), (LARGE_NORM, "--")):
+            own = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=norm)
+            label = rf"$\gamma$ = {gamma:g}" if norm == NORM else None
+            draw_rows(axes, own, "false_positive", color=colour, linestyle=dashes, label=label)
     axes.set(xlabel=f"rate of false positives, by {errors_of}", ylabel="pass@1")
     axes.set_title(f"({'c' if errors_of == 'rollout' else 'd'}) F-GRPO, errors of {errors_of}s", loc="left")
     axes.legend(fontsize=7)
@@ -164,7 +184,7 @@ def draw_groups(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
         own = picked(data["groups"], errors_of=errors_of, estimator=name, update_norm=NORM, false_positive=RATE)
         draw_rows(axes, own, "group_size", "lost", color=NAMED[name], label=LABELS[name])
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="group size G", ylabel="pass@1 lost to false positives")
+    axes.set(xlabel="group size G", ylabel="share of the gain in pass@1 lost")
     axes.set_title(f"({'e' if errors_of == 'rollout' else 'f'}) group size, 10 % of {errors_of}s", loc="left")
     axes.legend(fontsize=7)
 
@@ -184,7 +204,7 @@ def draw_corrections(axes: Axes, data: dict[str, Any]) -> None:
 
 def draw_youden(axes: Axes, data: dict[str, Any]) -> None:
     """Pass@1 against Youden's index, each pair of rates a point."""
-    axes.axhline(data["base"], color="0.3", linewidth=0.8, linestyle="--", label="base model")
+    axes.axhline(data["base"][0], color="0.3", linewidth=0.8, linestyle="--", label="base model")
     axes.axvline(0, color="0.8", linewidth=0.8)
     for name in ("dr_grpo", "grpo", "maxrl"):
         own = picked(data["youden"], estimator=name)
@@ -215,14 +235,14 @@ def draw_rows(axes: Axes, rows: list[dict[str, Any]], name: str, of: str = "", *
 
 
 def table(data: dict[str, Any]) -> str:
-    """Every weight: what it misplaces, its pass@1 without errors, and what it loses to each kind, at both norms."""
+    """Every weight: what it misplaces, pass@1 without errors, and the share of the gain lost to each kind."""
     kinds = ("rollout", "answer", "prompt")
     norms = sorted({row["update_norm"] for row in data["weights"]["grpo"]["rows"]})
-    heads = [f"norm {norm:g}: {head}" for norm in norms for head in ("pass@1", *kinds)]
+    heads = [f"{head}, norm {norm:g}" for norm in norms for head in ("pass@1", *kinds)]
     lines = [f"| weight | misplaced | {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) + 1)}"]
-    for name in sorted(data["weights"], key=lambda name: (data["weights"][name]["share"] or 2, name)):
+    for name in sorted(data["weights"], key=lambda name: _order(data, name)):
         weight = data["weights"][name]
-        cells = [f"{weight['share']:.3f}" if weight["share"] is not None else ""]
+        cells = [f"{weight['share']:.2f}" if weight["share"] is not None else ""]
         for norm in norms:
             (clean,) = picked(weight["rows"], errors_of="rollout", update_norm=norm, false_positive=0.0)
             cells.append(_number(clean))
@@ -231,6 +251,12 @@ def table(data: dict[str, Any]) -> str:
                 cells.append(_number(row["lost"]))
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _order(data: dict[str, Any], name: str) -> tuple[float, str]:
+    """By what theory says, those without a number last."""
+    share = data["weights"][name]["share"]
+    return (2.0 if share is None else share, name)
 
 
 def _number(row: dict[str, Any]) -> str:

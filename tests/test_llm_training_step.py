@@ -156,7 +156,8 @@ def test_estimators_with_a_memory_follow_the_batches(name):
     trainer, state = trainer_and_state(name, {"epochs": 2})
     first = remembered = state.estimator
     for key in keys(2):
-        rollouts = trainer.rollouts(trainer.collect(state, key)[0], KEY)
+        groups, _, _ = trainer.collect(state, key)
+        rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
         check_rollouts(rollouts, trainer.method.needs)
         _, remembered = trainer.method.estimator.update(rollouts, remembered)
         state, _ = trainer.step(state, key, False)

@@ -95,11 +95,18 @@ LONG = {
 }
 
 
-def long_run(out, warm_start=0):
-    """A run that is long enough to be killed in the middle."""
-    train(settings(LONG, {"warm_start": {"steps": warm_start}}), Path(out), own_task=task())
+OFF_POLICY = {
+    "lag": 2, "sampler": "bfloat16", "correction": "truncated", "minibatches": 2,
+    "false_positive": 0.2, "errors_of": "answer", "verifier_correction": "backward",
+}  # fmt: skip
+
+
+def long_run(out, warm_start=0, off_policy=0):
+    """A run that is long enough to be killed in the middle; with an older sampler and a verifier that errs."""
+    layers = ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}) if off_policy else ()
+    train(settings(LONG, {"warm_start": {"steps": warm_start}}, *layers), Path(out), own_task=task())
 
 
 if __name__ == "__main__":
     with quick_compilation():
-        long_run(sys.argv[1], int(sys.argv[2]))
+        long_run(sys.argv[1], *map(int, sys.argv[2:]))
