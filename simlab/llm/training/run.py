@@ -179,7 +179,7 @@ class Run:
             return saved_step(path / CHECKPOINT)
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
-        return trl_engine.steps_done(path, self.settings.rl.epochs)
+        return trl_engine.steps_done(path, self.settings.rl.updates)
 
     def _clear(self, overwrite: bool) -> None:
         """Remove a former run."""

@@ -128,6 +128,11 @@ class PolicyGradient(OptimizerSettings):
         self._check_sampler()
 
     @property
+    def updates(self) -> int:
+        """How many updates a batch pays for."""
+        return self.epochs * self.minibatches
+
+    @property
     def errs(self) -> bool:
         """Whether the verifier ever errs."""
         return self.false_positive > 0 or self.false_negative > 0
