@@ -2,7 +2,7 @@
 
     simlab sweep --preset verifier --out verifier.nc     (minutes)
     python -m figures.verifier verifier.nc               (condenses verifier-weights.nc, ...)
-    python -m figures.verifier --table                   (prints the table of README.md)
+    python -m figures.verifier --table                   (prints every weight's losses)
     simlab figures verifier                              (draws from what is kept here)
 
 Every loss is that of a seed against itself with a verifier that does not err.
@@ -21,6 +21,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy.stats import spearmanr
 
 from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
 from simlab.errors import InputError
@@ -35,16 +36,11 @@ PRESET = "verifier"
 NORM, LARGE_NORM, RATE, SIZE = 0.25, 1.0, 0.1, 8  # shown: update norms, rate of false positives, group size
 NAMED = {"nsr": "C5", "easy_power": "C4", "dr_grpo": "0.25", "grpo": "C2", "f_grpo": "C1", "maxrl": "C3"}
 CORRECTED = {"reinforce": "C0", "dr_grpo": NAMED["dr_grpo"], "grpo": NAMED["grpo"]}
-# Weights of panel (b) with a name beside them, and on which side.
+# Weights of panel (b) with a name beside them, and how far away it stands, in points.
 WRITTEN = {
-    "nsr": 1,
-    "easy_power": 1,
-    "running_mean": 1,
-    "fade_entropy": -1,
-    "relu": 1,
-    "pkpo": -1,
-    "pass_at_k_tang": -1,
-}
+    "nsr": (-2, 6), "easy_power": (5, -2), "running_mean": (5, -2), "fade_entropy": (-5, -2), "relu": (5, -2),
+    "pkpo": (-5, -2), "pass_at_k_tang": (-5, -2),
+}  # fmt: skip
 LABELS = {
     "nsr": "failures alone",
     "easy_power": "easy focus",
@@ -153,8 +149,8 @@ def draw(data: dict[str, Any]) -> Figure:
         figure.text(0.5, 0.965, "False positives cost most where weights look at hard prompts", ha="center", size=11)
         figure.text(
             0.5, 0.9,
-            "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals; losses are shares of the gain that the same "
-            f"seeds make without errors, at update norm {NORM:g}.\n"
+            "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the "
+            f"same seeds make without errors, at update norm {NORM:g}.\n"
             f"(c, d) Solid lines: norm {NORM:g}; dashed: {LARGE_NORM:g}, where learning has come to its end. "
             "(g) Plain steps, a learning rate in place of a norm.",
             ha="center", size=8,
@@ -163,13 +159,14 @@ def draw(data: dict[str, Any]) -> Figure:
 
 
 def draw_theory(axes: Axes) -> None:
-    """The share of positive advantages that lands on wrong rollouts, by theory."""
+    """The share of advantages that lands on wrong rollouts, by theory."""
     for name, colour in NAMED.items():
         shares = [share_at_the_start(name, SIZE, rate) for rate in RATES]
         axes.plot(RATES, shares, color=colour, label=LABELS[name])
     axes.set(xlabel="rate of false positives", ylabel="share of advantages that\nfalsely accepted rollouts get")
     axes.set_title("(a) theory, at the start", loc="left")
-    axes.legend(fontsize=7)
+    axes.set_ylim(top=0.56)
+    axes.legend(fontsize=7, loc="upper left")
 
 
 def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
@@ -181,8 +178,9 @@ def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
         mean, error = row["lost"]["mean"], row["lost"]["error"]
         style = {"color": NAMED.get(name, "0.6"), "zorder": 3 if name in NAMED else 2, "markersize": 4}
         axes.errorbar(weight["share"], mean, yerr=1.96 * error, fmt="o", elinewidth=0.8, **style)
-        if side := WRITTEN.get(name):
-            aside = {"xytext": (5 * side, -2), "textcoords": "offset points", "ha": "left" if side > 0 else "right"}
+        if name in WRITTEN:
+            side = "right" if WRITTEN[name][0] < -2 else "left"
+            aside = {"xytext": WRITTEN[name], "textcoords": "offset points", "ha": side}
             axes.annotate(name, (weight["share"], mean), size=6.5, **aside)
     axes.set(xlabel="share of advantages misplaced, by theory", ylabel="share of the gain in pass@1 lost")
     axes.set_title("(b) every weight, 10 % of rollouts", loc="left")
@@ -281,6 +279,20 @@ def table(data: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def correlations(data: dict[str, Any]) -> str:
+    """Spearman's rank correlation of what theory says a weight misplaces and what it loses, by kind and norm."""
+    told = {name: weight for name, weight in data["weights"].items() if weight["share"] is not None}
+    shares, found = [weight["share"] for weight in told.values()], []
+    for norm in (NORM, LARGE_NORM):
+        for kind in ("rollout", "answer", "prompt"):
+            own = [
+                picked(weight["rows"], errors_of=kind, update_norm=norm, false_positive=RATE)[0]["lost"]["mean"]
+                for weight in told.values()
+            ]
+            found.append(f"{kind}, norm {norm:g}: {spearmanr(shares, own).statistic:.2f}")
+    return f"rank correlation of misplaced and lost, {len(told)} weights: " + "; ".join(found)
+
+
 def _order(data: dict[str, Any], name: str) -> tuple[float, str]:
     """By what theory says, those without a number last."""
     share = data["weights"][name]["share"]
@@ -295,7 +307,8 @@ def _number(mean: float, error: float) -> str:
 def main(arguments: list[str]) -> None:
     """Condense results, or print the table of what is kept."""
     if arguments == ["--table"]:
-        print(table(json.loads(DATA.read_text())))
+        data = json.loads(DATA.read_text())
+        print(table(data), correlations(data), sep="\n\n")
     else:
         keep(DATA, condense(Path(arguments[0])))
 
