@@ -11,7 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.verifier import corrected
+from simlab.simulator.verifier import check_accepted, corrected
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
@@ -21,7 +21,9 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
-    check_domain(method.estimator, rewards_given(problem, settings))
+    rewards = rewards_given(problem, settings)
+    check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
+    check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_minibatches(problem, settings)

@@ -19,7 +19,7 @@ from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
-from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
+from simlab.simulator.verifier import ERRORS_OF, check_errors
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -194,8 +194,6 @@ class Settings:
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
-        check_choice("errors_of", self.errors_of, ERRORS_OF)
-        check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
         check_whole("lag", self.lag, 0, LARGEST_LAG)
         check_choice("sampler", self.sampler, mismatch.SAMPLERS)
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
@@ -233,11 +231,7 @@ class Settings:
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
         check_range("correction_bound", self.correction_bound, 1)
-        check_range("false_positive", self.false_positive, 0, 1)
-        check_range("false_negative", self.false_negative, 0, 1)
-        if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
-            rates = f"false_positive = {self.false_positive} and false_negative = {self.false_negative}"
-            raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
+        check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -267,6 +261,7 @@ class Settings:
             own = self.own_code()
         except Unseen:  # only objects differ then, not what they hold
             own = None
+        errs = bool(self.false_positive != 0 or self.false_negative != 0)
         return StaticSettings(
             shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
             group_size=self.group_size,
@@ -279,8 +274,8 @@ class Settings:
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
-            errs=bool(self.false_positive != 0 or self.false_negative != 0),
-            errors_of=self.errors_of,
+            errs=errs,
+            errors_of=self.errors_of if errs else ERRORS_OF[0],  # so that runs without errors share a program
             verifier_correction=self.verifier_correction,
             lag=self.lag,
             sampler=self.sampler,

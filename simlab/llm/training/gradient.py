@@ -27,9 +27,12 @@ class Policy:
     def __init__(self, config: ModelConfig, compute: str, temperature: float, microbatch: int):
         self.config, self.compute, self.temperature, self.microbatch = config, compute, temperature, microbatch
 
-    def cast(self, parameters: Parameters) -> Parameters:
-        """The parameters as they are computed with; those who sample with these sample from this policy."""
-        return _cast(parameters, self.compute)
+    def cast(self, parameters: Parameters, sampler: str = "exact") -> Parameters:
+        """The parameters as they are computed with; those who sample with these sample from this policy.
+
+        A ``sampler`` that is not exact computes in a dtype of its own.
+        """
+        return _cast(parameters, self.compute if sampler == "exact" else sampler)
 
     def logp(self, parameters: Parameters, batch: Batch) -> np.ndarray:
         """log pi of each token of the completions, (P, G, T); 0 where there is none."""

@@ -1,11 +1,12 @@
 """Sample groups of rollouts for a task's problems, read them as text, and judge them."""
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float, PRNGKeyArray, UInt32
 
 from simlab.errors import Diverged, InputError
 from simlab.llm.completions import Batch, filled_up, longest
@@ -143,6 +144,19 @@ class Reader:
         rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
 
+    def words(self, groups: Groups, errors_of: str) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
+        """Of each rollout, a word for its prompt and one for what of it a verifier errs about.
+
+        That is its text where errors belong to an "answer", and whether it is correct where they belong to a "prompt".
+        """
+        shape, (tokens, mask) = groups.rewards.shape, (groups.sampled.tokens, groups.sampled.mask)
+        prompts = np.array([[word(problem.prompt)] for problem in groups.problems], np.uint32)
+        judged = correct(groups).astype(np.uint32)
+        if errors_of == "answer":
+            for place in np.ndindex(shape):
+                judged[place] = word(self.text(tokens[place][mask[place]]))
+        return np.broadcast_to(prompts, shape), judged
+
     def judged(
         self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
     ) -> tuple[np.ndarray, tuple[tuple[str | None, ...], ...]]:
@@ -155,6 +169,23 @@ class Reader:
             rewards[place] = [verdicts.of(text)[0] for text in texts]
             solutions.append([verdicts.of(text)[1] for text in texts])
         return rewards, tuple(map(tuple, solutions))
+
+
+def correct(groups: Groups) -> Bool[np.ndarray, "P G"]:
+    """Which rollouts the task finds correct.
+
+    Raises:
+        InputError: for a task whose rewards are others than 0 and 1.
+    """
+    other = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
+    if len(other):
+        raise InputError(f"a reward of {other[0]:g} under a verifier that errs; allowed: rewards 0 and 1")
+    return np.asarray(groups.rewards == 1)
+
+
+def word(text: str) -> int:
+    """32 bits of a hash of a text."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big")
 
 
 class _Verdicts:

@@ -33,6 +33,7 @@ def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completi
         "parameters, start and update": 3 * weights,
         "gradients": 2 * weights,
         "AdamW": 2 * weights,
+        **({"older samplers": rl.lag * weights} if rl.lag else {}),
         # The sampler takes the layers apart, which copies them.
         "sampling": weights + max(_sampling(config, prompt, completion, *places) for places in (batch, judged)),
         "gradient of a microbatch": _microbatch(config, settings, prompt, completion),

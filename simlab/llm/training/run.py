@@ -48,7 +48,7 @@ from simlab.seals import Damaged, sealed_json, unsealed_json
 from simlab.simulator.compiled import keep_on_disk
 
 PROBLEMS_OF_A_SEED = 2**40  # training problems of a seed: the first half for its start, the others for its arms
-EVALUATION_KEY = 2**31  # beside the steps
+EVALUATION_KEY, VERIFIER_KEY = 2**31, 2**31 + 1  # beside the steps
 FOLLOWED = "followed.json"
 START = "start"  # in place of an arm's name
 ALLOWED = "allowed: the code that made it, --other-code to go on, --overwrite, or another --out"
@@ -179,7 +179,7 @@ class Run:
             return saved_step(path / CHECKPOINT)
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
-        return trl_engine.steps_done(path, self.settings.rl.epochs)
+        return trl_engine.steps_done(path, self.settings.rl.updates)
 
     def _clear(self, overwrite: bool) -> None:
         """Remove a former run."""
@@ -246,11 +246,11 @@ class Run:
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
         rl, record = self.settings.rl, self.settings.record
         method = parse(name).build()
-        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, _first_problem(seed), record.top_n)
+        first, verifier = _first_problem(seed), key_of(seed, VERIFIER_KEY)
+        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
         remembered = jax.tree.map(np.float32, method.estimator.init())
-        state = folder.begin(
-            State(start.parameters, rl.init(start.parameters), remembered), self.settings.evaluation.every
-        )
+        begun = State(start.parameters, rl.init(start.parameters), remembered, older=(start.parameters,) * rl.lag)
+        state = folder.begin(begun, self.settings.evaluation.every)
         with _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
             self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:

@@ -6,13 +6,21 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from simlab.arms import parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.estimators.registry import check_domain
 from simlab.llm.training.optimizer import OptimizerSettings
+from simlab.methods import Method
+from simlab.simulator import mismatch
+from simlab.simulator.verifier import check_accepted, check_errors, corrected
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
+SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
+LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,17 @@ class PolicyGradient(OptimizerSettings):
         epochs: how often each batch is learned from.
         minibatches: into how many parts of equal size its prompts are split, in the order in which they came. Each
             takes an update of its own, as verl's do; at the first one of a batch the ratio is 1 by definition.
+        false_positive: probability that the verifier accepts a wrong rollout, whose reward is then 1.
+        false_negative: probability that it rejects a correct one, whose reward is then 0.
+        errors_of: what an error belongs to: each "rollout", an "answer", the text of a completion, which is then always
+            misjudged by the verifier of this seed, or a "prompt", all of whose wrong, or correct, answers are.
+        verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        lag: how many steps old the sampler is; the first steps are sampled by the start.
+        sampler: the dtype that the sampler computes in: "exact" for the model's, or "bfloat16".
+        correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
+            ``simlab.simulator.mismatch``.
+        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_bound: the largest importance weight.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         microbatch: rollouts whose gradient is computed at once.
@@ -84,6 +103,15 @@ class PolicyGradient(OptimizerSettings):
     temperature: float = 1.0
     epochs: int = 1
     minibatches: int = 1
+    false_positive: float = 0.0
+    false_negative: float = 0.0
+    errors_of: str = "rollout"
+    verifier_correction: str = "none"
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     rounds: int = 0
     microbatch: int = 256
 
@@ -96,6 +124,55 @@ class PolicyGradient(OptimizerSettings):
             raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
         check_whole("rounds", self.rounds, 0)
         check_range("temperature", self.temperature, 0, open_low=True)
+        self._check_verifier()
+        self._check_sampler()
+
+    @property
+    def updates(self) -> int:
+        """How many updates a batch pays for."""
+        return self.epochs * self.minibatches
+
+    @property
+    def errs(self) -> bool:
+        """Whether the verifier ever errs."""
+        return self.false_positive > 0 or self.false_negative > 0
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """Whether the sampler may be another policy than the one that learns."""
+        return self.lag > 0 or self.sampler != "exact"
+
+    def reward_of(self, accepted: Any) -> Any:
+        """The rewards, corrected, of what is accepted (1) or rejected (0)."""
+        return corrected(accepted, self.verifier_correction, self.false_positive, self.false_negative)
+
+    def check_method(self, method: Method) -> None:
+        """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""
+        if self.errs:
+            check_domain(method.estimator, self.reward_of(np.array([[1.0, 0.0]])))
+        reads = "entropies" if "entropy" in method.needs else "candidates" if method.surrogate.candidates else ""
+        if self.samples_otherwise and reads:
+            given = f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r}"
+            raise InputError(
+                f"{given} with a method that reads {reads}; allowed: 0 and 'exact', as these are the policy's"
+            )
+
+    def _check_verifier(self) -> None:
+        rates = self.false_positive, self.false_negative
+        check_errors(*rates, self.errors_of, self.verifier_correction)
+        for name, usual in (("errors_of", "rollout"), ("verifier_correction", "none")):
+            if not self.errs and getattr(self, name) != usual:
+                raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
+        check_accepted(float(self.reward_of(1.0)), self.verifier_correction, *rates)
+
+    def _check_sampler(self) -> None:
+        check_whole("lag", self.lag, 0, LARGEST_LAG)
+        check_choice("sampler", self.sampler, SAMPLERS)
+        check_choice("correction", self.correction, mismatch.CORRECTIONS)
+        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
+        check_range("correction_bound", self.correction_bound, 1)
+        if self.correction != "none" and not self.samples_otherwise:
+            raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
 
 
 @dataclass(frozen=True)
@@ -183,7 +260,7 @@ class Settings:
         if not arms or len({*arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
         for arm in arms:
-            arm.build()
+            self.rl.check_method(arm.build())
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, from which ``from_data`` builds it again."""

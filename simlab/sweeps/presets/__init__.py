@@ -12,6 +12,7 @@ from simlab.sweeps.presets.interference_league import INTERFERENCE_LEAGUE
 from simlab.sweeps.presets.interference_papers import INTERFERENCE_PAPERS
 from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.settings import Settings
+from simlab.sweeps.presets.verifier import VERIFIER
 
 # A preset is one sweep or several, each with a name of its own; one alone has none.
 PRESETS: dict[str, dict[str, Settings]] = {
@@ -29,6 +30,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "interference-papers": INTERFERENCE_PAPERS,
     "league": LEAGUE,
     "three-regimes": {"": THREE_REGIMES},
+    "verifier": VERIFIER,
 }
 
 __all__ = ["F_GRPO_FIG2", "PRESETS", "Settings"]
