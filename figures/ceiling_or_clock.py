@@ -25,6 +25,7 @@ from figures.shared.condensed import keep, provenance, results, rounded
 from figures.shared.fitted import averaged, fitted
 from simlab.plotting import STYLE
 from simlab.scaling import MARGIN, Curves, Sigmoid
+from simlab.scaling.verdicts import HIGHER, LOWER
 from simlab.sweeps.curves import curves
 
 DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"
@@ -37,7 +38,6 @@ METRICS = ("pass@1", "pass@256")
 PART = 0.25  # of the compute, for the fits that foretell
 # Named in the panels of curves; all others are grey.
 SHOWN = ("grpo", "power_alpha", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
-HEIGHTS = (-8, 3, -20, 3)  # of the names beside points, by turns, so that they do not meet
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -83,12 +83,19 @@ def draw(data: dict[str, Any]) -> Figure:
         panels = figure.subplots(2, 3)
         for axes, metric in zip(panels[:, 0], METRICS, strict=True):
             _draw_curves(axes, data["sweeps"]["interference"][metric], metric)
-        for axes, name in zip(panels[:, 1], data["sweeps"], strict=True):
-            _draw_plane(axes, data["sweeps"][name])
+        _draw_plane(panels[0, 1], data["sweeps"]["interference"], [(0.45, 0.85), (0.45, 0.85)])
+        panels[0, 1].legend(loc="lower left")
+        _draw_plane(panels[1, 1], data["sweeps"]["bank"], [(0.3, 0.36), (0.3, 0.36)])
         _draw_foretold(panels[0, 2], data["sweeps"]["interference"])
         _draw_countdown(panels[1, 2], data["countdown"]["pass@64"])
-        titles = ("interfering prompts, pass@1", "interfering prompts: ceiling and clock", "what a quarter foretells",
-                  "interfering prompts, pass@256", "the bank: ceiling and clock", "countdown, pass@64")  # fmt: skip
+        titles = (
+            "interfering prompts, pass@1",
+            "interfering prompts: ceiling and clock",
+            "what a quarter foretells",
+            "interfering prompts, pass@256",
+            "the bank, pass@1: ceiling and clock",
+            "countdown, pass@64",
+        )
         for letter, axes, title in zip("abcdef", panels.flat, titles, strict=True):
             axes.set_title(f"({letter}) {title}", loc="left")
         handles, labels = panels[0, 0].get_legend_handles_labels()
@@ -120,55 +127,49 @@ def _curve(fit: dict[str, Any]) -> Sigmoid:
     return Sigmoid(fit["base"], fit["asymptote"][0], fit["exponent"][0], fit["midpoint"][0])
 
 
-def _draw_plane(axes: Axes, found: dict[str, Any]) -> None:
+def _draw_plane(axes: Axes, found: dict[str, Any], names: list[tuple[float, float]]) -> None:
     """Of each arm with a fit: by how much its asymptote is higher than GRPO's, against how much slower its clock is."""
     axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
     axes.axvline(1, color="0.8", linewidth=0.8, zorder=0)
     for number, metric in enumerate(METRICS):
         against = {name: own["against"] for name, own in found[metric]["whole"].items() if own["against"]}
         rows = {name: own for name, own in against.items() if "refusal" not in own}
-        clock, ceiling = (
-            np.array([row[key] for row in rows.values()]).reshape(-1, 3).T for key in ("midpoint", "asymptote")
-        )
+        numbers = (np.array([row[key] for row in rows.values()]) for key in ("midpoint", "asymptote"))
+        clock, ceiling = (own.reshape(-1, 3).T for own in numbers)
         bars = {"xerr": np.abs(clock[1:] - clock[0]), "yerr": np.abs(ceiling[1:] - ceiling[0])}
         axes.errorbar(clock[0], ceiling[0], **bars, **_points(number), label=metric if rows else None)
-        _name(
-            axes,
-            list(rows),
-            clock[0],
-            ceiling[0],
-            [row["verdict"].split()[0] in ("higher", "lower") for row in rows.values()],
-        )
+        points = zip(clock[0], ceiling[0], rows, strict=True)
+        _name(axes, [point for point in points if rows[point[2]]["verdict"] in (HIGHER, LOWER)], names[number])
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=MARGIN)
     axes.margins(0.1)
     axes.set(xlabel="C_mid over GRPO's", ylabel="A less GRPO's")
-    axes.legend(loc="lower left")
 
 
 def _points(number: int) -> dict[str, Any]:
     return {"color": f"C{number}", "marker": "os"[number], "markersize": 3, "linestyle": "none", "elinewidth": 0.7}
 
 
-def _name(axes: Axes, names: list[str], x: np.ndarray, y: np.ndarray, told: list[bool]) -> None:
-    """The names of some points, below and above: to their left, or to the right of the leftmost of all."""
-    chosen = [(name, place) for name, *place, said in zip(names, x, y, told, strict=True) if said]
-    for number, (name, place) in enumerate(chosen):
-        first = place[0] == x.min()
-        offset = (4 if first else -4, HEIGHTS[number % len(HEIGHTS)])
-        side = "left" if first else "right"
-        axes.annotate(name, place, offset, textcoords="offset points", ha=side, fontsize=5.5)
+def _name(axes: Axes, points: list[tuple[float, float, str]], start: tuple[float, float]) -> None:
+    """The names of points (x, y, name) in a column from a place of the panel down, joined to them by thin lines."""
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": 2}
+    for number, (x, y, name) in enumerate(sorted(points, key=lambda point: -point[1])):
+        place = (start[0], start[1] - 0.06 * number)
+        axes.annotate(
+            name, (x, y), place, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=6
+        )
 
 
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
     """The last record against the asymptote that the first quarter foretells."""
     axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
-    for number, metric in enumerate(METRICS):
+    for number, (metric, names) in enumerate(zip(METRICS, ((0.28, 0.45), (0.55, 0.93)), strict=True)):
         fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
         asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
         last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
         axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
-        _name(axes, list(fits), asymptote[0], last, list(last - asymptote[0] > 2 * MARGIN))
+        points = zip(asymptote[0], last, fits, strict=True)
+        _name(axes, [point for point in points if point[1] - point[0] > 2 * MARGIN], names)
     axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.3, 1.05))
     axes.legend(loc="lower right")
 
