@@ -18,6 +18,7 @@ import naive_linear
 import naive_simulator
 import naive_tree
 import numpy as np
+from naive_ascents import ascent_record
 from naive_simulator import Setting
 from naive_steps import Naive, Taken, start, step
 from own_problem import Ring, ring
@@ -60,7 +61,7 @@ def records_of_one_prompt(naive: Naive, steps: list[Taken]) -> list[dict[str, An
     for taken in steps:
         old, new = (naive.logits_of(memory.logits)[0, 0] for memory in (taken.before, taken.after))
         update = naive_simulator.update_record(setting, old, new, taken.actions(0))
-        rows.append(naive_simulator.policy_record(setting, new) | update)
+        rows.append(naive_simulator.policy_record(setting, new) | update | ascent_record(naive, taken))
     return rows
 
 
