@@ -37,6 +37,8 @@ class Setting:
     update_norm: float = 0.0
     lag: int = 0
     sampler: str = "exact"
+    top_p: float = 1.0
+    top_k: int = 0
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0

@@ -143,11 +143,27 @@ def samplers(naive: Naive, memory: Memory) -> list[Policies]:
         parameters = memory.older[setting.lag - 1] if len(memory.older) >= setting.lag else naive.parameters
     if setting.sampler == "exact":
         return policies(naive, parameters)
+    if setting.sampler in ("top_p", "top_k"):
+        return [{node: truncated(setting, p) for node, p in own.items()} for own in policies(naive, parameters)]
     rounded = naive.logits_of(parameters).astype(setting.sampler).astype(float)
     return [
         {node: probabilities(own, setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
         for logits in rounded
     ]
+
+
+def truncated(setting: Setting, p: np.ndarray) -> np.ndarray:
+    """The likeliest actions one after the other, until they are enough; the first of equal ones first.
+
+    What differs by rounding alone counts as equal.
+    """
+    kept, mass = np.zeros_like(p), 0.0
+    for number, action in enumerate(sorted(range(len(p)), key=lambda i: -round(p[i], 12))):
+        if (setting.sampler == "top_k" and number == setting.top_k) or mass >= setting.top_p:
+            break
+        kept[action] = p[action]
+        mass += p[action]
+    return kept / kept.sum()
 
 
 def importance(setting: Setting, proximal: Policies, sampler: Policies, word: Word) -> list[float]:

@@ -23,6 +23,7 @@ from problem_contract import (
     row_of,
     run_of,
     settings_of,
+    storages_of,
 )
 from refusals import refusal
 
@@ -52,13 +53,15 @@ QUICK = {
     ("prompt_bank", "supervised", "lumped"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
+    ("prompt_bank", "truncated sampler, masked", "dense"),
+    ("tree", "two likeliest, ratio to the sampler", "dense"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [
     (name, kind, storage)
     for name, row in ROWS.items()
-    for storage in row.storages
     for kind in KINDS
+    for storage in storages_of(row, KINDS[kind])
     if can(row, KINDS[kind])
 ]
 ALL += [(name, kind, storage) for name, row in EDGES.items() for storage in row.storages for kind in AT_EDGES]

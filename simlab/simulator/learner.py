@@ -180,7 +180,8 @@ class Learner:
         if not self.settings.samples_otherwise:
             return self.policies(state, prompts)
         parameters = state.older[-1] if state.older else state.parameters
-        logits = seen_by(self.settings.sampler, self.problem.logits_of(parameters, prompts))
+        logits, numbers = self.problem.logits_of(parameters, prompts), self.numbers
+        logits = seen_by(self.settings.sampler, logits, numbers.temperature, numbers.top_p, self.settings.top_k)
         return self.policies_by(logits, self.rows(state.places, prompts))
 
     # A step
