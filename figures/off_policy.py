@@ -55,9 +55,10 @@ SAMPLERS: dict[str, dict[str, Any]] = {
 QUANTITIES = {
     "bias": "|bias| / |gradient|",
     "variance": "variance / on-policy",
-    "effective": "effective share",
-    "rare": "speed of rare actions / on-policy",
+    "effective": "effective share of data",
+    "rare": "gain of rare, / on-policy",
 }
+VARIANCES = (5e-3, 2e2)  # that are shown
 LOOKS = {
     "none": ("C7", ":"),
     "ratio, clipped": ("C3", "--"),
@@ -180,8 +181,7 @@ def draw(data: dict[str, Any]) -> Figure:
         for axes, quantity in zip(rows[0], QUANTITIES, strict=True):
             _draw_lines(axes, lags, data["bank-lag"][quantity])
         for axes, quantity in zip(rows[1], QUANTITIES, strict=True):
-            _draw_lines(axes, np.arange(len(data["samplers"])), data["bank-sampler"][quantity])
-            axes.set_xticks(range(len(data["samplers"])), data["samplers"], rotation=90, fontsize=6)
+            _draw_samplers(axes, data["samplers"], data["bank-sampler"][quantity])
         for axes, quantity in zip(rows[2], QUANTITIES, strict=True):
             _draw_lines(axes, lags, data["tree-lag"][quantity])
         for axes in (*rows[0], *rows[2]):
@@ -190,7 +190,7 @@ def draw(data: dict[str, Any]) -> Figure:
             axes.set_xlabel("lag k")
         _name(rows)
         handles = dict(zip(*rows[2, 0].get_legend_handles_labels()[::-1], strict=True))
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=7)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
 
@@ -199,18 +199,30 @@ def _name(rows: np.ndarray) -> None:
     for letter, row, what in zip("abc", rows, ("bank, lag", "bank, sampler", "tree of six tokens, lag"), strict=True):
         row[0].set_title(f"({letter}) {what}", loc="left")
         for axes, (quantity, label) in zip(row, QUANTITIES.items(), strict=True):
-            axes.set_ylabel(label, fontsize=7)
+            axes.set_ylabel(label, fontsize=8)
             if quantity != "bias":
                 axes.axhline(1, color="0.8", lw=0.6, zorder=0)
             if quantity == "variance":
                 axes.set_yscale("log")
+                axes.set_ylim(VARIANCES)
+            elif quantity == "effective":
+                axes.set_ylim(0, 1.05)
 
 
-def _draw_lines(axes: Axes, places: np.ndarray, by_correction: dict[str, Any]) -> None:
+def _draw_samplers(axes: Axes, samplers: list[str], by_correction: dict[str, Any]) -> None:
+    """Each kind of sampler as a line of its own."""
+    for kind in ("float", "p =", "k ="):
+        places = np.array([place for place, name in enumerate(samplers) if kind in name])
+        _draw_lines(axes, places, by_correction, places)
+    axes.set_xticks(range(len(samplers)), samplers, rotation=90, fontsize=6)
+
+
+def _draw_lines(axes: Axes, places: np.ndarray, by_correction: dict[str, Any], at: np.ndarray | None = None) -> None:
     """Means and 95 % intervals over the runs; sequences thin, in the colour of the tokens."""
-    for name, numbers in by_correction.items():
+    for name in (name for name in (*CORRECTIONS, *SEQUENCES) if name in by_correction):
         colour, dashes = LOOKS[name.removesuffix(", sequence")]
-        mean, error = (np.array(numbers[key], float) for key in ("mean", "error"))
+        numbers = by_correction[name]
+        mean, error = (np.array(numbers[key], float)[slice(None) if at is None else at] for key in ("mean", "error"))
         whole = name.endswith("sequence")
         look = {"color": colour, "linestyle": dashes, "lw": 0.8 if whole else 1.3, "marker": "x" if whole else ""}
         axes.plot(places, mean, label=name, markersize=3, **look)
