@@ -51,12 +51,17 @@ def _over_steps(values: xr.DataArray) -> np.ndarray:
 
 
 def of_tokens(cell: xr.Dataset) -> dict[str, Any]:
-    """Of the tokens of each outcome, by decade of probability: the share that is clipped, and how many there are."""
+    """Of the tokens of each outcome, by decade of probability: the share that is clipped, and how many there are.
+
+    The share is that of all seeds together, with the error of a ratio of two means; null where no token was drawn.
+    """
     found = {}
     for outcome in OUTCOMES:
         drawn, clipped = (_over_steps(cell[f"{what}_{outcome}"]) for what in ("drawn", "clipped"))
-        share = clipped / np.where(drawn > 0, drawn, np.nan)
-        found[outcome] = {"clipped": mean_and_error(share.T), "drawn": rounded(drawn.mean(axis=0))}
+        total = np.where(drawn.any(axis=0), drawn.mean(axis=0), np.nan)
+        share = clipped.mean(axis=0) / total
+        error = (clipped - share * drawn).std(axis=0, ddof=1) / np.sqrt(len(drawn)) / total
+        found[outcome] = {"mean": rounded(share), "error": rounded(error), "drawn": rounded(drawn.mean(axis=0))}
     return found
 
 
@@ -116,7 +121,7 @@ def _draw_tokens(axes: Axes, data: dict[str, Any]) -> None:
     """Of the tokens of each decade and outcome, the share that PPO's clip silences, with the most gradient steps."""
     places = np.arange(len(data["decades"]))
     for shift, (outcome, colour) in zip((-0.2, 0.2), OUTCOMES.items(), strict=True):
-        numbers = data["tokens"][-1][outcome]["clipped"]
+        numbers = data["tokens"][-1][outcome]
         mean, error = (np.array(numbers[key], float) for key in ("mean", "error"))
         axes.bar(places + shift, mean, 0.4, color=colour, label=f"{outcome} tokens")
         axes.errorbar(places + shift, mean, 1.96 * error, color="0.2", ls="none", lw=0.8)
