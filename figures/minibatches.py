@@ -25,13 +25,13 @@ from simlab.sweeps.result import read
 DATA = Path(__file__).parent / "data" / "minibatches.json"
 DIFFERS = "Not in the papers: GRPO on prompts that share features, with minibatches and epochs, at equal rollouts."
 LEVEL, SHOWN_K = 0.4, 256
-SURROGATES = {"unclipped": ("C7", ":"), "ppo_clip": ("C0", "-"), "clip_higher": ("C1", "--")}
+SURROGATES = {"unclipped": ("0.45", ":"), "ppo_clip": ("C0", "-"), "clip_higher": ("C1", "--")}
 SCALARS = {
     "ratio_drift": "mean |log ratio|, last step",
     "clipped_share": "clipped share of tokens",
     "pass_at_1": "pass@1 at the end",
     "pass_at_k": "pass@256 at the end",
-    "pass_at_k_at_level": "pass@256 at pass@1 = .4",
+    "pass_at_k_at_level": "pass@256, at pass@1 .4",
 }
 OUTCOMES = {"correct": "C2", "wrong": "C3"}
 CLIPPED = "ppo_clip"  # whose tokens are split
@@ -87,13 +87,13 @@ def condense(path: Path) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """The scalars by minibatches x epochs, and the clipped share by probability for the most gradient steps."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        figure = Figure(figsize=(7.2, 4.8), layout="constrained")
         panels = figure.subplots(2, 3).reshape(-1)
         order = [panels[0], panels[1], *panels[3:]]
         for letter, axes, (name, label) in zip("abdef", order, SCALARS.items(), strict=True):
             _draw_scalars(axes, data, name)
             axes.set_title(f"({letter})", loc="left")
-            axes.set_ylabel(label)
+            axes.set_ylabel(label, fontsize=8)
         _draw_tokens(panels[2], data)
         panels[2].set_title("(c)", loc="left")
         handles, labels = panels[0].get_legend_handles_labels()
@@ -128,7 +128,7 @@ def _draw_tokens(axes: Axes, data: dict[str, Any]) -> None:
     names = [name.replace("below ", "< ").replace(" to ", "\nto ") for name in data["decades"]]
     axes.set_xticks(places, names, fontsize=7)
     parts, epochs = data["settings"][-1]
-    axes.set(xlabel="probability under the sampler", ylabel=f"clipped share, {parts}x{epochs}")
+    axes.set(xlabel="sampler's probability", ylabel=f"clipped share, {parts}x{epochs}")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ QUANTITIES = {
 }
 VARIANCES = (5e-3, 2e2)  # that are shown
 LOOKS = {
-    "none": ("C7", ":"),
+    "none": ("0.45", ":"),
     "ratio, clipped": ("C3", "--"),
     "decoupled": ("C0", "-"),
     "truncated": ("C1", "-."),
