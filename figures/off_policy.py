@@ -56,7 +56,7 @@ QUANTITIES = {
     "bias": "|bias| / |gradient|",
     "variance": "variance / on-policy",
     "effective": "effective share of data",
-    "rare": "gain of rare, / on-policy",
+    "rare": "change of rare mass",
 }
 VARIANCES = (5e-3, 2e2)  # that are shown
 LOOKS = {
@@ -179,11 +179,11 @@ def draw(data: dict[str, Any]) -> Figure:
         rows = figure.subplots(3, len(QUANTITIES))
         lags = np.array(data["lags"])
         for axes, quantity in zip(rows[0], QUANTITIES, strict=True):
-            _draw_lines(axes, lags, data["bank-lag"][quantity])
+            _draw_lines(axes, lags, shown(data["bank-lag"], quantity))
         for axes, quantity in zip(rows[1], QUANTITIES, strict=True):
-            _draw_samplers(axes, data["samplers"], data["bank-sampler"][quantity])
+            _draw_samplers(axes, data["samplers"], shown(data["bank-sampler"], quantity))
         for axes, quantity in zip(rows[2], QUANTITIES, strict=True):
-            _draw_lines(axes, lags, data["tree-lag"][quantity])
+            _draw_lines(axes, lags, shown(data["tree-lag"], quantity))
         for axes in (*rows[0], *rows[2]):
             axes.set_xscale("symlog", base=2, linthresh=1)
             axes.set_xticks([0, 1, 4, 16, 64], ["0", "1", "4", "16", "64"])
@@ -194,14 +194,24 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
+def shown(found: dict[str, Any], quantity: str) -> dict[str, Any]:
+    """A quantity by correction; the change of the rare mass, a share of the on-policy one, has the sign of that."""
+    if quantity != "rare":
+        return dict(found[quantity])
+    sign = np.sign(found["rare_before"]["none"]["mean"][0])
+    return {name: own | {"mean": (sign * np.array(own["mean"])).tolist()} for name, own in found[quantity].items()}
+
+
 def _name(rows: np.ndarray) -> None:
     """Titles, scales and reference lines."""
     for letter, row, what in zip("abc", rows, ("bank, lag", "bank, sampler", "tree of six tokens, lag"), strict=True):
         row[0].set_title(f"({letter}) {what}", loc="left")
         for axes, (quantity, label) in zip(row, QUANTITIES.items(), strict=True):
             axes.set_ylabel(label, fontsize=8)
-            if quantity != "bias":
+            if quantity in {"variance", "effective"}:
                 axes.axhline(1, color="0.8", lw=0.6, zorder=0)
+            elif quantity == "rare":
+                axes.axhline(0, color="0.8", lw=0.6, zorder=0)
             if quantity == "variance":
                 axes.set_yscale("log")
                 axes.set_ylim(VARIANCES)
