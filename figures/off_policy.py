@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, mean_and_error, rounded
 from simlab.arms import parse
-from simlab.identity.versions import commit, numeric_versions
+from simlab.identity.versions import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import Problem, problem
 from simlab.simulator.learner import Learner
@@ -142,8 +142,10 @@ def condensed(rows: list[list[dict[str, dict[str, Array]]]]) -> dict[str, Any]:
 
 def computed() -> dict[str, Any]:
     """Everything that is drawn."""
-    found: dict[str, Any] = {"provenance": {"commit": commit(Path(__file__)), "versions": numeric_versions()}}
-    found |= {"seeds": SEEDS, "step": STEP, "lags": list(LAGS), "samplers": list(SAMPLERS), "solve_rate": {}}
+    settings = {"method": METHOD, "group_size": GROUP_SIZE, "seeds": SEEDS, "step": STEP, "bound": BOUND}
+    made_by = {"commit": commit(Path(__file__)), "versions": versions(), "platform": jax.default_backend()}
+    found: dict[str, Any] = {"provenance": {"settings": settings, **made_by}}
+    found |= {"lags": list(LAGS), "samplers": list(SAMPLERS), "solve_rate": {}}
     with jax.enable_x64(True):
         for name, corrections in (("bank", CORRECTIONS), ("tree", {**CORRECTIONS, **SEQUENCES})):
             own, rate = made(name)
