@@ -165,7 +165,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "answers of the base model), update_norm (of every update; 0: as it comes), epochs (passes "
         "over a batch), minibatches (of the prompts of a batch), false_positive and false_negative (rates of the "
         "verifier's errors), errors_of (rollout, answer, prompt), verifier_correction (none, backward, forward), "
-        "lag (steps that the sampler is old), sampler (its precision: exact, bfloat16, float16), correction (none, "
+        "lag (steps that the sampler is old), sampler (exact, bfloat16, float16, top_p, top_k), top_p and top_k (what "
+        "those samplers keep: a share of probability, a number of actions; 1 and 0 for all), correction (none, "
         "ratio, decoupled, truncated, masked), correction_unit (token, sequence), correction_bound, "
         "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
         "tree's tokens, without --arms: token_mean, sequence_mean, constant)",

@@ -7,7 +7,7 @@ import pytest
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 
-EXPERIMENTS = ("f-grpo", "a-grae")
+EXPERIMENTS = ("f-grpo", "a-grae", "lag", "minibatches", "mismatch")
 SWEEPS = {f"{preset} {name}": settings for preset in EXPERIMENTS for name, settings in PRESETS[preset].items()}
 
 
@@ -35,6 +35,21 @@ def test_the_control_of_appendix_n_differs_from_grpo_in_the_size_of_its_steps_al
 def test_the_collapse_is_looked_for_in_at_least_200_seeds():
     assert PRESETS["a-grae"]["collapse"]["seeds"] >= 200
     assert PRESETS["a-grae"]["collapse-a-grae"]["seeds"] >= 200
+
+
+def test_lag_and_mismatch_differ_from_each_other_in_the_sampler_alone():
+    """So that lag 0 is the sampler that the others are compared with."""
+    sweeps = [PRESETS["lag"]["bank"], *PRESETS["mismatch"].values()]
+    of_samplers = {"run.lag", "run.sampler", "run.top_p", "run.top_k"}
+    shared = [
+        {
+            **sweep,
+            "parameters": {name: values for name, values in sweep["parameters"].items() if name not in of_samplers},
+        }
+        for sweep in sweeps
+    ]
+    assert all(sweep == shared[0] for sweep in shared)
+    assert 0 in PRESETS["lag"]["bank"]["parameters"]["run.lag"]
 
 
 def test_dapo_is_compared_where_its_clip_can_act():

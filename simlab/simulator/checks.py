@@ -29,6 +29,7 @@ def check(problem: Problem, settings: Settings) -> None:
     check_minibatches(problem, settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
+    check_sampler(settings)
     check_supervised(problem, settings)
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
@@ -61,6 +62,12 @@ def check_storage(problem: Problem, storage: str) -> None:
         allowed = ", ".join(name for name in STORAGES if name not in cannot)
         why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
         raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
+
+
+def check_sampler(settings: Settings) -> None:
+    """Raise ``InputError`` for a sampler that puts actions in their order where a storage does not list them."""
+    if settings.truncates and settings.storage in ("lumped", "sharded"):
+        raise InputError(f"sampler = {settings.sampler!r} in {settings.storage} storage; allowed: auto, dense")
 
 
 def check_supervised(problem: Problem, settings: Settings) -> None:

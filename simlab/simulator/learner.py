@@ -18,7 +18,7 @@ from simlab.rollouts import Rollouts
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
-from simlab.simulator.metrics import EVERY_STEP, Metric, Row
+from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, Metric, OneAscent, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.settings import StaticSettings, TracedSettings
@@ -180,7 +180,8 @@ class Learner:
         if not self.settings.samples_otherwise:
             return self.policies(state, prompts)
         parameters = state.older[-1] if state.older else state.parameters
-        logits = seen_by(self.settings.sampler, self.problem.logits_of(parameters, prompts))
+        logits, numbers = self.problem.logits_of(parameters, prompts), self.numbers
+        logits = seen_by(self.settings.sampler, logits, numbers.temperature, numbers.top_p, self.settings.top_k)
         return self.policies_by(logits, self.rows(state.places, prompts))
 
     # A step
@@ -196,7 +197,7 @@ class Learner:
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
-        sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
+        sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch)))
         last = Last(prompts, nothing(batch.drawn.groups), nothing(batch.advantages))
         state = bare._replace(last=last, sums=nothing(sums))
         return state._replace(history=self.problem.first_history(self, state))
@@ -326,21 +327,20 @@ class Learner:
         """Take the gradient steps that a batch pays for."""
         number = batch.number_correct
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
-        sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
-        state = state._replace(fault=fault)
-        policies, ratio = self.before_the_steps(batch, state)
+        state = self.summed(state._replace(fault=fault), self.every_step(batch))
+        policies, log_ratio = self.before_the_steps(batch, state)
         if self.settings.minibatches > 1:
-            gradients = self.gradients(self.weighted(ratio, batch), batch, state, policies)
+            coefficients = self.weighted(self.coefficients_at(log_ratio, batch), batch)
+            gradients = self.gradients(coefficients, batch, state, policies)
             moved = self.ascend_in_parts(batch, state)
         else:
-            moved, gradients = self.ascend(batch, state, policies, ratio)
+            moved, gradients = self.ascend(batch, state, policies, log_ratio, 0)
             if self.settings.epochs > 1:
                 moved = jax.lax.fori_loop(
-                    1, self.settings.epochs, lambda _, state: self.ascend_again(batch, state), moved
+                    1, self.settings.epochs, lambda number, state: self.ascend_again(batch, state, number), moved
                 )
         return moved._replace(
             last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
-            sums=sums,
             history=self.problem.next_history(state.history, self, batch, gradients, state.parameters),
             older=(state.parameters, *moved.older)[: self.settings.lag],
             fault=self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, batch), number, batch),
@@ -350,17 +350,42 @@ class Learner:
         """What is recorded as a mean over steps, of one of them."""
         return {metric.name: metric.value(batch) for metric in self.metrics if metric.of == EVERY_STEP}
 
+    def every_ascent(
+        self, batch: Batch, log_ratio: Float[Array, "P G T"], coefficients: Float[Array, "P G T D"], number: Any
+    ) -> Row:
+        """What is recorded of the gradient step of this number on a batch, from 0, or on a part of one."""
+        chosen, steps = [metric for metric in self.metrics if metric.of == EVERY_ASCENT], self.settings.gradient_steps
+
+        def one(_: None, drawn: Drawn, correct: Array, learned: tuple[Array, Array, Array]) -> Row:
+            which = number == steps - 1, 1 / steps
+            ascent = OneAscent(drawn.policies, drawn.groups, self.present, correct, *learned, *which)
+            return {metric.name: metric.value(ascent) for metric in chosen}
+
+        advantages = jnp.broadcast_to(batch.advantages, log_ratio.shape)
+        each = self.each(one)(None, batch.drawn, batch.correct, (log_ratio, advantages, coefficients))
+        return {name: jnp.mean(found, axis=0) for name, found in each.items()}
+
+    def summed_shapes(self, batch: Batch) -> Row:
+        """Of a batch, something of the shapes of all that is summed over steps."""
+        _, log_ratio = self.on_policy(batch)
+        return self.every_step(batch) | self.every_ascent(batch, log_ratio, self.coefficients_at(log_ratio, batch), 0)
+
     def before_the_steps(self, batch: Batch, state: State) -> tuple[Any, Float[Array, "P G T"]]:
-        """The policies that the first gradient step starts from, and their ratio."""
+        """The policies that the first gradient step starts from, and the logarithm of their ratio."""
         if self.settings.samples_otherwise:
             policies = self.policies(state, batch.prompts)
-            return policies, self.ratio(policies, batch)
-        return batch.drawn.policies, jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
+            return policies, self.log_ratio(policies, batch)
+        return self.on_policy(batch)
 
-    def ratio(self, policies: Any, batch: Batch) -> Float[Array, "P G T"]:
-        """The probabilities of the tokens of a batch over those that it has on record."""
+    def on_policy(self, batch: Batch) -> tuple[Any, Float[Array, "P G T"]]:
+        """The policies that drew a batch, whose ratio is 1."""
+        return batch.drawn.policies, jnp.zeros((*batch.correct.shape, self.problem.tokens), batch.dtype)
+
+    def log_ratio(self, policies: Any, batch: Batch) -> Float[Array, "P G T"]:
+        """The logarithms of the probabilities of the tokens of a batch over those that it has on record."""
         assert batch.rollouts.old_logp is not None
-        return jnp.exp(self.token_logp(policies, batch.drawn.groups) - batch.rollouts.old_logp)
+        found: Array = self.token_logp(policies, batch.drawn.groups) - batch.rollouts.old_logp
+        return found
 
     def ascend_in_parts(self, batch: Batch, state: State) -> State:
         """A gradient step on each minibatch, in the same order in all epochs."""
@@ -369,32 +394,42 @@ class Learner:
         def ascend(number: Int[Array, ""], state: State) -> State:
             first = number % self.settings.minibatches * size
             part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, size), batch)
-            return self.ascend_again(part, state)
+            return self.ascend_again(part, state, number)
 
         moved: State = jax.lax.fori_loop(0, self.settings.gradient_steps, ascend, state)
         return moved
 
-    def ascend_again(self, batch: Batch, state: State) -> State:
-        """A gradient step on a batch, or a part of one, that an older policy sampled."""
+    def ascend_again(self, batch: Batch, state: State, number: Int[Array, ""]) -> State:
+        """The gradient step of this number on a batch, or on a part of one, that an older policy sampled."""
         policies = self.policies(state, batch.prompts)
-        return self.ascend(batch, state, policies, self.ratio(policies, batch))[0]
+        return self.ascend(batch, state, policies, self.log_ratio(policies, batch), number)[0]
 
     def ascend(
-        self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
+        self, batch: Batch, state: State, policies: Any, log_ratio: Float[Array, "P G T"], number: Int[Array, ""] | int
     ) -> tuple[State, Float[Array, "P ..."]]:
-        """One gradient step, at policies whose probabilities are ``ratio`` times those on record; and the gradients.
+        """One gradient step, at policies whose probabilities are a ratio times those on record; and the gradients.
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
-        coefficients = self.weighted(ratio, batch)
+        coefficients = self.coefficients_at(log_ratio, batch)
+        state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
+        coefficients = self.weighted(coefficients, batch)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradients = self.gradients(coefficients, batch, state, policies)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
         return self.move(gradient, state._replace(fault=fault)), gradients
 
-    def weighted(self, ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
+    def summed(self, state: State, row: Row) -> State:
+        """The state with what was recorded of a gradient step added to its sums."""
+        return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in row.items()})
+
+    def coefficients_at(self, log_ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
+        """The coefficients of a batch at the logarithm of a ratio."""
+        ratio: Array = jnp.exp(log_ratio)
+        return self.coefficients(ratio, batch.advantages, batch.rollouts)
+
+    def weighted(self, coefficients: Float[Array, "P G T D"], batch: Batch) -> Float[Array, "P G T D"]:
         """The coefficients of a batch, times what a token weighs because another policy drew it."""
-        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
         return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
 
     def coefficients(

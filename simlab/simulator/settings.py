@@ -29,7 +29,7 @@ LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
 FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
-    "correction_bound",
+    "top_p", "correction_bound",
 )  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
@@ -49,6 +49,7 @@ class TracedSettings(NamedTuple):
     update_norm: Any = 0.0
     false_positive: Any = 0.0
     false_negative: Any = 0.0
+    top_p: Any = 1.0
     correction_bound: Any = 2.0
 
 
@@ -82,6 +83,7 @@ class StaticSettings:
     verifier_correction: str
     lag: int
     sampler: str
+    top_k: int
     correction: str
     correction_unit: str
     pass_at_k: tuple[int, ...]
@@ -137,7 +139,10 @@ class Settings:
             all of whose wrong, or correct, answers are.
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; the first steps are sampled by the start.
-        sampler: the precision in which the sampler has its logits: "exact", "bfloat16" or "float16".
+        sampler: what a group is drawn from: the policy as it is ("exact"), its logits in another precision ("bfloat16",
+            "float16"), or the policy without its rarer actions ("top_p", "top_k"), in dense storage alone.
+        top_p: the share of probability that the sampler "top_p" keeps at least.
+        top_k: how many actions the sampler "top_k" keeps, 0 for all.
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
         correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
@@ -172,6 +177,8 @@ class Settings:
     verifier_correction: str = "none"
     lag: int = 0
     sampler: str = "exact"
+    top_p: float = 1.0
+    top_k: int = 0
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
@@ -196,6 +203,8 @@ class Settings:
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
         check_whole("lag", self.lag, 0, LARGEST_LAG)
         check_choice("sampler", self.sampler, mismatch.SAMPLERS)
+        check_whole("top_k", self.top_k, 0, LARGEST_INT)
+        self._check_truncation()
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
         check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
         check_choice("dtype", self.dtype, DTYPES)
@@ -219,6 +228,13 @@ class Settings:
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
+    def _check_truncation(self) -> None:
+        """Each sampler has its own parameter alone."""
+        for name, usual in (("top_p", 1.0), ("top_k", 0)):
+            if self.sampler != name and getattr(self, name) != usual:
+                given = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
+                raise InputError(f"{given}; allowed: {usual:g}, or sampler = {name!r}")
+
     def _check_numbers(self) -> None:
         """Each number lies inside its range, and fits the dtype."""
         for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
@@ -232,6 +248,7 @@ class Settings:
         check_range("update_norm", self.update_norm, 0)
         check_range("correction_bound", self.correction_bound, 1)
         check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
+        check_range("top_p", self.top_p, 0, 1, open_low=True)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -241,6 +258,11 @@ class Settings:
     def build(self) -> Method:
         """The method, built."""
         return self.arm if isinstance(self.arm, Method) else self.arm.build()
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the sampler never draws some actions, which takes them in their order."""
+        return self.sampler in mismatch.TRUNCATIONS
 
     @property
     def name(self) -> str:
@@ -279,6 +301,7 @@ class Settings:
             verifier_correction=self.verifier_correction,
             lag=self.lag,
             sampler=self.sampler,
+            top_k=self.top_k,
             correction=self.correction,
             correction_unit=self.correction_unit,
             pass_at_k=tuple(self.pass_at_k),

@@ -11,6 +11,8 @@ from simlab.sweeps.presets.interference_countdown import INTERFERENCE_COUNTDOWN
 from simlab.sweeps.presets.interference_league import INTERFERENCE_LEAGUE
 from simlab.sweeps.presets.interference_papers import INTERFERENCE_PAPERS
 from simlab.sweeps.presets.league import LEAGUE
+from simlab.sweeps.presets.minibatches import MINIBATCHES
+from simlab.sweeps.presets.off_policy import LAG, MISMATCH
 from simlab.sweeps.presets.settings import Settings
 from simlab.sweeps.presets.verifier import VERIFIER
 
@@ -28,7 +30,10 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "interference-countdown": INTERFERENCE_COUNTDOWN,
     "interference-league": INTERFERENCE_LEAGUE,
     "interference-papers": INTERFERENCE_PAPERS,
+    "lag": LAG,
     "league": LEAGUE,
+    "minibatches": {"": MINIBATCHES},
+    "mismatch": MISMATCH,
     "three-regimes": {"": THREE_REGIMES},
     "verifier": VERIFIER,
 }
