@@ -14,7 +14,7 @@ BOUNDS = (0.001, 0.01, 0.1)
 
 
 def ascent_record(naive: Naive, taken: Taken) -> dict[str, Any]:
-    """Sums over the gradient steps of a batch, of means over its prompts."""
+    """Sums over the gradient steps of a batch, of means over its prompts; no split of what is on-policy."""
     row: dict[str, Any] = {"ratio_drift": drift(taken.ascents[-1])}
     names = [f"{what}_{outcome}" for what in ("clipped", "drawn") for outcome in ("correct", "wrong")]
     row |= {name: np.zeros(len(BOUNDS) + 1) for name in names}
@@ -29,7 +29,9 @@ def ascent_record(naive: Naive, taken: Taken) -> dict[str, Any]:
                     row[f"drawn_{outcome}"][decade] += 1 / tokens
                     if advantage and not any(coefficient for _, coefficient in of_token):
                         row[f"clipped_{outcome}"][decade] += 1 / tokens
-    return row | {"clipped_share": sum(row["clipped_correct"]) + sum(row["clipped_wrong"])}
+    row["clipped_share"] = sum(row["clipped_correct"]) + sum(row["clipped_wrong"])
+    is_on_policy = len(taken.ascents) == 1 and naive.setting.lag == 0 and naive.setting.sampler == "exact"
+    return row | (dict.fromkeys(names, np.full(len(BOUNDS) + 1, np.nan)) if is_on_policy else {})
 
 
 def drift(ascent: Ascent) -> float:

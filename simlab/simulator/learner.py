@@ -356,10 +356,14 @@ class Learner:
         """What is recorded of the gradient step of this number on a batch, from 0, or on a part of one."""
         chosen, steps = [metric for metric in self.metrics if metric.of == EVERY_ASCENT], self.settings.gradient_steps
 
+        def recorded(metric: Metric, ascent: OneAscent) -> Array:
+            value = metric.value(ascent)
+            return value if self.settings.is_off_policy or not metric.off_policy else jnp.full_like(value, jnp.nan)
+
         def one(_: None, drawn: Drawn, correct: Array, learned: tuple[Array, Array, Array]) -> Row:
             which = number == steps - 1, 1 / steps
             ascent = OneAscent(drawn.policies, drawn.groups, self.present, correct, *learned, *which)
-            return {metric.name: metric.value(ascent) for metric in chosen}
+            return {metric.name: recorded(metric, ascent) for metric in chosen}
 
         advantages = jnp.broadcast_to(batch.advantages, log_ratio.shape)
         each = self.each(one)(None, batch.drawn, batch.correct, (log_ratio, advantages, coefficients))

@@ -35,6 +35,7 @@ class Metric:
         dimensions: beside seed and step.
         units: "1" for a pure number.
         whole: whether it is of all prompts together.
+        off_policy: whether it is computed only where a gradient step may be off-policy; elsewhere it is NaN.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Metric:
     dimensions: tuple[str, ...] = ()
     units: str = "1"
     whole: bool = False
+    off_policy: bool = False
 
     def described(self, change: Callable[[str], str]) -> "Metric":
         """The same with another description."""
@@ -189,9 +191,16 @@ def target_mass(one: OnePolicy) -> Float[Array, ""]:
 
 
 def _split(name: str, what: str, chosen: Callable[[OneAscent], Array]) -> Metric:
-    """A metric of tokens, split by decade: of those chosen, (G, T)."""
-    description = f"share of tokens that are {what}, by the sampler's probability of the token"
-    return Metric(name, description, EVERY_ASCENT, lambda one: one.share * one.by_decade(chosen(one)), ("decade",))
+    """A metric of tokens, split by decade: of those chosen, (G, T).
+
+    To look up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
+    """
+    description = f"share of tokens that are {what}, by the sampler's probability of the token; of off-policy runs"
+
+    def value(one: OneAscent) -> Array:
+        return one.share * one.by_decade(chosen(one))
+
+    return Metric(name, description, EVERY_ASCENT, value, ("decade",), off_policy=True)
 
 
 def _distinct_correct(one: OneUpdate) -> Array:

@@ -107,6 +107,11 @@ class StaticSettings:
         return self.epochs * self.minibatches
 
     @property
+    def is_off_policy(self) -> bool:
+        """Whether any gradient step learns from rollouts that another policy has drawn."""
+        return self.gradient_steps > 1 or self.samples_otherwise
+
+    @property
     def exchangeable(self) -> bool:
         """Whether a group may be filled up with absent rollouts, and listed in any order: see ``Link``."""
         method = self.method()
