@@ -314,7 +314,8 @@ def unbroken(tmp_path_factory):
 def test_the_result_of_a_bank_is_labelled_and_described(unbroken):
     dataset = read(unbroken)
     assert dataset.sizes == {
-        "estimator": 1, "group_size": 1, "learning_rate": 2, "seed": 12, "step": 3, "k": 2, "rank": 5, "bin": 10, "decade": 4
+        "estimator": 1, "group_size": 1, "learning_rate": 2,
+        "seed": 12, "step": 3, "k": 2, "rank": 5, "bin": 10, "decade": 4,
     }  # fmt: skip
     missing = dataset.isel(step=slice(1, None)).isnull().any()
     assert {name for name in missing if missing[name]} == {
