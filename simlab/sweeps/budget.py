@@ -48,7 +48,13 @@ class Budget:
         check_whole("records", self.records, 1, MOST_RECORDS)
 
     def step_cost(self, problem: Problem, settings: Settings) -> Fraction:
-        """What one step costs, exactly."""
+        """What one step costs, exactly.
+
+        Raises:
+            InputError: for a price of updates where what is drawn decides how many there are.
+        """
+        if self.update_cost and settings.allocation == "dynamic":
+            raise InputError(f"update_cost = {self.update_cost:g} with allocation = 'dynamic'; allowed: 0")
         rollouts = problem.prompts_a_step(settings) * settings.group_size
         updates = settings.static.gradient_steps
         return rollouts * _exact(self.rollout_cost) + updates * _exact(self.update_cost)
