@@ -334,11 +334,7 @@ def test_every_allocation_costs_as_much(tmp_path):
         (BANK, {"allocation": "learnable"}, "with all 5 prompts in each step; allowed: prompts_per_step below 5"),
         (BANK, {"allocation": "variance", "prompts_per_step": 1}, "of 1 prompt a step; allowed: 2 prompts or more"),
         (custom([0.0] * 4, [0], [0]), {"allocation": "knapsack"}, "of 1 prompt a step"),
-        (
-            BANK,
-            {"allocation": "knapsack", "method": "grpo+casp"},
-            "with grpo+casp, which tells the rollouts of a group",
-        ),
+        (BANK, {"allocation": "knapsack", "method": OWN}, "which tells the rollouts of a group apart"),
     ],
 )
 def test_an_allocation_that_does_not_fit_is_refused_in_one_line(problem, changes, message):
