@@ -173,6 +173,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "verifier's errors), errors_of (rollout, answer, prompt), verifier_correction (none, backward, forward), "
         "lag (steps that the sampler is old), sampler (its precision: exact, bfloat16, float16), correction (none, "
         "ratio, decoupled, truncated, masked), correction_unit (token, sequence), correction_bound, "
+        "allocation (of a step's rollouts: even, knapsack, variance, learnable, dynamic), allocation_by (estimate, "
+        "exact), smallest_group, largest_group, "
         "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
         "tree's tokens, without --arms: token_mean, sequence_mean, constant)",
     )

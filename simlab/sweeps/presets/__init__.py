@@ -1,6 +1,7 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a paper."""
 
 from simlab.sweeps.presets.a_grae import A_GRAE
+from simlab.sweeps.presets.allocation import ALLOCATION
 from simlab.sweeps.presets.budget import BUDGET
 from simlab.sweeps.presets.casp import CASP
 from simlab.sweeps.presets.cw_grpo import CW_GRPO
@@ -16,6 +17,7 @@ from simlab.sweeps.presets.settings import Settings
 # A preset is one sweep or several, each with a name of its own; one alone has none.
 PRESETS: dict[str, dict[str, Settings]] = {
     "a-grae": A_GRAE,
+    "allocation": ALLOCATION,
     "budget": BUDGET,
     "casp": CASP,
     "cw-grpo": CW_GRPO,
