@@ -1,7 +1,7 @@
 """The preset ``allocation``: ways to allocate the rollouts of a step, at equal cost, on prompts apart and together.
 
-The learning rate is swept too. Each allocation goes by what earlier groups have shown; the sweeps ``-exact`` tell it the
-solve rates.
+The learning rate is swept too. Each allocation goes by what earlier groups have shown; the sweeps ``-exact`` tell it
+the solve rates.
 """
 
 from typing import Any
