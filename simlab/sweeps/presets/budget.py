@@ -44,6 +44,6 @@ BUDGET: dict[str, Settings] = {
     # A gradient step as dear as 256 rollouts: small groups pay for many.
     "updates": _at_cost(_RATES, update_cost=256.0),
     "prompts": _at_cost(
-        {"problem.hard_rate": (0.01,), "run.prompts_per_step": (2, 4, 8, 16)}, group_sizes=(8, 32, 128, 512)
+        {"problem.hard_rate": (0.01,), "run.prompts_per_step": (2, 4, 8, 16)}, group_sizes=(32, 128, 512)
     ),
 }
