@@ -17,11 +17,12 @@ import simlab
 from simlab.arms import parse
 from simlab.estimators import center, chain
 from simlab.problems import custom, interference, prompt_bank
-from simlab.simulator.allocation import first_active, group_sizes, most_learnable
+from simlab.simulator.allocation import group_sizes, most_learnable
 from simlab.simulator.api import simulate
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
 from simlab.simulator.learner import Learner
+from simlab.simulator.rounds import first_active
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, Stored
 from simlab.sweeps import Budget

@@ -20,15 +20,53 @@ sampled counts as p = 1/2. Sizes are the best whole numbers; VIP rounds the best
 log p. LILO draws a pool of candidates first. A round of ``dynamic`` may hold a prompt that an earlier round has kept.
 """
 
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
+
+if TYPE_CHECKING:
+    from simlab.simulator.learner import Learner
+    from simlab.simulator.state import Batch, State
 
 ALLOCATIONS = ("even", "knapsack", "variance", "learnable", "dynamic")
 RAGGED = ("knapsack", "variance")  # groups of different sizes
 KNOWN = ("estimate", "exact")
 USUAL_ROOM = 4  # times G, as much as VIP's code gives: up to 32 for a mean of 8
 UNSEEN = 0.5  # what is believed of a prompt before its first group
+
+
+def first_rates(learner: "Learner") -> Float[Array, " M"] | None:
+    """What is believed of the solve rates before the first step; None where no allocation goes by earlier groups."""
+    if not learner.settings.remembers_solve_rates:
+        return None
+    return jnp.full(learner.problem.prompts, UNSEEN, learner.settings.dtype)
+
+
+def believed(batch: "Batch", solved: Float[Array, " M"] | None) -> Float[Array, " M"] | None:
+    """What is believed after a batch: of its prompts the shares of rollouts that the verifier accepts."""
+    if solved is None:
+        return None
+    return solved.at[batch.prompts].set(batch.mean(batch.correct.astype(solved.dtype)))
+
+
+def known_rates(learner: "Learner", state: "State", prompts: Int[Array, " P"]) -> Float[Array, " P"]:
+    """The solve rates that an allocation goes by."""
+    if state.solved is not None:
+        return state.solved[prompts]
+    places, policies = learner.rows(state.places, prompts), learner.policies(state, prompts)
+    rates: Array = learner.each(learner.solve_rate)(places, policies, learner.of_batch(learner.correct, prompts))
+    return rates
+
+
+def sizes(learner: "Learner", state: "State", prompts: Int[Array, " P"]) -> Int[Array, " P"] | None:
+    """How many rollouts each prompt of a batch gets; None where all get as many."""
+    settings = learner.settings
+    if not settings.is_ragged:
+        return None
+    rates = known_rates(learner, state, prompts)
+    return group_sizes(settings.allocation, rates, settings.group_size, settings.smallest_group, settings.room)
 
 
 def gains(rule: str, rates: Float[Array, " P"], sizes: Int[Array, " n"]) -> Float[Array, "n P"]:
@@ -55,8 +93,3 @@ def group_sizes(rule: str, rates: Float[Array, " P"], group_size: int, smallest:
 def most_learnable(rates: Float[Array, " M"], randoms: Shaped[Array, " M"], count: int) -> Int[Array, " P"]:
     """The ``count`` prompts of the largest p (1 - p), those of equal ones by the smaller random number."""
     return jnp.lexsort((randoms, -rates * (1 - rates)))[:count].astype(jnp.int32)
-
-
-def first_active(active: Bool[Array, " P"], wanted: Int[Array, ""]) -> Bool[Array, " P"]:
-    """The first ``wanted`` active groups, or as many as there are."""
-    return active & (jnp.cumsum(active) <= wanted)

@@ -15,15 +15,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 from simlab.estimators.tokens import of_tokens
 from simlab.problems.exact import correct_mass
 from simlab.rollouts import Rollouts
-from simlab.simulator.allocation import UNSEEN, first_active, group_sizes, most_learnable
+from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
 from simlab.simulator.metrics import EVERY_STEP, Metric, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
+from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
-from simlab.simulator.state import MOVING, Batch, Drawn, Last, Pending, State
+from simlab.simulator.state import MOVING, Batch, Drawn, Last, State
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
 from simlab.simulator.verifier import accepted, corrected
@@ -195,7 +196,7 @@ class Learner:
         unknown: Any = None
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
-        bare = bare._replace(solved=self.nothing_solved(), pending=self.nothing_pending())
+        bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self))
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
@@ -212,11 +213,7 @@ class Learner:
         """Choose prompts, draw a group for each, weigh them all, and take the gradient steps they pay for."""
         state, keys, prompts, drawn = self.draw(index, state)
         batch, memory = self.weigh(keys, prompts, drawn, state)
-        if self.settings.remembers_solve_rates:
-            assert state.solved is not None
-            rates = batch.mean(batch.correct.astype(state.solved.dtype))
-            state = state._replace(solved=state.solved.at[prompts].set(rates))
-        return self.learn(batch, state._replace(memory=memory))
+        return self.learn(batch, state._replace(memory=memory, solved=believed(batch, state.solved)))
 
     def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
         """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
@@ -240,33 +237,15 @@ class Learner:
             return everyone
         words, _ = _own_words(key, CHOOSING, everyone)
         if self.settings.allocation == "learnable":
-            return most_learnable(self.known_rates(state, everyone), words, self.prompts_per_step)
+            return most_learnable(known_rates(self, state, everyone), words, self.prompts_per_step)
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
         return jax.lax.top_k((words >> 8).astype(jnp.float32), self.prompts_per_step)[1]
-
-    def known_rates(self, state: State, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
-        """The solve rates that an allocation goes by."""
-        if state.solved is not None:
-            return state.solved[prompts]
-        places = self.rows(state.places, prompts)
-        found: Array = self.each(self.solve_rate)(
-            places, self.policies(state, prompts), self.of_batch(self.correct, prompts)
-        )
-        return found
 
     def solve_rate(self, places: Places, policy: Any, correct: Array) -> Float[Array, ""]:
         """The exact probability of a correct rollout of one prompt."""
         outcomes = policy.outcomes()
         rate: Array = correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
         return rate
-
-    def group_sizes(self, state: State, prompts: Int[Array, " P"]) -> Int[Array, " P"] | None:
-        """How many rollouts each prompt of a batch gets; None where all get as many."""
-        settings = self.settings
-        if not settings.is_ragged:
-            return None
-        rates = self.known_rates(state, prompts)
-        return group_sizes(settings.allocation, rates, settings.group_size, settings.smallest_group, settings.room)
 
     def drawn(self, keys: Key[Array, " P"], policies: Any, sizes: Int[Array, " P"] | None = None) -> Drawn:
         """A group of each policy, all as large unless there are sizes."""
@@ -367,7 +346,7 @@ class Learner:
         state = state._replace(fault=fault)
         policies, ratio = self.before_the_steps(batch, state)
         if self.settings.allocation == "dynamic":
-            moved, gradients = self.fill(batch, state, policies, ratio)
+            moved, gradients = fill(self, batch, state, policies, ratio)
         elif self.settings.minibatches > 1:
             gradients = self.gradients(self.weighted(ratio, batch), batch, state, policies)
             moved = self.ascend_in_parts(batch, state)
@@ -436,40 +415,6 @@ class Learner:
         coefficients = self.weighted(ratio, batch)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         return self.gradients(coefficients, batch, state, policies), state._replace(fault=fault)
-
-    def fill(
-        self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
-    ) -> tuple[State, Float[Array, "P ..."]]:
-        """Add the active groups of a round to the batch that is filled, and take its step once it is full."""
-        gradients, state = self.noticed_gradients(batch, state, policies, ratio)
-        pending = state.pending
-        assert pending is not None
-        kept = first_active(batch.active, len(gradients) - pending.groups)
-        chosen = jnp.where(kept.reshape(-1, *[1] * (gradients.ndim - 1)), gradients, 0) / len(gradients)
-        more = self.problem.pulled_back(chosen, state.parameters, batch.prompts)
-        gradient = jax.tree.map(jnp.add, pending.gradient, more)
-        groups = pending.groups + jnp.sum(kept, dtype=jnp.int32)
-
-        def step(state: State) -> State:
-            return self.move(gradient, state)._replace(pending=self.nothing_pending())
-
-        def wait(state: State) -> State:
-            return state._replace(pending=Pending(gradient, groups))
-
-        moved: State = jax.lax.cond(groups == len(gradients), step, wait, state)
-        return moved, gradients
-
-    def nothing_pending(self) -> Pending | None:
-        """A batch without a group, where batches are filled round by round."""
-        if self.settings.allocation != "dynamic":
-            return None
-        return Pending(jax.tree.map(jnp.zeros_like, self.first), jnp.zeros((), jnp.int32))
-
-    def nothing_solved(self) -> Float[Array, " M"] | None:
-        """What is believed of the solve rates before the first step, where an allocation goes by earlier groups."""
-        if not self.settings.remembers_solve_rates:
-            return None
-        return jnp.full(self.problem.prompts, UNSEEN, self.settings.dtype)
 
     def weighted(self, ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
         """The coefficients of a batch, times what a token weighs because another policy drew it."""
