@@ -93,20 +93,25 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
+def thousands(costs: list[float]) -> np.ndarray:
+    """Costs in thousands of rollouts."""
+    return np.array(costs) / 1000
+
+
 def draw_gains(axes: Axes, data: dict[str, Any]) -> None:
     """What each allocation gains over even groups on the bank."""
     axes.axhline(0, color=COLOURS["even"], lw=1.4)
     for name, gain in data["gains"]["bank"].items():
-        banded(axes, data["cost"]["bank"], gain, color=COLOURS[name])
-    axes.set(xlabel="cost in rollouts", ylabel="gain in $Q_{pos}$ over even groups")
+        banded(axes, thousands(data["cost"]["bank"]), gain, color=COLOURS[name])
+    axes.set(xlabel="cost in thousands of rollouts", ylabel="gain in $Q_{pos}$ over even groups")
     axes.set_title("(a) a bank of prompts apart", loc="left")
 
 
 def draw_curves(axes: Axes, data: dict[str, Any], name: str) -> None:
     """Q_pos of hard prompts by cost."""
     for rule, values in data["curves"][name].items():
-        banded(axes, data["cost"]["shared"], values, color=COLOURS[rule], label=rule)
-    axes.set(xlabel="cost in rollouts", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
+        banded(axes, thousands(data["cost"]["shared"]), values, color=COLOURS[rule], label=rule)
+    axes.set(xlabel="cost in thousands of rollouts", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
 
 
 def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
@@ -125,8 +130,8 @@ def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
                 axes.errorbar(x, mean, error, fmt=marker, markersize=4.5, lw=1, **style)
     axes.axhline(0, color="0.6", lw=0.8)
     axes.set_xticks(range(len(problems)), [name.replace("shared", "shared,") for name in problems])
-    axes.set_ylabel("gain over even groups, half-way")
-    axes.set_title("(d) solve rates: estimated (dots), exact (open)", loc="left")
+    axes.set_ylabel("gain at half of the cost")
+    axes.set_title("(d) by estimates (full), by exact rates (open)", loc="left")
 
 
 def bank_rates() -> np.ndarray:
@@ -148,7 +153,8 @@ def draw_sizes(axes: Axes) -> None:
     rates = bank_rates()
     for rule in ("even", *RAGGED):
         axes.plot(rates, sizes_of(rule, rates), color=COLOURS[rule], marker=".", drawstyle="steps-mid")
-    axes.set(xlabel="solve rate of a prompt", ylabel="rollouts of its group", ylim=(0, None))
+    axes.set(xlabel="solve rate of a prompt", ylabel="rollouts of its group", ylim=(0, 24))
+    axes.set_yticks(range(0, 25, 4))
     axes.set_title("(e) how sizes follow solve rates", loc="left")
 
 
