@@ -110,6 +110,13 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a whole number") from None
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="simlab", description="A laboratory for policy-gradient weights in RLVR.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
@@ -168,6 +175,8 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "lag (steps that the sampler is old), sampler (exact, bfloat16, float16, top_p, top_k), top_p and top_k (what "
         "those samplers keep: a share of probability, a number of actions; 1 and 0 for all), correction (none, "
         "ratio, decoupled, truncated, masked), correction_unit (token, sequence), correction_bound, "
+        "allocation (of a step's rollouts: even, knapsack, variance, learnable, dynamic), allocation_by (estimate, "
+        "exact), smallest_group, largest_group, "
         "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
         "tree's tokens, without --arms: token_mean, sequence_mean, constant)",
     )
@@ -181,6 +190,18 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
     setting.add_argument("--record-every", type=_whole, metavar="N", help="steps between two records")
+    setting.add_argument(
+        "--budget",
+        type=_number,
+        metavar="COST",
+        help="what each run may spend, in place of --steps: the larger its groups and batches, the fewer its steps. In "
+        "rollouts, unless one costs other than 1",
+    )
+    setting.add_argument("--rollout-cost", type=_number, metavar="X", help="of one rollout, sampled and judged (1)")
+    setting.add_argument("--update-cost", type=_number, metavar="X", help="of one gradient step (0)")
+    setting.add_argument(
+        "--records", type=_whole, metavar="N", help="records of each run of a budget, at equal costs (20)"
+    )
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
@@ -553,13 +574,6 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="go on with a run that other code, versions or another platform began; run.json and compare say so",
     )
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
 
 
 def _train(options: argparse.Namespace) -> int:

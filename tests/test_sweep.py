@@ -93,7 +93,7 @@ def test_no_value_is_missing_but_of_an_update_before_the_first_and_of_off_policy
 def test_a_cell_is_the_simulation_of_its_problem_and_settings(unbroken):
     plan = Plan(SWEEP)
     cell = plan.cells[0, 1, 1]
-    alone = simulate(cell.problem, [cell.settings] * 12, range(12), plan.steps)
+    alone = simulate(cell.problem, [cell.settings] * 12, range(12), cell.steps)
     within = read(unbroken).sel(estimator="f_grpo", group_size=4, gamma=1.0)
     for name in DESCRIPTIONS:
         np.testing.assert_array_equal(within[name].values, alone[name], name)
@@ -346,7 +346,7 @@ def needs(sweep):
     """Bytes of each of a sweep's simulations."""
     plan = Plan(sweep)
     for cell in plan.distinct:
-        yield needed_bytes(cell.problem, cell.settings, plan.steps)
+        yield needed_bytes(cell.problem, cell.settings, cell.steps)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

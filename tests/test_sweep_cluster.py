@@ -430,7 +430,7 @@ def test_a_scheduler_that_is_not_there_is_said_not_to_answer(monkeypatch):
 def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
     sweep = asked(*TINY, "--group-size", 2)
     plan = Plan(sweep)
-    needed = needed_bytes(plan.distinct[0].problem, plan.distinct[0].settings, plan.steps)
+    needed = needed_bytes(plan.distinct[0].problem, plan.distinct[0].settings, plan.distinct[0].steps)
     memory, out = RESERVED + needed - 1, tmp_path / "sweep.nc"
     here, there = (refusal(run, sweep, out, memory=memory, workers=who) for who in (None, workers))
     assert here == there == "--memory 640MB is too small for a sweep of this size; allowed: 641MB or more"

@@ -27,6 +27,7 @@ def check(problem: Problem, settings: Settings) -> None:
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_minibatches(problem, settings)
+    check_allocation(problem, settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
     check_sampler(settings)
@@ -53,6 +54,36 @@ def check_minibatches(problem: Problem, settings: Settings) -> None:
         raise InputError(
             f"minibatches = {settings.minibatches} of {prompts} prompts a step; allowed: whole numbers that divide it"
         )
+
+
+def check_allocation(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` for an allocation of rollouts that does not fit a problem, or the other settings."""
+    rule, static, prompts = settings.allocation, settings.static, problem.prompts_a_step(settings)
+    given = f"allocation = {rule!r}"
+    if rule == "even":
+        return
+    if settings.storage not in ("auto", "dense"):
+        raise InputError(f"storage = {settings.storage!r} with {given}; allowed: dense")
+    if rule == "dynamic" and (static.gradient_steps > 1 or settings.lag):
+        raise InputError(f"{given} beside epochs, minibatches or lag; allowed: 1 epoch, 1 minibatch and lag 0")
+    if rule == "learnable" and prompts == problem.prompts:
+        raise InputError(f"{given} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}")
+    if static.is_ragged:
+        check_ragged(problem, settings)
+
+
+def check_ragged(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` unless the groups of a step may differ in size."""
+    static, given = settings.static, f"allocation = {settings.allocation!r}"
+    if problem.prompts_a_step(settings) == 1:
+        raise InputError(f"{given} of 1 prompt a step; allowed: 2 prompts or more")
+    if problem.tokens > 1 or type(problem).policy is not Problem.policy:
+        raise InputError(f"{given} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
+    if not static.exchangeable:
+        raise InputError(f"{given} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
+    if not settings.smallest_group <= settings.group_size <= static.room:
+        span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
+        raise InputError(f"{span} with group_size = {settings.group_size}; allowed: a group size between the two")
 
 
 def check_storage(problem: Problem, storage: str) -> None:

@@ -66,6 +66,8 @@ def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
     """The settings with a storage in place of ``auto``: the cheaper one, and sharded instead of dense where large."""
     if settings.storage != "auto":
         return settings
+    if settings.allocation != "even":
+        return settings.resolved("dense")
     costs = step_costs(problem, settings, steps)
     if costs.lumped < costs.dense:
         return settings.resolved("lumped")

@@ -105,5 +105,5 @@ def counts_suffice(settings: "StaticSettings", method: Method, problem: "Problem
     symmetric = settings.exchangeable and method.needs <= OF_EQUAL_ROLLOUTS
     large = settings.group_size >= max(LEAST_GROUP, GROUP_TO_ACTIONS * problem.entries)
     alone = problem.prompts == problem.tokens == settings.gradient_steps == 1
-    judged_alike = not settings.errs and method.surrogate.candidates == 0
+    judged_alike = not settings.errs and not settings.is_ragged and method.surrogate.candidates == 0
     return settings.storage == "dense" and large and symmetric and alone and judged_alike

@@ -15,12 +15,14 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 from simlab.estimators.tokens import of_tokens
 from simlab.problems.exact import correct_mass
 from simlab.rollouts import Rollouts
+from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
 from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, Metric, OneAscent, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
+from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
 from simlab.simulator.state import MOVING, Batch, Drawn, Last, State
 from simlab.simulator.storage import Places, Stored
@@ -89,8 +91,8 @@ class Learner:
 
     @property
     def group_size(self) -> int:
-        """G."""
-        return self.settings.group_size
+        """How many rollouts a group has room for: G, unless groups differ in size."""
+        return self.settings.room
 
     @property
     def rollouts_present(self) -> Any:
@@ -195,6 +197,7 @@ class Learner:
         unknown: Any = None
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
+        bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self))
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch)))
@@ -211,7 +214,7 @@ class Learner:
         """Choose prompts, draw a group for each, weigh them all, and take the gradient steps they pay for."""
         state, keys, prompts, drawn = self.draw(index, state)
         batch, memory = self.weigh(keys, prompts, drawn, state)
-        return self.learn(batch, state._replace(memory=memory))
+        return self.learn(batch, state._replace(memory=memory, solved=believed(batch, state.solved)))
 
     def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
         """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
@@ -222,32 +225,41 @@ class Learner:
         if self.problem.prompts == 1:
             keys, prompts = key[None], jnp.zeros(1, jnp.int32)
         else:
-            prompts = self.choose(key)
+            prompts = self.choose(key, state)
             words = jnp.stack(_own_words(key, GROUPS, prompts), axis=-1)
             keys = jax.random.wrap_key_data(words, impl="threefry2x32")
         state, drawn = self.storage.sample(self, keys, prompts, state)
         return state, keys, prompts, drawn
 
-    def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
+    def choose(self, key: PRNGKeyArray, state: State) -> Int[Array, " P"]:
         """The prompts of a batch: different ones in a random order, or all of them in their own."""
         everyone = jnp.arange(self.problem.prompts, dtype=jnp.int32)
         if self.takes_all_in_order:
             return everyone
         words, _ = _own_words(key, CHOOSING, everyone)
+        if self.settings.allocation == "learnable":
+            return most_learnable(known_rates(self, state, everyone), words, self.prompts_per_step)
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
         return jax.lax.top_k((words >> 8).astype(jnp.float32), self.prompts_per_step)[1]
 
-    def drawn(self, keys: Key[Array, " P"], policies: Any) -> Drawn:
-        """A group of each policy."""
+    def solve_rate(self, places: Places, policy: Any, correct: Array) -> Float[Array, ""]:
+        """The exact probability of a correct rollout of one prompt."""
+        outcomes = policy.outcomes()
+        rate: Array = correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
+        return rate
+
+    def drawn(self, keys: Key[Array, " P"], policies: Any, sizes: Int[Array, " P"] | None = None) -> Drawn:
+        """A group of each policy, all as large unless there are sizes."""
         counted = counts_suffice(self.settings, self.method, self.problem)
 
-        def one(_: None, key: PRNGKeyArray, policy: Any, correct: Array) -> tuple[Group, Array, Array]:
+        def one(_: None, key: PRNGKeyArray, policy: Any, correct: Array, size: Any) -> tuple[Group, Array, Array]:
             group = policy.draw(key, self.group_size, correct if counted else None)
-            group = group._replace(present=self.present) if isinstance(group, Listed) else group
+            present = self.present if size is None else jnp.arange(self.group_size, dtype=jnp.int32) < size
+            group = group._replace(present=present) if isinstance(group, Listed) else group
             return group, *policy.candidates(group, self.surrogate.candidates)
 
         correct = self.correct if self.problem.prompts == 1 else jnp.zeros((len(keys), 0), bool)
-        return Drawn(policies, *self.each(one)(None, keys, policies, correct))
+        return Drawn(policies, *self.each(one)(None, keys, policies, correct, sizes))
 
     def weigh(self, keys: Key[Array, " P"], prompts: Int[Array, " P"], drawn: Drawn, state: State) -> tuple[Batch, Any]:
         """The batch with its advantages, and what the estimator remembers.
@@ -259,8 +271,7 @@ class Learner:
 
         def marks(places: Places, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
             drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
-            outcomes = policy.outcomes()
-            return *drawn, correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
+            return *drawn, self.solve_rate(places, policy, correct)
 
         own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
         correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
@@ -268,9 +279,9 @@ class Learner:
             correct = accepted(self, keys, prompts, drawn.groups, correct)
         rollouts = self.rollouts(drawn, proximal, correct, keys)
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
-        absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
+        absent = jnp.zeros(self.group_size, bool) if rollouts.mask is None else ~rollouts.mask
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
-        correct = correct if self.present is None else correct & ~absent
+        correct = correct if rollouts.mask is None else correct & ~absent
         holds = jnp.any(target & ~absent, axis=-1)
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
@@ -320,8 +331,13 @@ class Learner:
             if "topn_logp" in needs
             else None,
             noise=noise,
-            mask=None if self.present is None else jnp.broadcast_to(self.present, correct.shape),
+            mask=self.mask(drawn.groups, correct.shape),
         )
+
+    def mask(self, groups: Group, shape: tuple[int, ...]) -> Bool[Array, "P G"] | None:
+        """Which rollouts are there; None where all are."""
+        present = groups.present if isinstance(groups, Listed) and self.settings.is_ragged else self.present
+        return None if present is None else jnp.broadcast_to(present, shape)
 
     def learn(self, batch: Batch, state: State) -> State:
         """Take the gradient steps that a batch pays for."""
@@ -329,7 +345,9 @@ class Learner:
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         state = self.summed(state._replace(fault=fault), self.every_step(batch))
         policies, log_ratio = self.before_the_steps(batch, state)
-        if self.settings.minibatches > 1:
+        if self.settings.allocation == "dynamic":
+            moved, gradients = fill(self, batch, state, policies, log_ratio)
+        elif self.settings.minibatches > 1:
             coefficients = self.weighted(self.coefficients_at(log_ratio, batch), batch)
             gradients = self.gradients(coefficients, batch, state, policies)
             moved = self.ascend_in_parts(batch, state)
@@ -360,13 +378,14 @@ class Learner:
             value = metric.value(ascent)
             return value if self.settings.is_off_policy or not metric.off_policy else jnp.full_like(value, jnp.nan)
 
-        def one(_: None, drawn: Drawn, correct: Array, learned: tuple[Array, Array, Array]) -> Row:
+        def one(_: None, drawn: Drawn, correct: Array, present: Any, learned: tuple[Array, Array, Array]) -> Row:
             which = number == steps - 1, 1 / steps
-            ascent = OneAscent(drawn.policies, drawn.groups, self.present, correct, *learned, *which)
+            ascent = OneAscent(drawn.policies, drawn.groups, present, correct, *learned, *which)
             return {metric.name: recorded(metric, ascent) for metric in chosen}
 
         advantages = jnp.broadcast_to(batch.advantages, log_ratio.shape)
-        each = self.each(one)(None, batch.drawn, batch.correct, (log_ratio, advantages, coefficients))
+        learned = log_ratio, advantages, coefficients
+        each = self.each(one)(None, batch.drawn, batch.correct, batch.rollouts.mask, learned)
         return {name: jnp.mean(found, axis=0) for name, found in each.items()}
 
     def summed_shapes(self, batch: Batch) -> Row:
@@ -415,13 +434,19 @@ class Learner:
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
+        gradients, state = self.noticed_gradients(batch, state, policies, log_ratio, number)
+        gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
+        return self.move(gradient, state), gradients
+
+    def noticed_gradients(
+        self, batch: Batch, state: State, policies: Any, log_ratio: Float[Array, "P G T"], number: Int[Array, ""] | int
+    ) -> tuple[Float[Array, "P ..."], State]:
+        """The gradient of each prompt's objective; and the state with what was noticed and recorded of this step."""
         coefficients = self.coefficients_at(log_ratio, batch)
         state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         coefficients = self.weighted(coefficients, batch)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
-        gradients = self.gradients(coefficients, batch, state, policies)
-        gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
-        return self.move(gradient, state._replace(fault=fault)), gradients
+        return self.gradients(coefficients, batch, state, policies), state._replace(fault=fault)
 
     def summed(self, state: State, row: Row) -> State:
         """The state with what was recorded of a gradient step added to its sums."""
@@ -441,26 +466,33 @@ class Learner:
     ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
         values: Array = self.surrogate(ratio, advantages, rollouts)
-        return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
+        return values.reshape(*ratio.shape, -1) * self.averaging(rollouts, ratio.dtype)[..., None]
 
-    def averaging(self, dtype: Any) -> Float[Array, "G T"]:
-        """The weight of each token of a group in the loss; 1 / G where rollouts have one.
+    def averaging(self, rollouts: Rollouts, dtype: Any) -> Float[Array, "P G T"]:
+        """The weight of each token of a group in the loss; 1 / n where n rollouts of the group have one.
 
         All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
         """
-        present = jnp.ones(self.group_size, bool) if self.present is None else self.present
-        tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
         normaliser = 1.0 if self.method.normaliser is None else self.method.normaliser
-        weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
-        return weights[0]
+
+        def of_group(present: Bool[Array, " G"]) -> Float[Array, "G T"]:
+            tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
+            weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
+            return weights[0]
+
+        if rollouts.mask is not None and self.settings.is_ragged:
+            return jax.vmap(of_group)(rollouts.mask)
+        same = of_group(jnp.ones(self.group_size, bool) if self.present is None else self.present)
+        return jnp.broadcast_to(same, (len(rollouts.rewards), *same.shape))
 
     def gradients(
         self, coefficients: Float[Array, "P G T D"], batch: Batch, state: State, policies: Any
     ) -> Float[Array, "P ..."]:
         """The gradient of each prompt's objective with respect to its logits."""
-        settings, numbers, weights = self.settings, self.numbers, self.averaging(coefficients.dtype)
+        settings, numbers = self.settings, self.numbers
 
-        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any, demonstrator: Any) -> Array:
+        def one(places: Places, coefficients: Array, weights: Array, drawn: Drawn, pulls: tuple[Any, Any]) -> Array:
+            first, demonstrator = pulls
             policy, group, temperature = drawn.policies, drawn.groups, numbers.temperature
             gradient: Array = policy.score_gradient(coefficients, group, drawn.candidates, settings.update_rule)
             gradient /= temperature
@@ -478,7 +510,8 @@ class Learner:
         demonstrators = self.of_batch(self.demonstrators, batch.prompts) if settings.uses_supervised else None
         places = self.rows(state.places, batch.prompts)
         drawn = batch.drawn._replace(policies=policies)
-        gradients: Array = self.each(one)(places, coefficients, drawn, first, demonstrators)
+        weights = self.averaging(batch.rollouts, coefficients.dtype)
+        gradients: Array = self.each(one)(places, coefficients, weights, drawn, (first, demonstrators))
         return gradients
 
     def move(self, gradient: Any, state: State) -> State:

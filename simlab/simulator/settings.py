@@ -17,6 +17,7 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
+from simlab.simulator.allocation import ALLOCATIONS, KNOWN, RAGGED, USUAL_ROOM
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 from simlab.simulator.verifier import ERRORS_OF, check_errors
@@ -86,6 +87,10 @@ class StaticSettings:
     top_k: int
     correction: str
     correction_unit: str
+    allocation: str
+    allocation_by: str
+    smallest_group: int
+    largest_group: int
     pass_at_k: tuple[int, ...]
     top_n: int
     dtype: str
@@ -110,6 +115,21 @@ class StaticSettings:
     def is_off_policy(self) -> bool:
         """Whether any gradient step learns from rollouts that another policy has drawn."""
         return self.gradient_steps > 1 or self.samples_otherwise
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether groups differ in size."""
+        return self.allocation in RAGGED
+
+    @property
+    def room(self) -> int:
+        """How many rollouts a group has room for: G, or the largest group that an allocation may give."""
+        return (self.largest_group or USUAL_ROOM * self.group_size) if self.is_ragged else self.group_size
+
+    @property
+    def remembers_solve_rates(self) -> bool:
+        """Whether the allocation goes by the solve rates of earlier groups."""
+        return self.allocation in (*RAGGED, "learnable") and self.allocation_by == "estimate"
 
     @property
     def exchangeable(self) -> bool:
@@ -152,6 +172,10 @@ class Settings:
             ``simlab.simulator.mismatch``.
         correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
+        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable" or "dynamic",
+            see ``simlab.simulator.allocation``.
+        allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
+        smallest_group, largest_group: between which the groups of "knapsack" and "variance" are; 0 for 4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -187,6 +211,10 @@ class Settings:
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
+    allocation: str = "even"
+    allocation_by: str = "estimate"
+    smallest_group: int = 2
+    largest_group: int = 0
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -212,6 +240,10 @@ class Settings:
         self._check_truncation()
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
         check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
+        check_choice("allocation", self.allocation, ALLOCATIONS)
+        check_choice("allocation_by", self.allocation_by, KNOWN)
+        check_whole("smallest_group", self.smallest_group, 2 if self.allocation == "variance" else 1, LARGEST_GROUP)
+        check_whole("largest_group", self.largest_group, 0, LARGEST_GROUP)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
@@ -309,6 +341,10 @@ class Settings:
             top_k=self.top_k,
             correction=self.correction,
             correction_unit=self.correction_unit,
+            allocation=self.allocation,
+            allocation_by=self.allocation_by,
+            smallest_group=self.smallest_group,
+            largest_group=self.largest_group,
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,

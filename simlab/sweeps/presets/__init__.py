@@ -1,6 +1,8 @@
 """Sweeps by name: the settings of ``Sweep`` that differ from its defaults, one file a paper."""
 
 from simlab.sweeps.presets.a_grae import A_GRAE
+from simlab.sweeps.presets.allocation import ALLOCATION
+from simlab.sweeps.presets.budget import BUDGET
 from simlab.sweeps.presets.casp import CASP
 from simlab.sweeps.presets.ceiling import CEILING
 from simlab.sweeps.presets.cw_grpo import CW_GRPO
@@ -19,6 +21,8 @@ from simlab.sweeps.presets.verifier import VERIFIER
 # A preset is one sweep or several, each with a name of its own; one alone has none.
 PRESETS: dict[str, dict[str, Settings]] = {
     "a-grae": A_GRAE,
+    "allocation": ALLOCATION,
+    "budget": BUDGET,
     "casp": CASP,
     "ceiling": CEILING,
     "cw-grpo": CW_GRPO,
