@@ -40,7 +40,6 @@ def condense(path: Path) -> dict[str, Any]:
     sweeps = results("budget", path)
     return {
         "provenance": [provenance(dataset) for dataset in sweeps.values()],
-        "group_size": sweeps["difficulty"]["group_size"].values.tolist(),
         "cost": shown_costs(sweeps["difficulty"]).tolist(),
         "sweeps": {
             name: {f"{rate:g}": condensed(sweeps[name].sel(hard_rate=rate)) for rate in sweeps[name].hard_rate.values}
@@ -70,6 +69,7 @@ def condensed(dataset: xr.Dataset) -> dict[str, Any]:
     best, sizes = best_sizes(reached), dataset["group_size"].values
     of_best = reached[best.place, :, np.arange(len(best.place))]
     return {
+        "group_size": sizes.tolist(),
         "q_pos": mean_and_error(reached.swapaxes(1, 2)),
         "best": sizes[best.place].tolist(),
         "lowest": [int(sizes[good].min()) for good in best.as_good.T],
@@ -108,7 +108,8 @@ def banded(axes: Axes, x: Any, values: dict[str, Any], **style: Any) -> None:
 
 def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
     """Q_pos of hard prompts against G at a few budgets."""
-    curves = data["sweeps"]["difficulty"][f"{SHOWN_RATE:g}"]["q_pos"]
+    found = data["sweeps"]["difficulty"][f"{SHOWN_RATE:g}"]
+    curves = found["q_pos"]
     for number, cost in enumerate(CURVES):
         place = data["cost"].index(cost)
         chosen = {part: [row[place] for row in curves[part]] for part in ("mean", "error")}
@@ -122,18 +123,24 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(fontsize=7)
 
 
+def extremes(data: dict[str, Any]) -> tuple[int, int]:
+    """The smallest and the largest size of any sweep."""
+    sizes = [size for sweep in data["sweeps"].values() for found in sweep.values() for size in found["group_size"]]
+    return min(sizes), max(sizes)
+
+
 def draw_best(axes: Axes, data: dict[str, Any], name: str) -> None:
     """The best size against the budget, in the range of those as good; nothing where every size is."""
-    sizes = data["group_size"]
+    smallest, largest = extremes(data)
     for number, (rate, found) in enumerate(data["sweeps"][name].items()):
         best, low, high = (np.array(found[part], dtype=float) for part in ("best", "lowest", "highest"))
-        told = (low > sizes[0]) | (high < sizes[-1])
+        told = (low > found["group_size"][0]) | (high < found["group_size"][-1])
         best[~told], low[~told], high[~told] = np.nan, np.nan, np.nan
         label = f"hard prompts start at {rate}"
         axes.plot(data["cost"], best, color=f"C{number}", marker="o", markersize=3.5, label=label)
         axes.fill_between(data["cost"], low, high, color=f"C{number}", alpha=0.16, lw=0)
     axes.set_yscale("log", base=2)
-    axes.set(ylabel="best group size G", ylim=(sizes[0] / 1.3, sizes[-1] * 1.3), xlim=(data["cost"][0], CURVES[-1]))
+    axes.set(ylabel="best group size G", ylim=(smallest / 1.3, largest * 1.3), xlim=(data["cost"][0], CURVES[-1]))
 
 
 def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
@@ -154,7 +161,7 @@ def draw_worth(axes: Axes, data: dict[str, Any]) -> None:
     for number, (_, found) in enumerate(data["sweeps"]["difficulty"].items()):
         banded(axes, data["cost"], found["over_smallest"], color=f"C{number}", marker="o", markersize=3.5)
     axes.axhline(0, color="0.6", lw=0.8)
-    axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {data['group_size'][0]}")
+    axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {found['group_size'][0]}")
     axes.set_title("(f) what the best G is worth in (b)", loc="left")
 
 

@@ -66,7 +66,7 @@ def test_sweeps_at_equal_cost_spend_what_they_may_but_for_a_step(preset):
 
 def test_updates_that_cost_something_cost_most_steps_in_small_groups():
     """Of 8 G + 256 rollouts a step in place of 8 G."""
-    free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("difficulty", "updates"))
+    free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("apart", "updates"))
     for cheap, cell in zip(free, dear, strict=True):
         size = cell.cell.group_size
         assert cheap.taken[-1] / cell.taken[-1] == pytest.approx((8 * size + 256) / (8 * size), rel=0.01)

@@ -36,13 +36,16 @@ def _at_cost(parameters: dict[str, tuple[Any, ...]], update_cost: float = 0.0, *
     return usual | changes | {"parameters": _USUAL | parameters}
 
 
-_RATES = {"problem.hard_rate": (0.1, 0.03, 0.01)}
+_DIFFICULTIES = {"problem.hard_rate": (0.1, 0.03, 0.01)}
+# Of fewer seeds, but more sizes and rates: what they show is plain, and small groups are part of it.
+_WIDE = {"optimizer.learning_rate": (8.0, 16.0, 32.0, 64.0, 128.0, 256.0)}
+_WIDER: Settings = {"group_sizes": tuple(2**power for power in range(2, 11)), "seeds": 16}
 BUDGET: dict[str, Settings] = {
-    "difficulty": _at_cost(_RATES),
+    "difficulty": _at_cost(_DIFFICULTIES),
     # Without shared features nothing but the noise of a prompt's own gradient speaks for larger groups.
-    "apart": _at_cost(_RATES | {"problem.overlap": (0.0,)}, seeds=16),
+    "apart": _at_cost(_DIFFICULTIES | _WIDE | {"problem.overlap": (0.0,)}, **_WIDER),
     # A gradient step as dear as 256 rollouts: small groups pay for many.
-    "updates": _at_cost(_RATES, update_cost=256.0),
+    "updates": _at_cost(_DIFFICULTIES | _WIDE, update_cost=256.0, **_WIDER),
     "prompts": _at_cost(
         {"problem.hard_rate": (0.01,), "run.prompts_per_step": (2, 4, 8, 16)}, group_sizes=(32, 128, 512)
     ),
