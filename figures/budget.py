@@ -114,13 +114,12 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
         place = data["cost"].index(cost)
         chosen = {part: [row[place] for row in curves[part]] for part in ("mean", "error")}
         shade = mpl.colormaps["viridis"](0.85 - 0.28 * number)
-        banded(
-            axes, data["group_size"], chosen, color=shade, marker="o", label=f"$2^{{{int(np.log2(cost))}}}$ rollouts"
-        )
+        label = f"$2^{{{int(np.log2(cost))}}}$ rollouts"
+        banded(axes, found["group_size"], chosen, color=shade, marker="o", label=label)
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
+    axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.28))
     axes.set_title(f"(a) hard prompts start at {SHOWN_RATE:g}", loc="left")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, ncols=2, loc="upper left")
 
 
 def extremes(data: dict[str, Any]) -> tuple[int, int]:
