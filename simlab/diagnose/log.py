@@ -1,7 +1,7 @@
 """What a diagnosis knows of a training run: its groups, their correct answers, and the log-probabilities of rollouts.
 
-Readers (``simlab.diagnose.reading``) make a ``Log`` of files; estimates (``simlab.diagnose``) read nothing else. Its size
-is a few numbers a group and one row a distinct correct answer of a group, whatever the length of the texts.
+Readers (``simlab.diagnose.reading``) make a ``Log`` of files; estimates (``simlab.diagnose``) read nothing else. It
+holds a few numbers a group and one row a distinct correct answer of a group, whatever the length of the texts.
 """
 
 import dataclasses
@@ -51,6 +51,7 @@ class Refused:
 
 
 Rows = TypeVar("Rows", Answers, Confidence)
+
 
 @dataclasses.dataclass(frozen=True)
 class Log:
