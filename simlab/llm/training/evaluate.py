@@ -59,6 +59,11 @@ def evaluate(
         "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
         "pass_at_k": {k: interval(unbiased_pass_at_k(correct, samples, k), seed=0)._asdict() for k in powers(samples)},
         "length": mask.sum(axis=2).mean(),
+        "unfinished": float(np.average([reader.unfinished(part) for part in parts], weights=[*map(_size, parts)])),
         "entropy": entropy[mask].mean(),
     }
     return Evaluated(line, parts)
+
+
+def _size(groups: Groups) -> int:
+    return len(groups.problems)

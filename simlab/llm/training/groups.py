@@ -144,6 +144,13 @@ class Reader:
         rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
 
+    def unfinished(self, groups: Groups) -> float:
+        """The share of completions that reach the greatest length without an end."""
+        tokens, mask = groups.sampled.tokens, groups.sampled.mask
+        lengths = mask.sum(axis=2)
+        last = np.take_along_axis(tokens, np.maximum(lengths - 1, 0)[..., None], axis=2)[..., 0]
+        return float(((lengths == self.task.max_new_tokens) & ~np.isin(last, sorted(self.stop_ids))).mean())
+
     def words(self, groups: Groups, errors_of: str) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
         """Of each rollout, a word for its prompt and one for what of it a verifier errs about.
 

@@ -12,6 +12,7 @@ from simlab.finite import check_finite
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
+from simlab.llm.instruments.updates import batch_values, kl_of, update_values
 from simlab.llm.model import Parameters
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Groups, Reader, correct, joined
@@ -63,8 +64,11 @@ class Trainer(NamedTuple):
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
-        after, norm = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
-        metrics = self.metrics(groups, advantages) | seen | {"grad_norm": norm}
+        after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
+        metrics = self.metrics(groups, advantages) | seen | updates
+        if rollouts.ref_logp is not None:
+            gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
+            metrics["reference_kl"] = kl_of(gap.astype(float))
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
         older = (state.parameters, *state.older)[: self.settings.lag]
@@ -117,8 +121,13 @@ class Trainer(NamedTuple):
         return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
 
     def proximal(self, parameters: Parameters, groups: Groups) -> np.ndarray:
-        """(P, G, T) log-probabilities of the tokens under the policy before the updates."""
-        return self.policy.logp(parameters, groups.batch) if self.settings.samples_otherwise else groups.sampled.logp
+        """(P, G, T) log-probabilities of the tokens under the policy before the updates.
+
+        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the two
+        differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
+        """
+        divides = self.settings.samples_otherwise or self.settings.updates > 1
+        return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
 
     def importance(self, groups: Groups, proximal: np.ndarray) -> np.ndarray | None:
         """(P, G, T) or (P, G, 1) what a token weighs because another policy sampled it; None for 1."""
@@ -149,15 +158,16 @@ class Trainer(NamedTuple):
         rollouts: Rollouts,
         advantages: np.ndarray,
         importance: np.ndarray | None = None,
-    ) -> tuple[State, float]:
-        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient."""
-        rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
+    ) -> tuple[State, Metrics]:
+        """The state after an update by each minibatch, in all epochs, and what was seen of these updates."""
+        rate, updates = self.settings.rate(state.step + 1, self.settings.steps), []
         parts = minibatches(len(groups.problems), self.settings.minibatches)
         for number, places in enumerate(parts * self.settings.epochs):
             own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
             ratio = self.ratio(state.parameters, own, read, number)
             coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
             check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            seen = update_values(ratio, coefficients, np.asarray(advantages[places]), own.batch.mask)
             if importance is not None:
                 coefficients = coefficients * importance[places].reshape(
                     *importance[places].shape, *[1] * (coefficients.ndim - 3)
@@ -165,8 +175,8 @@ class Trainer(NamedTuple):
             gradient, _ = self.policy.gradient(state.parameters, own.batch, coefficients, own.sampled.topn_ids)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
-            norms.append(norm)
-        return state, norms[0]
+            updates.append(seen | {"grad_norm": norm})
+        return state, {**batch_values(updates, rate)}
 
     def ratio(self, parameters: Parameters, groups: Groups, rollouts: Rollouts, update: int) -> np.ndarray:
         """(P, G, T) pi over the policy that the ratio is against.
@@ -187,7 +197,8 @@ class Trainer(NamedTuple):
         tokens = token_metrics(
             sampled.logp, sampled.entropy, advantages, mask=sampled.mask, topn_logp=sampled.topn_logp
         )
-        return {**own, **tokens, "length": float(sampled.mask.sum(axis=2).mean())}
+        lengths = {"length": float(sampled.mask.sum(axis=2).mean()), "unfinished": self.reader.unfinished(groups)}
+        return {**own, **tokens, **lengths}
 
     def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
         """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""
