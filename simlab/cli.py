@@ -1,6 +1,7 @@
 """Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
+import functools
 import io
 import json
 import os
@@ -577,7 +578,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from simlab.files import check_replaceable, make_folder
+    from simlab.files import check_replaceable, folders_for
     from simlab.llm.compare import comparison_table, draw_comparison, read_run
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
@@ -587,16 +588,15 @@ def _train(options: argparse.Namespace) -> int:
     figure = options.figure or options.out / "comparison.png"
     check_figure(figure)
     check_replaceable(figure)
-    for folder in (options.out, figure.parent):
-        make_folder(folder)
-    train(
-        settings,
-        options.out,
-        overwrite=options.overwrite,
-        other_code=options.other_code,
-        tensorboard=options.tensorboard,
-        say=print,
-    )
+    with folders_for(options.out, figure.parent):
+        train(
+            settings,
+            options.out,
+            overwrite=options.overwrite,
+            other_code=options.other_code,
+            tensorboard=options.tensorboard,
+            say=functools.partial(print, flush=True),
+        )
     found = [read_run(options.out)]
     draw_comparison(found, figure)
     print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")

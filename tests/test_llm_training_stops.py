@@ -203,7 +203,7 @@ def test_a_damaged_checkpoint_is_named_and_set_aside_and_the_arm_begins_anew(unb
     for damaged in (path.read_bytes()[:-9], b"", b"no safetensors at all"):
         path.write_bytes(damaged)
         short_run(out)
-        (message,) = capsys.readouterr().err.splitlines()
+        message = capsys.readouterr().err.splitlines()[0]
         assert message.startswith(f"checkpoint {path} is damaged (")
         assert message.endswith(f"): the checkpoint is set aside, and {path.parent} begins anew")
         aside = path.with_name("state.safetensors.damaged")

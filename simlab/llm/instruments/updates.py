@@ -1,4 +1,4 @@
-"""Describe the updates that one batch pays for: their gradients, what the surrogate clips, how far the policy has gone."""
+"""Describe the updates by one batch: their gradients, what the surrogate clips, how far the policy has gone."""
 
 from collections.abc import Sequence
 
@@ -47,8 +47,8 @@ def kl_of(log_ratio: Float[np.ndarray, "..."]) -> float:
 def batch_values(updates: Sequence[Values], learning_rate: float) -> Values:
     """What is recorded of the updates by one batch.
 
-    ``grad_norm``, before it is cut to ``max_norm``, and ``clipped_share`` are means over the updates, ``ratio_drift`` and
-    ``policy_kl`` the last one's.
+    ``grad_norm``, before it is cut to ``max_norm``, and ``clipped_share`` are means over the updates, ``ratio_drift``
+    and ``policy_kl`` the last one's.
 
     >>> first = {"grad_norm": 1.0, "clipped_share": 0.0, "ratio_drift": 0.0, "policy_kl": 0.0}
     >>> last = {"grad_norm": 3.0, "clipped_share": 0.5, "ratio_drift": 0.2, "policy_kl": 0.1}

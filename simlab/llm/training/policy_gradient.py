@@ -123,8 +123,8 @@ class Trainer(NamedTuple):
     def proximal(self, parameters: Parameters, groups: Groups) -> np.ndarray:
         """(P, G, T) log-probabilities of the tokens under the policy before the updates.
 
-        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the two
-        differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
+        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the
+        two differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
         """
         divides = self.settings.samples_otherwise or self.settings.updates > 1
         return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
