@@ -54,10 +54,16 @@ class Progress:
         return self.file.isatty()
 
     def _line(self, step: int) -> str:
-        seconds = (self.clock() - self.began) / (step - self.first)
         seen = [f"{name} {value:.3f}" for name, value in self.numbers.items()]
+        return ", ".join([f"{self.name}: step {step} of {self.total}", *self._times(step), *seen])
+
+    def _times(self, step: int) -> list[str]:
+        """Rate and time left; the first step tells neither, since programs are compiled in it."""
+        if step == self.first + 1:
+            return []
+        seconds = (self.clock() - self.began) / (step - self.first)
         left = [f"{in_words(seconds * (self.total - step))} left"] if step < self.total else []
-        return ", ".join([f"{self.name}: step {step} of {self.total}", f"{in_words(seconds)} a step", *left, *seen])
+        return [f"{in_words(seconds)} a step", *left]
 
 
 def in_words(seconds: float) -> str:
