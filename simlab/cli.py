@@ -540,6 +540,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
         "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
         "Your own is named by its file: mine.py:weight, or mine.py:weight(power=2) where it has that parameter.\n"
+        "Behind @ an arm may have settings of rl for itself: grpo@group_size=4@learning_rate=1e-4.\n"
         "The same command, run again after a kill, goes on from the last checkpoints in OUT."
     )
     parser.set_defaults(run=_train)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from simlab.arms import parse
 from simlab.errors import Diverged, InputError
 from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished, set_aside, write_whole
@@ -32,6 +31,7 @@ from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars, check_tensorboard
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, arm_folder, complain
 from simlab.llm.training.gradient import Policy
@@ -42,7 +42,7 @@ from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.origin import CONTINUED, Origin, difference, first_difference, maker, makers
 from simlab.llm.training.policy_gradient import Trainer, key_of
 from simlab.llm.training.progress import Progress
-from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
+from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradient, Settings
 from simlab.llm.training.state import State, saved_step
 from simlab.llm.training.supervised import supervised_step
 from simlab.llm.training.warnings import warnings
@@ -133,13 +133,17 @@ class Run:
         self.makers: list[Origin] = []  # known from ``begin`` on
         self.loaded, vocabulary = _model(settings.model, own_task)
         self.reader = Reader(own_task, self.loaded.config, vocabulary)
-        rl = settings.rl
-        self.policy = Policy(self.loaded.config, settings.model.dtype, rl.temperature, rl.microbatch)
+        self.policy = self._policy(settings.rl)
+
+    def _policy(self, rl: PolicyGradient) -> Policy:
+        return Policy(self.loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays; the longest prompt is that of the evaluation problems."""
+        """Bytes of the large arrays of the arm that needs most, for prompts as long as those of the evaluation."""
         longest = max(len(self.reader.prompt(problem)) for problem in self.reader.task.evaluation)
-        return needed_memory(self.settings, self.loaded.config, longest, self.reader.task.max_new_tokens)
+        sizes = longest, self.reader.task.max_new_tokens
+        arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
+        return max(arms, key=lambda needed: sum(needed.values()))
 
     def begin(self, here: Origin, *, overwrite: bool, other_code: bool) -> None:
         """Write ``run.json``, or find it there and say in it who goes on from where.
@@ -187,7 +191,7 @@ class Run:
             return saved_step(path / CHECKPOINT)
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
-        return trl_engine.steps_done(path, self.settings.rl.updates)
+        return trl_engine.steps_done(path, self.settings.rl_of(name).updates)
 
     def _clear(self, overwrite: bool) -> None:
         """Remove a former run."""
@@ -211,7 +215,7 @@ class Run:
         start = Start(parameters, choose(found.solutions), _rare(found))
         content = {"tracked": start.tracked._asdict(), "rare": start.rare._asdict()}
         write_whole(folder.path / FOLLOWED, sealed_json(content, name_of(folder.path / FOLLOWED)))
-        folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, start)])
+        folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, self.settings.rl, start)])
         return start
 
     def _warm_start(self, folder: ArmFolder, seed: int, parameters: Parameters) -> Parameters:
@@ -254,15 +258,15 @@ class Run:
         return ArmFolder(path, [{**whose, **made_by} for made_by in self.makers], scalars)
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
-        rl, record = self.settings.rl, self.settings.record
-        method = parse(name).build()
+        rl, record, policy = self.settings.rl_of(name), self.settings.record, self._policy(self.settings.rl_of(name))
+        method = read_arm(name).method.build()
         first, verifier = _first_problem(seed), key_of(seed, VERIFIER_KEY)
-        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
+        trainer = Trainer(policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         begun = State(start.parameters, rl.init(start.parameters), remembered, older=(start.parameters,) * rl.lag)
         state = folder.begin(begun, self.settings.evaluation.every)
         with Progress(f"{name}, seed {seed}", rl.steps, state.step) as progress, interrupts() as interrupted:
-            self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
+            self._evaluate_state(folder, state, rl, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
                 state, line = self._step(trainer, state, name, seed, folder)
@@ -270,7 +274,7 @@ class Run:
                 if interrupted():
                     folder.save(state)
                     raise KeyboardInterrupt
-                if found := self._evaluate_state(folder, state, seed, start):
+                if found := self._evaluate_state(folder, state, rl, seed, start):
                     progress.evaluated(found)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
                     folder.save(state)
@@ -283,18 +287,21 @@ class Run:
         model = self._folder(START, seed)
         if not model.model_is_whole():  # there was no warm start
             model.save_model(Model(self.loaded.config, start.parameters), self.reader.vocabulary)
-        with Progress(f"{name}, seed {seed}", self.settings.rl.steps, 0) as progress:
+        settings = self.settings.of_arm(name)
+        with Progress(f"{name}, seed {seed}", settings.rl.steps, 0) as progress:
 
             def after_step(step: int, line: Mapping[str, Any], parameters: Callable[[], Parameters]) -> None:
                 folder.append(METRICS, {"step": step, **line})
-                if self._is_due(folder, step):
-                    progress.evaluated(self._evaluate_arm(folder, step, parameters(), seed, start))
+                if self._is_due(folder, step, settings.rl):
+                    progress.evaluated(
+                        self._evaluate_arm(folder, step, parameters(), rl=settings.rl, seed=seed, start=start)
+                    )
                 folder.sync()  # before TRL writes a checkpoint
                 _show(progress, step, line)
 
             return trl_engine.train_arm(
-                parse(name).build(),
-                self.settings,
+                read_arm(name).method.build(),
+                settings,
                 self.reader,
                 model.path / MODEL,
                 folder,
@@ -312,24 +319,26 @@ class Run:
         except InputError as error:
             raise _stopped(folder, state, f"{name}, seed {seed}, step {state.step + 1}", error) from None
 
-    def _evaluate_state(self, folder: ArmFolder, state: State, seed: int, start: Start) -> dict[str, Any] | None:
+    def _evaluate_state(
+        self, folder: ArmFolder, state: State, rl: PolicyGradient, seed: int, start: Start
+    ) -> dict[str, Any] | None:
         """Evaluate an arm after a step where that is due, unless it is done; what was written of it."""
-        if not self._is_due(folder, state.step):
+        if not self._is_due(folder, state.step, rl):
             return None
         try:
-            return self._evaluate_arm(folder, state.step, state.parameters, seed, start)
+            return self._evaluate_arm(folder, state.step, state.parameters, rl=rl, seed=seed, start=start)
         except InputError as error:
             raise _stopped(folder, state, f"the evaluation after step {state.step}", error) from None
 
-    def _is_due(self, folder: ArmFolder, step: int) -> bool:
+    def _is_due(self, folder: ArmFolder, step: int, rl: PolicyGradient) -> bool:
         """Whether an arm is to be evaluated after a step, and has not been."""
-        due = step % self.settings.evaluation.every == 0 or step == self.settings.rl.steps
+        due = step % self.settings.evaluation.every == 0 or step == rl.steps
         return step > 0 and due and all(line["step"] != step for line in folder.lines(EVALUATIONS))
 
     def _evaluate_arm(
-        self, folder: ArmFolder, step: int, parameters: Parameters, seed: int, start: Start
+        self, folder: ArmFolder, step: int, parameters: Parameters, *, rl: PolicyGradient, seed: int, start: Start
     ) -> dict[str, Any]:
-        line = self._line(self._evaluate(parameters, seed, step), step, parameters, start)
+        line = self._line(self._evaluate(parameters, seed, step), step, parameters, rl, start)
         folder.append(EVALUATIONS, line)
         return line
 
@@ -344,9 +353,11 @@ class Run:
             rollouts=evaluation.rollouts,
         )
 
-    def _line(self, found: Evaluated, step: int, parameters: Parameters, start: Start) -> dict[str, Any]:
+    def _line(
+        self, found: Evaluated, step: int, parameters: Parameters, rl: PolicyGradient, start: Start
+    ) -> dict[str, Any]:
         """An evaluation, with what is followed since the start."""
-        config, group_size = self.loaded.config, min(self.settings.rl.group_size, self.settings.evaluation.samples)
+        config, group_size = self.loaded.config, min(rl.group_size, self.settings.evaluation.samples)
         followed: dict[str, Any] = dict(tracked_metrics(start.tracked, found.solutions, group_size))
         if start.rare.prompts:
             followed["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from simlab.arms import parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators.registry import check_domain
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
 from simlab.methods import Method
 from simlab.simulator import mismatch
@@ -237,7 +237,7 @@ class Settings:
 
     Attributes:
         task: its name, as ``name``, and its parameters.
-        arms: see ``simlab.arms``.
+        arms: see ``simlab.llm.training.arm_text``.
         seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
         engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
             simlab's.
@@ -259,11 +259,25 @@ class Settings:
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
         check_choice("engine", self.engine, ENGINES)
-        arms = [parse(text) for text in self.arms]
-        if not arms or len({*arms}) < len(arms):
+        arms = [read_arm(text) for text in self.arms]
+        if not arms or len({arm.key for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
-        for arm in arms:
-            self.rl.check_method(arm.build())
+        for text, arm in zip(self.arms, arms, strict=True):
+            self.rl_of(text).check_method(arm.method.build())
+
+    def rl_of(self, arm: str) -> PolicyGradient:
+        """How an arm is trained: as ``rl`` says, but for what the arm has for itself.
+
+        Raises:
+            InputError: for a setting that there is not, and for values outside their ranges.
+        """
+        own = read_arm(arm).own
+        rl: PolicyGradient = _built("rl", PolicyGradient, dataclasses.asdict(self.rl) | own) if own else self.rl
+        return rl
+
+    def of_arm(self, arm: str) -> "Settings":
+        """The settings of a run of this arm alone that has the arm's own as its ``rl``."""
+        return dataclasses.replace(self, rl=self.rl_of(arm), arms=(str(read_arm(arm).method),))
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, from which ``from_data`` builds it again."""
@@ -297,11 +311,15 @@ def _built(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
     known = {field.name: field for field in dataclasses.fields(section)}
+    read = {}
     for entry, value in values.items():
         if entry not in known:
             raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
-        _check_kind(f"{name}.{entry}", type(known[entry].default), value)
-    return section(**values)
+        wanted = type(known[entry].default)
+        # A command line's "none" is read as None; where texts are allowed it is a choice.
+        read[entry] = "none" if wanted is str and value is None else value
+        _check_kind(f"{name}.{entry}", wanted, read[entry])
+    return section(**read)
 
 
 def _check_kind(name: str, wanted: type, value: Any) -> None:

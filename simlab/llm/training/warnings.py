@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import jax
 import numpy as np
 
-from simlab.arms import parse
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.settings import PolicyGradient, Settings
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
@@ -14,8 +14,15 @@ PROMPTS, TOKENS, ACTIONS = 32, 6, 32  # of the made-up rollouts that methods are
 
 
 def warnings(settings: Settings) -> Iterator[str]:
-    """The lines to say, each with what would change it."""
-    rl, methods = settings.rl, {text: parse(text).build() for text in settings.arms}
+    """The lines to say, each with what would change it; arms that differ in settings of their own are not compared."""
+    together: dict[PolicyGradient, list[str]] = {}
+    for text in settings.arms:
+        together.setdefault(settings.rl_of(text), []).append(text)
+    for rl, texts in together.items():
+        yield from _warnings(rl, {text: read_arm(text).method.build() for text in texts})
+
+
+def _warnings(rl: PolicyGradient, methods: Mapping[str, Method]) -> Iterator[str]:
     silent = {text for text, method in methods.items() if not _coefficients(method, rl, 1.0).any()}
     for text in sorted(silent):
         yield f"warning: {text} learns nothing from groups of {rl.group_size}, where all its coefficients are 0"
