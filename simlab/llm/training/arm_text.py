@@ -6,11 +6,10 @@
 """
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simlab.arms import Arm, parse
 from simlab.errors import InputError
-from simlab.grammar import Value
 from simlab.values import read_value
 
 OWN = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
@@ -25,10 +24,10 @@ class TrainingArm(NamedTuple):
     """
 
     method: Arm
-    own: dict[str, Value]
+    own: dict[str, Any]
 
     @property
-    def key(self) -> tuple[Arm, frozenset[tuple[str, Value]]]:
+    def key(self) -> tuple[Arm, frozenset[tuple[str, Any]]]:
         """Equal for arms that differ in spelling alone."""
         return self.method, frozenset(self.own.items())
 
@@ -43,7 +42,7 @@ def read_arm(text: str) -> TrainingArm:
     >>> str(arm.method), arm.own
     ('f_grpo(gamma=0.5)@token_mean', {'group_size': 4, 'learning_rate': 0.0001})
     """
-    method, own = text, dict[str, Value]()
+    method, own = text, dict[str, Any]()
     while found := OWN.fullmatch(method):
         method, name, value = found[1], found[2].strip(" "), read_value(found[3].strip(" "))
         if name in own:
