@@ -107,14 +107,36 @@ def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, mon
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 3.0])
-def test_evaluations_are_at_the_temperature_of_training(tmp_path, temperature):
+@pytest.mark.parametrize("own", [False, True])
+def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(tmp_path, temperature, own):
     """Their entropy is that of the temperature: next to none at .01."""
-    run = Run(settings({"rl": {"temperature": temperature}}), tmp_path, task())
+    asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
+    run = Run(settings(asked or {"rl": {"temperature": temperature}}), tmp_path, task())
     config, parameters = run.loaded.config, parameters_of(run.loaded.config)
     found = run._evaluate(parameters, 0, 0)
     parts = [sequence_tables(parameters, config, part.batch, temperature) for part in found.groups]
     naive = [-np.sum(np.exp(table) * table, axis=1) for part in parts for _, table, _ in part]
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
+
+
+def test_greedy_and_truncated_evaluations_see_fewer_completions(tmp_path):
+    """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""
+    seen = {}
+    for name, own in {
+        "all": {},
+        "top_k": {"top_k": 2},
+        "min_p": {"min_p": 0.5},
+        "top_p": {"top_p": 0.3},
+        "greedy": {"temperature": 0, "samples": 1},
+    }.items():
+        run = Run(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), tmp_path, task())
+        found = run._evaluate(parameters_of(run.loaded.config), 0, 0)
+        seen[name] = [set(map(tuple, rows.tolist())) for part in found.groups for rows in part.batch.tokens]
+    for name in ("top_k", "min_p", "top_p"):
+        assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
+        assert all(best <= few for best, few in zip(seen["greedy"], seen[name], strict=True)), name
+    assert {len(one) for one in seen["greedy"]} == {1}
+    assert all(len({tokens[0] for tokens in few}) <= 2 for few in seen["top_k"])
 
 
 def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds):

@@ -157,6 +157,17 @@ def test_a_penalised_arm_records_how_far_it_is_from_the_start():
     assert metrics["reference_kl"] == pytest.approx(np.mean(np.exp(gap) - 1 - gap), rel=1e-3)
 
 
+@pytest.mark.parametrize("rollouts", [4, 7, 8, 12])
+def test_a_batch_that_is_sampled_in_parts_is_the_same_batch(rollouts):
+    whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, rollouts))
+    (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))
+    assert (one.problems, one.solutions, cursor, seen) == (other.problems, other.solutions, *rest)
+    np.testing.assert_array_equal(one.batch.tokens, other.batch.tokens)
+    np.testing.assert_allclose(one.sampled.logp, other.sampled.logp, atol=1e-5)
+    (after, _), (beside, _) = (trainer.step(copied(state), KEY, False) for trainer, state in (whole, part))
+    assert_trees_agree(beside.parameters, after.parameters, rtol=1e-5)
+
+
 # What the estimator remembers
 
 

@@ -27,7 +27,7 @@ def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completi
     """
     rl, evaluation = settings.rl, settings.evaluation
     weights = FLOAT * sum(math.prod(shape) for _, shape in named(shapes(config)))
-    batch = rounded_up(rl.prompts), rounded_up(rl.group_size)
+    batch = rounded_up(rl.prompts_at_once), rounded_up(rl.group_size)
     judged = rounded_up(max(1, evaluation.rollouts // evaluation.samples)), rounded_up(evaluation.samples)
     return {
         "parameters, start and update": 3 * weights,

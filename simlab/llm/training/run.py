@@ -349,8 +349,9 @@ class Run:
             self.policy.cast(parameters),
             evaluation.samples,
             key=key,
-            temperature=self.settings.rl.temperature,
+            temperature=self.settings.rl.temperature if evaluation.temperature is None else evaluation.temperature,
             rollouts=evaluation.rollouts,
+            truncation=evaluation.truncation,
         )
 
     def _line(

@@ -20,6 +20,7 @@ SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
 SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
+NONE = type(None)  # of a number that there need not be
 LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 
 
@@ -94,6 +95,7 @@ class PolicyGradient(OptimizerSettings):
         correction_bound: the largest importance weight.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
+        rollouts: most rollouts that are sampled at once.
         microbatch: rollouts whose gradient is computed at once.
     """
 
@@ -113,6 +115,7 @@ class PolicyGradient(OptimizerSettings):
     correction_unit: str = "token"
     correction_bound: float = 2.0
     rounds: int = 0
+    rollouts: int = 4096
     microbatch: int = 256
 
     def __post_init__(self) -> None:
@@ -123,6 +126,12 @@ class PolicyGradient(OptimizerSettings):
             wanted = f"whole numbers that divide the {self.prompts} prompts of a batch"
             raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
         check_whole("rounds", self.rounds, 0)
+        check_whole("rl.rollouts", self.rollouts, 1)
+        if self.rollouts < self.group_size:
+            raise InputError(
+                f"rl.rollouts = {self.rollouts} is less than the {self.group_size} rollouts of one group; "
+                f"allowed: {self.group_size} or more"
+            )
         check_range("temperature", self.temperature, 0, open_low=True)
         self._check_verifier()
         self._check_sampler()
@@ -131,6 +140,11 @@ class PolicyGradient(OptimizerSettings):
     def updates(self) -> int:
         """How many updates a batch pays for."""
         return self.epochs * self.minibatches
+
+    @property
+    def prompts_at_once(self) -> int:
+        """How many groups are sampled at once."""
+        return min(self.prompts, self.rollouts // self.group_size)
 
     @property
     def errs(self) -> bool:
@@ -177,26 +191,47 @@ class PolicyGradient(OptimizerSettings):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How models are evaluated, on the task's evaluation problems at the temperature of training.
+    """How models are evaluated, on the task's evaluation problems; all arms are evaluated alike.
 
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
         rollouts: most rollouts that are sampled at once.
+        temperature: of sampling; none for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
+            that one sample of each problem says all.
+        top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.
     """
 
     every: int = 50
     samples: int = 64
     rollouts: int = 4096
+    temperature: float | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("every", "samples", "rollouts"):
             check_whole(f"evaluation.{name}", getattr(self, name), 1)
+        if self.temperature is not None:
+            check_range("evaluation.temperature", self.temperature, 0)
+        if self.temperature == 0 and self.samples > 1:
+            raise InputError(
+                f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
+            )
+        check_range("evaluation.top_p", self.top_p, 0, 1, open_low=True)
+        check_whole("evaluation.top_k", self.top_k, 0)
+        check_range("evaluation.min_p", self.min_p, 0, 1)
         if self.rollouts < self.samples:
             raise InputError(
                 f"evaluation.rollouts = {self.rollouts} is less than the {self.samples} samples of one problem; "
                 f"allowed: {self.samples} or more"
             )
+
+    @property
+    def truncation(self) -> dict[str, float]:
+        """What of a distribution is sampled."""
+        return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
@@ -324,8 +359,8 @@ def _built(name: str, section: type, values: Any) -> Any:
 
 def _check_kind(name: str, wanted: type, value: Any) -> None:
     """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
-    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
-    allowed = {str: str, bool: bool, int: Integral, float: Real}[wanted]
+    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
+    allowed: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[wanted]
     if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
         raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
 
