@@ -620,8 +620,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=_moment,
         default="last",
-        metavar="last|best|STEP",
-        help="which evaluation: the last one (default), that of the highest pass@1, or that of a step",
+        metavar="MOMENT",
+        help="which evaluation: last (default); best, that of the highest pass@1; a step; or the arms at equal cost or "
+        "equal success: rollouts=NUMBER, pass@1=NUMBER",
     )
     parser.add_argument(
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
@@ -638,10 +639,12 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def _moment(text: str) -> str | int:
+    from simlab.llm.compare.moments import read_moment
+
     try:
-        return text if text in ("last", "best") else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: last, best, or a step") from None
+        return read_moment(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _whole_list(text: str) -> tuple[int, ...]:
