@@ -52,6 +52,10 @@ QUICK = {
     ("prompt_bank", "supervised", "lumped"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
+    ("prompt_bank", "soft gate", "lumped"),
+    ("tree", "geometric mean", "dense"),
+    ("tree", "weight of sequences", "dense"),
+    ("prompt_bank", "forking tokens", "dense"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [
@@ -104,7 +108,10 @@ PLAIN = {
     "casp": {"alpha": 0.0, "candidates": 1, "top_penalty": 1.0},
     "clip_cov": {"low": 98.0, "high": 99.0},
     "kl_cov": {"penalty": 0.0},
+    "forking_tokens": {"share": 1.0},
+    "gmpo": {"eps_low": 99.0, "eps_high": 99.0},
     "ppo_clip": {"eps_low": 1.0, "eps_high": 99.0},
+    "sapo": {"tau_pos": 1e-5, "tau_neg": 1e-5},
     "sequence_clip": {"eps_low": 1.0, "eps_high": 99.0},
 }
 OF_OWN = [case for case in ALL if KINDS[case[1]].changes.get("surrogate") in PLAIN and case[0] in ROWS]
