@@ -11,7 +11,7 @@ from simlab.sweeps.presets.interference_league import INTERFERENCE_LEAGUE
 from simlab.sweeps.presets.interference_papers import INTERFERENCE_PAPERS
 from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.settings import Settings
-from simlab.sweeps.presets.surrogates import SURROGATES_COMPARED
+from simlab.sweeps.presets.surrogates import COMPARED
 
 # A preset is one sweep or several, each with a name of its own; one alone has none.
 PRESETS: dict[str, dict[str, Settings]] = {
@@ -27,7 +27,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "interference-league": INTERFERENCE_LEAGUE,
     "interference-papers": INTERFERENCE_PAPERS,
     "league": LEAGUE,
-    "surrogates": SURROGATES_COMPARED,
+    "surrogates": COMPARED,
     "three-regimes": {"": THREE_REGIMES},
 }
 
