@@ -28,7 +28,7 @@ class Cell:
         own = {"group_sizes": (group_size,), "steps": steps, "storage": storage, "parameters": parameters}
         plan = Plan(Sweep(**F_GRPO_FIG2 | own))
         [resolved] = plan.distinct
-        self.problem, self.settings, self.steps = resolved.problem, resolved.settings, plan.steps
+        self.problem, self.settings, self.steps = resolved.problem, resolved.settings, resolved.steps
         self.together = batch_size(self.problem, self.settings, "cpu")
 
     def run(self, seed: int) -> dict[str, np.ndarray]:

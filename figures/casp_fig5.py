@@ -75,7 +75,7 @@ def final_logp(plan: Plan) -> np.ndarray:
     problem = cell.problem
     assert isinstance(problem, Tree)
     bare = BareTree(problem.logits, problem.correct, problem.target)
-    return run(bare, [cell.settings] * len(seeds), seeds, plan.steps)["node_logp"][:, -1]
+    return run(bare, [cell.settings] * len(seeds), seeds, cell.steps)["node_logp"][:, -1]
 
 
 def _ending(logp: np.ndarray) -> dict[str, Any]:

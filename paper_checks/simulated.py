@@ -47,6 +47,7 @@ def simulated_step(
     learning_rate: float = 1.0,
     update_rule: str = "simulator",
     optimizer: str = "sgd",
+    error_rates: tuple[float, float] = (0.0, 0.0),
     seeds: int = SEEDS,
     seed: int = 0,
 ) -> Steps:
@@ -61,6 +62,7 @@ def simulated_step(
         rewards: of correct and incorrect actions.
         learning_rate: of the optimiser; with "sgd" the logit change is it times the policy gradient.
         update_rule, optimizer: as in ``simlab.simulator.settings.Settings``.
+        error_rates: of the verifier, that of false positives and that of false negatives; of each rollout by itself.
         seeds: how many.
         seed: from which theirs are derived.
     """
@@ -70,6 +72,8 @@ def simulated_step(
         optimizer,
         {"learning_rate": learning_rate},
         update_rule=update_rule,
+        false_positive=error_rates[0],
+        false_negative=error_rates[1],
         dtype="float64",
         storage="dense",
     )

@@ -1,6 +1,7 @@
 """Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
+import functools
 import io
 import json
 import os
@@ -110,11 +111,19 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a whole number") from None
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="simlab", description="A laboratory for policy-gradient weights in RLVR.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     _add_sweep(commands.add_parser("sweep", help="simulate a grid of runs", formatter_class=_Wide))
     _add_merge(commands.add_parser("merge", help="join the shards of a sweep into one result"))
+    _add_fit(commands.add_parser("fit", help="ceiling or clock: fit sigmoids to a sweep's curves against compute"))
     _add_estimators(commands.add_parser("estimators", help="list the estimators"))
     _add_where(commands.add_parser("where", help="find the code of an equation, lemma or claim"))
     _add_check(commands.add_parser("check", help="judge the claims of the papers"))
@@ -164,8 +173,11 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
         "answers of the base model), update_norm (of every update; 0: as it comes), epochs (passes "
         "over a batch), minibatches (of the prompts of a batch), false_positive and false_negative (rates of the "
         "verifier's errors), errors_of (rollout, answer, prompt), verifier_correction (none, backward, forward), "
-        "lag (steps that the sampler is old), sampler (its precision: exact, bfloat16, float16), correction (none, "
+        "lag (steps that the sampler is old), sampler (exact, bfloat16, float16, top_p, top_k), top_p and top_k (what "
+        "those samplers keep: a share of probability, a number of actions; 1 and 0 for all), correction (none, "
         "ratio, decoupled, truncated, masked), correction_unit (token, sequence), correction_bound, "
+        "allocation (of a step's rollouts: even, knapsack, variance, learnable, dynamic), allocation_by (estimate, "
+        "exact), smallest_group, largest_group, "
         "update_rule (simulator, simulator_literal, theorem), prompts_per_step (of a bank; 0: all), aggregation (of a "
         "tree's tokens, without --arms: token_mean, sequence_mean, constant)",
     )
@@ -179,6 +191,18 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--optimizer", metavar="NAME", help="adam, adamw or sgd")
     setting.add_argument("--steps", type=_whole, metavar="N", help="steps of each run")
     setting.add_argument("--record-every", type=_whole, metavar="N", help="steps between two records")
+    setting.add_argument(
+        "--budget",
+        type=_number,
+        metavar="COST",
+        help="what each run may spend, in place of --steps: the larger its groups and batches, the fewer its steps. In "
+        "rollouts, unless one costs other than 1",
+    )
+    setting.add_argument("--rollout-cost", type=_number, metavar="X", help="of one rollout, sampled and judged (1)")
+    setting.add_argument("--update-cost", type=_number, metavar="X", help="of one gradient step (0)")
+    setting.add_argument(
+        "--records", type=_whole, metavar="N", help="records of each run of a budget, at equal costs (20)"
+    )
     setting.add_argument("--pass-at-k", metavar="LIST", help="k of the recorded pass@k")
     setting.add_argument("--top-n", type=_whole, metavar="N", help="how many of the top log-probabilities to record")
     setting.add_argument("--dtype", metavar="NAME", help="float32 or float64")
@@ -302,6 +326,42 @@ def _merge(options: argparse.Namespace) -> int:
     dataset = merge(options.out, options.folders or [parts_folder(options.out)], overwrite=options.overwrite)
     print(final_table(dataset))
     print(f"\nresult  {options.out}")
+    return 0
+
+
+def _add_fit(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Fit ScaleRL's sigmoid to a metric of each cell against rollouts: asymptote A, exponent B and midpoint C_mid, "
+        "with 95 % intervals over seeds. A curve that does not tell its asymptote is refused."
+    )
+    parser.set_defaults(run=_fit)
+    parser.add_argument("result", type=_path, metavar="RESULT", help="result that simlab sweep wrote")
+    parser.add_argument(
+        "--metric",
+        default="pass@1",
+        metavar="LIST",
+        help="pass@K, or another share (default pass@1); a wrong name lists all",
+    )
+    parser.add_argument(
+        "--from",
+        dest="first",
+        type=_number,
+        default=0.0,
+        metavar="ROLLOUTS",
+        help="leave out what lies before, as ScaleRL does with the first epoch (default 0)",
+    )
+    parser.add_argument("--baseline", metavar="CELL", help="compare the other cells with this one, paired by seed")
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from simlab.scaling import scaling_tables
+    from simlab.sweeps.curves import UNIT, curves
+    from simlab.sweeps.result import read
+
+    dataset = read(options.result)
+    for place, metric in enumerate(options.metric.split(",")):
+        arms = {name: own.between(options.first) for name, own in curves(dataset, metric).items()}
+        print(*[""] * (place > 0), *scaling_tables(metric, UNIT, arms, options.baseline), sep="\n")
     return 0
 
 
@@ -480,6 +540,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
         "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
         "Your own is named by its file: mine.py:weight, or mine.py:weight(power=2) where it has that parameter.\n"
+        "Behind @ an arm may have settings of rl for itself: grpo@group_size=4@learning_rate=1e-4.\n"
         "The same command, run again after a kill, goes on from the last checkpoints in OUT."
     )
     parser.set_defaults(run=_train)
@@ -517,15 +578,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
-
-
 def _train(options: argparse.Namespace) -> int:
-    from simlab.files import check_replaceable, make_folder
+    from simlab.files import check_replaceable, folders_for
     from simlab.llm.compare import comparison_table, draw_comparison, read_run
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
@@ -535,16 +589,15 @@ def _train(options: argparse.Namespace) -> int:
     figure = options.figure or options.out / "comparison.png"
     check_figure(figure)
     check_replaceable(figure)
-    for folder in (options.out, figure.parent):
-        make_folder(folder)
-    train(
-        settings,
-        options.out,
-        overwrite=options.overwrite,
-        other_code=options.other_code,
-        tensorboard=options.tensorboard,
-        say=print,
-    )
+    with folders_for(options.out, figure.parent):
+        train(
+            settings,
+            options.out,
+            overwrite=options.overwrite,
+            other_code=options.other_code,
+            tensorboard=options.tensorboard,
+            say=functools.partial(print, flush=True),
+        )
     found = [read_run(options.out)]
     draw_comparison(found, figure)
     print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
@@ -573,6 +626,14 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
     )
     parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
+    parser.add_argument(
+        "--fit",
+        type=_number,
+        nargs="?",
+        const=0.0,
+        metavar="ROLLOUTS",
+        help="ceiling or clock: fit ScaleRL's sigmoid to pass@k (default 1 and the samples), from so many rollouts on",
+    )
 
 
 def _moment(text: str) -> str | int:
@@ -593,13 +654,15 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 def _compare(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, read_run
     from simlab.plotting import check_figure
 
     check_figure(options.figure)
     check_replaceable(options.figure)
     runs = [read_run(folder) for folder in options.runs]
     print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
+    if options.fit is not None:
+        print("", *fit_tables(runs, options.fit, pass_at_k=options.pass_at_k, baseline=options.baseline), sep="\n")
     make_folder(options.figure.parent)
     draw_comparison(runs, options.figure, at=options.at)
     print(f"\nfigure  {options.figure}")

@@ -52,22 +52,29 @@ def grid_dimensions(dataset: xr.Dataset) -> list[str]:
     return names[: names.index("seed")]
 
 
+def record_axis(dataset: xr.Dataset) -> str:
+    """The dimension along which the records of a run lie: cost where a sweep has a budget, and else the step."""
+    return "cost" if "cost" in dataset.dims else "step"
+
+
 def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
     """The usual metrics that a problem records; where it has none of them, as many others that are one number."""
-    numbers = [str(name) for name, values in dataset.data_vars.items() if values.dims[-1] == "step"]
+    axis = record_axis(dataset)
+    numbers = [str(name) for name, values in dataset.data_vars.items() if values.dims[-1] == axis]
     return [name for name in usual if name in numbers] or numbers[: len(usual)]
 
 
 def final_state(dataset: xr.Dataset) -> Figure:
     """Final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
-    With one group size, the first swept number takes its place on the axis; with none, the step. A problem that records
-    neither is shown by the first two numbers that it has.
+    With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
+    problem that records neither is shown by the first two numbers that it has.
     """
     names, metrics = grid_dimensions(dataset), chosen_metrics(dataset, SHARES)
-    axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), "step")
+    along = record_axis(dataset)
+    axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), along)
     others = [name for name in names if name != axis and dataset.sizes[name] > 1]
-    shown = dataset if axis == "step" else dataset.isel(step=-1)
+    shown = dataset if axis == along else dataset.isel({along: -1})
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(6.8, 3.1), layout="constrained")
         panels = figure.subplots(1, len(metrics), sharex=True, squeeze=False)[0]
@@ -78,7 +85,7 @@ def final_state(dataset: xr.Dataset) -> Figure:
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
             if metric in SHARES:
                 panel.set_ylim(-0.03, 1.03)
-        when = "" if axis == "step" else f"step {int(dataset['step'][-1])}, "
+        when = "" if axis == along else f"{along} {dataset[along].values[-1]:.12g}, "
         panels[0].set_title(f"{when}{dataset.sizes['seed']} seeds", loc="left")
         handles, labels = panels[0].get_legend_handles_labels()
         if others:
@@ -92,7 +99,7 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, others: list[str])
     for number, point in enumerate(itertools.product(*(values[name].values for name in others))):
         chosen = dict(zip(others, point, strict=True))
         label = ", ".join(f"{LABELS.get(name, name)} = {_plain(value)}" for name, value in chosen.items())
-        marker = "" if axis == "step" else "o"
+        marker = "" if axis in ("step", "cost") else "o"
         line = values.sel(chosen).squeeze(single)
         draw_band(panel, values[axis].values, line, label=label, linestyle=DASHES[number % 4], marker=marker)
 

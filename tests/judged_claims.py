@@ -29,7 +29,8 @@ LONG = {
     "f-grpo:app-j", "f-grpo:fig-2-gamma", "f-grpo:app-j-figure-5", "f-grpo:sec-5.1-lemma-locates-zone",
     "casp:figure-5-entropy", "casp:figure-5-entropy-modes", "casp:figure-5-grpo", "casp:figure-4-plateau",
     "casp:eq-4-floor",
-    "cw-grpo:entropy-covariance-in-grpo",
+    "cw-grpo:entropy-covariance-in-grpo", "simlab:verifier-speed", "simlab:verifier-group-size",
+    "simlab:verifier-hard-focus",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import naive_simulator
 import numpy as np
+from naive_ascents import ascent_record
 from naive_simulator import probabilities
 from naive_steps import Naive, Taken
 
@@ -20,7 +21,8 @@ def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
     rows = []
     for taken in steps:
         old, new = (naive.logits_of(memory.logits)[:, 0] for memory in (taken.before, taken.after))
-        rows.append(policy_record(naive, new) | update_record(naive, old, new, taken) | batch_record(naive, old, taken))
+        of_batch = batch_record(naive, old, taken) | ascent_record(naive, taken)
+        rows.append(policy_record(naive, new) | update_record(naive, old, new, taken) | of_batch)
     return rows
 
 

@@ -37,6 +37,8 @@ class Setting:
     update_norm: float = 0.0
     lag: int = 0
     sampler: str = "exact"
+    top_p: float = 1.0
+    top_k: int = 0
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
@@ -181,6 +183,7 @@ def policy_record(setting: Setting, logits: np.ndarray) -> dict[str, Any]:
     lost = sum(max(0.0, initial[i] - p[i]) for i in setting.correct)
     return {
         "q_pos": q_pos,
+        "target_mass": sum(p[i] for i in setting.target),
         "retained_mass": 1 - lost / sum(initial[i] for i in setting.correct),
         "share_correct_kept": sum(1 for i in setting.correct if p[i] >= initial[i]) / len(setting.correct),
         "entropy": -sum(x * math.log(x) for x in p),

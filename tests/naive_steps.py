@@ -74,10 +74,18 @@ class Naive:
         return replace(self.setting, logits=logits, correct=self.correct[prompt], target=self.target[prompt])
 
 
+class Ascent(NamedTuple):
+    """A gradient step on some prompts: of each token log(now / on record), and what a surrogate makes it move."""
+
+    log_ratio: dict[int, Table]
+    moves: dict[int, list[list[list[tuple[int, float]]]]]
+
+
 class Taken(NamedTuple):
     """A step that was taken: where from, where to, by which groups, and their advantages token by token.
 
-    ``gradients`` are those of each prompt's objective with respect to its logits, at the policies that drew.
+    ``gradients`` are those of each prompt's objective with respect to its logits, at the policies that drew;
+    ``samplers`` are the policies that drew.
     """
 
     before: Memory
@@ -85,6 +93,8 @@ class Taken(NamedTuple):
     groups: Groups
     advantages: dict[int, Table]
     gradients: dict[int, np.ndarray]
+    ascents: list[Ascent]
+    samplers: list[Policies]
 
     def actions(self, prompt: int) -> list[int]:
         """What the rollouts of a prompt drew, if each is one action."""
@@ -133,11 +143,27 @@ def samplers(naive: Naive, memory: Memory) -> list[Policies]:
         parameters = memory.older[setting.lag - 1] if len(memory.older) >= setting.lag else naive.parameters
     if setting.sampler == "exact":
         return policies(naive, parameters)
+    if setting.sampler in ("top_p", "top_k"):
+        return [{node: truncated(setting, p) for node, p in own.items()} for own in policies(naive, parameters)]
     rounded = naive.logits_of(parameters).astype(setting.sampler).astype(float)
     return [
         {node: probabilities(own, setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
         for logits in rounded
     ]
+
+
+def truncated(setting: Setting, p: np.ndarray) -> np.ndarray:
+    """The likeliest actions one after the other, until they are enough; the first of equal ones first.
+
+    What differs by rounding alone counts as equal.
+    """
+    kept, mass = np.zeros_like(p), 0.0
+    for number, action in enumerate(sorted(range(len(p)), key=lambda i: -round(p[i], 12))):
+        if (setting.sampler == "top_k" and number == setting.top_k) or mass >= setting.top_p:
+            break
+        kept[action] = p[action]
+        mass += p[action]
+    return kept / kept.sum()
 
 
 def importance(setting: Setting, proximal: Policies, sampler: Policies, word: Word) -> list[float]:
@@ -161,14 +187,16 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
     batch, advantages = advantages_of(naive, memory, on_record, groups)
     weights = {m: [importance(setting, proximal[m], sampler[m], word) for word in groups[m]] for m in groups}
     tables = Tables(advantages, noise, weights)
-    first = gradients(naive, memory.logits, on_record, groups, tables)
+    first, ascents = gradients(naive, memory.logits, on_record, groups, tables), []
     for part in minibatches(groups, setting.minibatches) * setting.epochs:
+        ascents.append(ascent_of(naive, memory.logits, on_record, part, tables))
         each = gradients(naive, memory.logits, on_record, part, tables)
         ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
         memory = naive_simulator.optimize(setting, memory, ascended)
     older = (before.logits, *before.older)[: setting.lag]
-    return Taken(before, replace(memory, batches=(*before.batches, batch), older=older), groups, advantages, first)
+    after = replace(memory, batches=(*before.batches, batch), older=older)
+    return Taken(before, after, groups, advantages, first, ascents, sampler)
 
 
 class Tables(NamedTuple):
@@ -185,15 +213,39 @@ def minibatches(groups: Groups, number: int) -> list[Groups]:
     return [{m: groups[m] for m in prompts[first : first + size]} for first in range(0, len(prompts), size)]
 
 
+def ascent_of(
+    naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
+) -> Ascent:
+    """A gradient step on some groups, before it is taken."""
+    now, moves = policies(naive, parameters), moves_of(naive, parameters, on_record, groups, tables)
+    log_ratio = {
+        m: [list(np.subtract(tokens_logp(now[m], word), tokens_logp(on_record[m], word))) for word in group]
+        for m, group in groups.items()
+    }
+    found = iter(moves)
+    return Ascent(log_ratio, {m: [next(found) for _ in group] for m, group in groups.items()})
+
+
+def moves_of(
+    naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
+) -> list[list[list[tuple[int, float]]]]:
+    """What a surrogate makes each token of some groups move, rollout by rollout."""
+    now = policies(naive, parameters)
+    rollouts = [(m, word) for m, group in groups.items() for word in group]
+    advantages, noise = ([row for m in groups for row in table[m]] for table in (tables.advantages, tables.noise))
+    batch = Batch([word for _, word in rollouts], advantages, noise)
+    policies_now, policies_then = ([own[m] for m, _ in rollouts] for own in (now, on_record))
+    return naive_tokens.token_moves(naive.setting, policies_now, policies_then, batch)
+
+
 def gradients(
     naive: Naive, parameters: np.ndarray, on_record: list[Policies], groups: Groups, tables: Tables
 ) -> dict[int, np.ndarray]:
     """Of each prompt the gradient of its objective with respect to its logits, token by token."""
     now, initial, setting = policies(naive, parameters), policies(naive, naive.parameters), naive.setting
     rollouts = [(m, word) for m, group in groups.items() for word in group]
-    advantages, noise, weights = ([row for m in groups for row in table[m]] for table in tables)
-    batch = Batch([word for _, word in rollouts], advantages, noise)
-    moves = naive_tokens.token_moves(setting, [now[m] for m, _ in rollouts], [on_record[m] for m, _ in rollouts], batch)
+    weights = [row for m in groups for row in tables.weights[m]]
+    moves = moves_of(naive, parameters, on_record, groups, tables)
     found = {m: {node: np.zeros(naive.branching) for node in naive.nodes} for m in groups}
     for (m, word), of_rollout, of_tokens in zip(rollouts, moves, weights, strict=True):
         size = len(groups[m]) * (1 if naive.aggregation == "constant" else naive.depth)

@@ -10,6 +10,7 @@ from typing import Any
 
 import naive_simulator
 import numpy as np
+from naive_ascents import ascent_record
 from naive_simulator import Setting
 from naive_steps import Naive, Taken, chance, policies
 from naive_tokens import Policies, Table, Word, covariances, entropy, tokens_logp
@@ -28,7 +29,10 @@ def over_leaves(naive: Naive) -> Setting:
 
 def records(naive: Naive, steps: list[Taken]) -> list[dict[str, Any]]:
     """What is recorded of each of some steps."""
-    return [policy_record(naive, taken.after.logits) | update_record(naive, taken) for taken in steps]
+    return [
+        policy_record(naive, taken.after.logits) | update_record(naive, taken) | ascent_record(naive, taken)
+        for taken in steps
+    ]
 
 
 def policy_record(naive: Naive, logits: np.ndarray) -> dict[str, Any]:

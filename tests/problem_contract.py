@@ -18,6 +18,7 @@ import naive_linear
 import naive_simulator
 import naive_tree
 import numpy as np
+from naive_ascents import ascent_record
 from naive_simulator import Setting
 from naive_steps import Naive, Taken, start, step
 from own_problem import Ring, ring
@@ -60,7 +61,7 @@ def records_of_one_prompt(naive: Naive, steps: list[Taken]) -> list[dict[str, An
     for taken in steps:
         old, new = (naive.logits_of(memory.logits)[0, 0] for memory in (taken.before, taken.after))
         update = naive_simulator.update_record(setting, old, new, taken.actions(0))
-        rows.append(naive_simulator.policy_record(setting, new) | update)
+        rows.append(naive_simulator.policy_record(setting, new) | update | ascent_record(naive, taken))
     return rows
 
 
@@ -280,6 +281,15 @@ KINDS = {
         | {"optimizer_parameters": {"learning_rate": 1.5}},
         prompts=3,
     ),
+    "truncated sampler, masked": Kind(
+        {"sampler": "top_p", "top_p": 0.8, "correction": "masked", "correction_bound": 1.4, "lag": 1}
+        | {"estimator": "w_reinforce", "rewards": (1.0, -0.5), "optimizer_parameters": {"learning_rate": 1.0}}
+    ),
+    "two likeliest, ratio to the sampler": Kind(
+        ADAM
+        | {"sampler": "top_k", "top_k": 2, "correction": "ratio", "epochs": 2, "temperature": 1.3}
+        | {"estimator": "w_reinforce", "rewards": (1.0, -0.5)}
+    ),
     "of one norm": Kind(ADAM | {"estimator": "nsr", "update_norm": 0.3, "epochs": 2}),
 }  # fmt: skip
 BASE = Setting(
@@ -292,6 +302,11 @@ def can(row: Row, kind: Kind) -> bool:
     of_one_token = kind.changes.get("update_rule", "simulator") != "simulator" or "supervised" in kind.changes
     splits_prompts = "minibatches" in kind.changes
     return (row.problem.tokens == 1 or not of_one_token) and (row.problem.prompts > 1 or not splits_prompts)
+
+
+def storages_of(row: Row, kind: Kind) -> tuple[str, ...]:
+    """Where a kind of step can run: truncated samplers list all actions."""
+    return ("dense",) if kind.changes.get("sampler") in ("top_p", "top_k") else row.storages
 
 
 def setting_of(row: Row, kind: Kind) -> Setting:
@@ -324,7 +339,10 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
             name: getattr(setting, name)
             for name in ("supervised", "update_norm", "epochs", "minibatches", "update_rule", "lag", "sampler")
         },
-        **{name: getattr(setting, name) for name in ("correction", "correction_unit", "correction_bound")},
+        **{
+            name: getattr(setting, name)
+            for name in ("top_p", "top_k", "correction", "correction_unit", "correction_bound")
+        },
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,
     )

@@ -23,11 +23,17 @@ def metrics(rewards, **others):
     ]
 
 
-def write_run(folder, arms, starts=None):
+def write_run(folder, arms, starts=None, **settings):
     """A run; ``arms`` has by name and seed a pair of metrics and evaluations, ``starts`` an evaluation by seed."""
     seeds = sorted({seed for own in arms.values() for seed in own})
     folder.mkdir(parents=True)
-    entries = {"settings": {"task": "countdown"}, "arms": list(arms), "seeds": seeds, "commit": "c", "versions": {}}
+    entries = {
+        "settings": {"task": "countdown"} | settings,
+        "arms": list(arms),
+        "seeds": seeds,
+        "commit": "c",
+        "versions": {},
+    }
     (folder / "run.json").write_text(json.dumps(entries | {"platform": "cpu"}))
     for seed, line in (starts or {}).items():
         write_lines(folder / "start" / f"seed-{seed}", [{"step": 1, "loss": 2.5}], [line])

@@ -356,7 +356,7 @@ FILES = {
         (["correct=0.5"], "correct action 0.5 is outside the action set; allowed: 0 to 1"),
         (["correct=nan"], "correct action nan is outside the action set; allowed: 0 to 1"),
         (["target=1"], "the target set must be a non-empty subset of the correct actions"),
-        (["actions=60"], "unknown parameter 'actions'; allowed: aggregation, b1,"),
+        (["actions=60"], "unknown parameter 'actions' (did you mean 'allocation'?); allowed: aggregation, allocation,"),
     ],
     ids=str,
 )

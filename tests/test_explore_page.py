@@ -377,7 +377,11 @@ def run_command(line, folder):
             "Masses(successes=array([0, 1, 2, 3, 4])",
         ),
         ("panel=step", "0.00"),
-        ("panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)", "q_pos"),
+        (
+            "panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)"
+            "&run.surrogate=ppo_clip&run.epochs=2&run.lag=4&run.false_positive=0.1",
+            "q_pos",
+        ),
         pytest.param("panel=interference&interference.steps=20", "q_pos", marks=pytest.mark.slow),
         pytest.param("panel=bank&bank.k=7", "q_pos", marks=pytest.mark.slow),  # compiles for half a minute each
         pytest.param("panel=tree&tree.steps=50", "q_pos", marks=pytest.mark.slow),

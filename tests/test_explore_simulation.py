@@ -36,20 +36,25 @@ def test_records_are_evenly_spread_and_end_with_the_last_step():
     assert (np.diff(record_steps(333, 20)) >= 16).all()
 
 
-def test_a_full_group_of_all_actions_is_the_simulators_own_run():
+@pytest.mark.parametrize(
+    ("surrogate", "others"), [("reinforce", {}), ("ppo_clip", {"epochs": 3, "lag": 2, "false_positive": 0.2})]
+)
+def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others):
     """Where nothing is filled up, the same seeds give the same numbers as ``simulate``."""
     actions, size = ACTIONS[0], GROUPS[0]
-    settings = policy(group_size=size, actions=actions, correct=0.25, weight="dr_grpo", seed=0)
+    asked = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
+    settings = policy(**asked, surrogate=surrogate, **others)
     found = simulate_policy(settings, 0, ignored)
     runs = simulate(
         anchored(actions, 64),
-        "dr_grpo+reinforce",
+        f"dr_grpo+{surrogate}",
         group_size=size,
         optimizer_parameters={"learning_rate": 0.05},
         storage="dense",
         seeds=SEEDS,
         steps=50,
         record_every=1,
+        **others,
     )
     for name in ("q_pos", "retained_mass", "entropy"):
         np.testing.assert_allclose(means(found, name), runs[name].mean("seed"), rtol=2e-5)
@@ -85,6 +90,13 @@ def test_theory_is_drawn_for_plain_steps_and_close_at_a_small_rate():
     assert abs(found["theory"][-1] - means(found, "q_pos")[-1]) < 0.1
     assert means(found, "tail_miss_expected")[0] == pytest.approx(tail_miss(4, 0.5, 0.125), rel=1e-5)
     assert simulate_policy(policy(weight="dr_grpo", actions=8, group_size=4), 0, ignored)["theory"] is None
+
+
+@pytest.mark.parametrize("change", [{"epochs": 2}, {"lag": 1}, {"false_positive": 0.1}])
+def test_theory_is_not_drawn_where_it_does_not_speak(change):
+    found = simulate_policy(policy(weight="dr_grpo", optimizer="sgd", actions=8, group_size=4, **change), 0, ignored)
+    assert found["theory"] is None
+    assert ("tail_miss_expected" in found["metrics"]) == ("epochs" in change)
 
 
 def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():

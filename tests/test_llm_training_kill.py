@@ -44,9 +44,9 @@ def lines_of(out):
     return sum(len(path.read_bytes().splitlines()) for path in out.glob("*/**/metrics.jsonl"))
 
 
-def kill_after(out, lines, delay, warm_start=0):
+def kill_after(out, lines, delay, warm_start=0, off_policy=0):
     """Run in a process of its own until there are so many lines, and a moment longer; then kill it."""
-    process = start(out, warm_start, program=(training_cases.__file__,))
+    process = start(out, warm_start, off_policy, program=(training_cases.__file__,))
     while lines_of(out) < lines:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.001)
@@ -71,6 +71,18 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
     assert contents(out).keys() == unbroken.keys()
     for name, content in contents(out).items():
         assert content == unbroken[name], name
+
+
+def test_a_killed_run_with_an_older_sampler_and_a_verifier_that_errs_ends_as_if_it_had_not_been(tmp_path):
+    """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process."""
+    out, unbroken = tmp_path / "run", tmp_path / "unbroken"
+    kill_after(out, lines=8, delay=0, off_policy=1)
+    assert 8 <= lines_of(out) < 48
+    for folder in (out, unbroken):
+        long_run(folder, off_policy=1)
+    assert contents(out) == contents(unbroken)
+    (line, *_) = contents(out)["arms/grpo/seed-0/metrics.jsonl"]
+    assert line["accepted_rate"] > line["reward"], "false positives alone"
 
 
 def test_an_unbroken_run_has_every_line_once(unbroken):

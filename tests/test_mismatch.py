@@ -5,16 +5,19 @@ That each step is the naive one is in test_problem_contract.py.
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from refusals import refusal
 
 from simlab.errors import InputError
-from simlab.problems import custom, prompt_bank
+from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulator.api import simulate
+from simlab.simulator.costs import resolved
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.settings import Settings
 
@@ -68,6 +71,58 @@ def test_a_lower_precision_changes_a_run_and_a_step_that_loses_nothing_does_not(
     assert seen_by("float16", jnp.array([1.00390625]))[0] == 1.00390625
 
 
+# Truncated samplers
+
+
+@given(arrays(float, (2, 6), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0])), st.floats(0.01, 1))
+def test_a_nucleus_is_the_shortest_row_of_likeliest_actions_that_reaches_its_share(logits, share):
+    """By a loop over sizes; of equal actions those with the lower numbers."""
+    with jax.enable_x64(True):
+        found = np.asarray(seen_by("top_p", jnp.asarray(logits), 1.0, share))
+    for row, own in zip(logits, found, strict=True):
+        p = np.exp(row) / np.exp(row).sum()
+        order = sorted(range(6), key=lambda action: (-row[action], action))
+        size = next((n for n in range(1, 7) if sum(p[order[:n]]) >= share - 1e-12), 6)
+        if not any(abs(sum(p[order[:n]]) - share) < 1e-9 for n in range(1, 7)):
+            assert {*np.flatnonzero(own > -1e29).tolist()} == {*order[:size]}
+        np.testing.assert_array_equal(own[own > -1e29], row[own > -1e29])
+
+
+def test_the_whole_nucleus_and_all_actions_are_the_policy_itself():
+    problem, told = prompt_bank(prompts=3, actions=20), []
+    for own in ({"sampler": "top_p"}, {"sampler": "top_k"}, {"sampler": "top_k", "top_k": 20}):
+        told.append(simulate(problem, "grpo", correction="decoupled", seeds=2, steps=20, storage="dense", **own))
+    assert told[0].equals(told[1])
+    assert told[0].equals(told[2])
+
+
+def test_no_group_holds_what_its_sampler_left_out_at_any_temperature():
+    """Of four actions the two likeliest: a nucleus of .7 at temperature 1, and of .55 at 4, where p = .33, .29."""
+    problem = custom([1.5, 1.0, 0.0, -1.0], [2, 3], [3])
+    p, hot = (np.exp(np.array([1.5, 1.0, 0.0, -1.0]) / t) for t in (1, 4))
+    assert (p / p.sum())[:2].sum() > 0.7 > p[0] / p.sum()
+    assert (hot / hot.sum())[:2].sum() > 0.55 > hot[0] / hot.sum()
+    still = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 0.0}, "group_size": 32, "seeds": 3}
+    for own in (
+        {"sampler": "top_p", "top_p": 0.7},
+        {"sampler": "top_p", "top_p": 0.55, "temperature": 4.0},
+        {"sampler": "top_k", "top_k": 2},
+    ):
+        found = simulate(problem, "grpo", steps=50, **still, **own)
+        assert (found.accepted_rate[:, -1] == 0).all()
+        assert (found.q_pos > 0.1).all()
+
+
+def test_auto_is_dense_storage_for_a_truncated_sampler_and_others_are_refused_in_one_line():
+    problem = anchored(200_000, 20)
+    truncated = {"sampler": "top_k", "top_k": 5}
+    assert resolved(problem, Settings("grpo"), 10).storage == "lumped"
+    assert resolved(problem, Settings("grpo", **truncated), 10).storage == "dense"
+    for storage in ("lumped", "sharded"):
+        line = refusal(simulate, problem, "grpo", steps=1, storage=storage, **truncated)
+        assert line == f"sampler = 'top_k' in {storage} storage; allowed: auto, dense"
+
+
 # What a token weighs
 
 LOG_RATIOS = arrays(float, (2, 3, 4), elements=st.floats(-3, 3))
@@ -116,7 +171,11 @@ def test_decoupled_weights_give_the_policys_own_mean_and_truncated_ones_no_more(
     ("settings", "message"),
     [
         ({"lag": -1}, "lag = -1 is outside its range [0, 1024]"),
-        ({"sampler": "int8"}, "sampler = 'int8' is unknown; allowed: exact, bfloat16, float16"),
+        ({"sampler": "int8"}, "sampler = 'int8' is unknown; allowed: exact, bfloat16, float16, top_p, top_k"),
+        ({"top_p": 0.9}, "top_p = 0.9 with sampler = 'exact'; allowed: 1, or sampler = 'top_p'"),
+        ({"sampler": "top_p", "top_k": 3}, "top_k = 3 with sampler = 'top_p'; allowed: 0, or sampler = 'top_k'"),
+        ({"sampler": "top_p", "top_p": 0.0}, "top_p = 0.0 is outside its range (0, 1]"),
+        ({"sampler": "top_k", "top_k": -1}, "top_k = -1 is outside its range"),
         ({"correction": "tis"}, "correction = 'tis' is unknown; allowed: none, ratio, decoupled, truncated, masked"),
         ({"correction_unit": "word"}, "correction_unit = 'word' is unknown; allowed: token, sequence"),
         ({"correction_bound": 0.5}, "correction_bound = 0.5 is outside its range [1, inf)"),

@@ -7,7 +7,7 @@ import pytest
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import PRESETS
 
-EXPERIMENTS = ("f-grpo", "a-grae")
+EXPERIMENTS = ("f-grpo", "a-grae", "lag", "minibatches", "mismatch", "budget", "allocation")
 SWEEPS = {f"{preset} {name}": settings for preset in EXPERIMENTS for name, settings in PRESETS[preset].items()}
 
 
@@ -37,5 +37,36 @@ def test_the_collapse_is_looked_for_in_at_least_200_seeds():
     assert PRESETS["a-grae"]["collapse-a-grae"]["seeds"] >= 200
 
 
+def test_lag_and_mismatch_differ_from_each_other_in_the_sampler_alone():
+    """So that lag 0 is the sampler that the others are compared with."""
+    sweeps = [PRESETS["lag"]["bank"], *PRESETS["mismatch"].values()]
+    of_samplers = {"run.lag", "run.sampler", "run.top_p", "run.top_k"}
+    shared = [
+        {
+            **sweep,
+            "parameters": {name: values for name, values in sweep["parameters"].items() if name not in of_samplers},
+        }
+        for sweep in sweeps
+    ]
+    assert all(sweep == shared[0] for sweep in shared)
+    assert 0 in PRESETS["lag"]["bank"]["parameters"]["run.lag"]
+
+
 def test_dapo_is_compared_where_its_clip_can_act():
     assert PRESETS["a-grae"]["dapo"]["parameters"]["run.epochs"] > (1,)
+
+
+@pytest.mark.parametrize("preset", ["budget", "allocation"])
+def test_sweeps_at_equal_cost_spend_what_they_may_but_for_a_step(preset):
+    for settings in PRESETS[preset].values():
+        total = settings["budget"].total
+        for cell in Plan(Sweep(**settings)).distinct:
+            assert total - cell.step_cost < cell.taken[-1] * cell.step_cost <= total
+
+
+def test_updates_that_cost_something_cost_most_steps_in_small_groups():
+    """Of 8 G + 256 rollouts a step in place of 8 G."""
+    free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("apart", "updates"))
+    for cheap, cell in zip(free, dear, strict=True):
+        size = cell.cell.group_size
+        assert cheap.taken[-1] / cell.taken[-1] == pytest.approx((8 * size + 256) / (8 * size), rel=0.01)

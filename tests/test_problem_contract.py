@@ -23,6 +23,7 @@ from problem_contract import (
     row_of,
     run_of,
     settings_of,
+    storages_of,
 )
 from refusals import refusal
 
@@ -30,7 +31,7 @@ from simlab.arms import parse
 from simlab.estimators import REGISTRY
 from simlab.problems import anchored, linear_softmax, prompt_bank
 from simlab.simulator.api import simulate
-from simlab.simulator.metrics import POLICY, USUAL
+from simlab.simulator.metrics import DECADES, EVERY_ASCENT, EVERY_STEP, POLICY, USUAL
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
 from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
@@ -56,13 +57,15 @@ QUICK = {
     ("tree", "geometric mean", "dense"),
     ("tree", "weight of sequences", "dense"),
     ("prompt_bank", "forking tokens", "dense"),
+    ("prompt_bank", "truncated sampler, masked", "dense"),
+    ("tree", "two likeliest, ratio to the sampler", "dense"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [
     (name, kind, storage)
     for name, row in ROWS.items()
-    for storage in row.storages
     for kind in KINDS
+    for storage in storages_of(row, KINDS[kind])
     if can(row, KINDS[kind])
 ]
 ALL += [(name, kind, storage) for name, row in EDGES.items() for storage in row.storages for kind in AT_EDGES]
@@ -236,6 +239,7 @@ def test_an_action_never_drawn_stays_exactly_where_it_was_under_zero_sum_weights
 
 # Whatever runs beside it, in any windows, however often it is interrupted
 
+AVERAGED = (EVERY_STEP, EVERY_ASCENT)
 BESIDE = [(name, storage) for name, storage in EACH]
 
 
@@ -253,7 +257,7 @@ def test_a_run_is_the_same_alone_and_among_others_and_in_any_windows(name, stora
     alone = run(row.problem, settings[7:8], [7], recorded)
     few = run(row.problem, settings[7:8], [7], np.array([7, 10]))
     assert len(np.unique(together["q_pos"][:, -1])) == 11
-    of_steps = {metric.name for metric in row.problem.metrics if metric.of == "every step"}
+    of_steps = {metric.name for metric in row.problem.metrics if metric.of in AVERAGED}
     for metric, rows in together.items():
         np.testing.assert_array_equal(rows, reverse[metric][::-1], err_msg=metric)
         np.testing.assert_array_equal(rows[7:8], alone[metric], err_msg=metric)
@@ -287,7 +291,7 @@ def test_a_run_records_in_windows_what_its_steps_say_and_goes_on_where_it_was_in
             continue  # between records, for which test_linear_softmax.py has a test
         for place, (first, last) in enumerate(itertools.pairwise((0, *recorded)), start=1):
             each = steps[metric.name]
-            wanted = each[first:last].mean(axis=0) if metric.of == "every step" else each[last - 1]
+            wanted = each[first:last].mean(axis=0) if metric.of in AVERAGED else each[last - 1]
             mine, wanted = (comparable(metric.name, values) for values in (found[place], wanted))
             np.testing.assert_allclose(mine, wanted, rtol=0, atol=1e-10, err_msg=metric.name)
 
@@ -335,7 +339,9 @@ def test_metrics_are_described_and_labelled_and_have_these_shapes(name):
     result = simulate(problem, "grpo", steps=2, seeds=2, record_every=1, **chosen)
     assert len({metric.name for metric in metrics}) == len(metrics)
     assert {*result.data_vars} == {metric.name for metric in metrics}
-    labels = {"k": [1, 2], "rank": [1, 2, 3]} | {name: [*own] for name, own in problem.labels().items()}
+    labels = {"k": [1, 2], "rank": [1, 2, 3], "decade": [*DECADES]} | {
+        name: [*own] for name, own in problem.labels().items()
+    }
     for metric in metrics:
         values = result[metric.name]
         assert metric.description

@@ -53,6 +53,14 @@ def test_each_training_command_describes_a_run(command):
     assert settings == type(settings).from_data(settings.as_data())
 
 
+def test_the_fit_command_reads_what_the_sweep_before_it_writes():
+    place = next(place for place, line in enumerate(COMMANDS) if line.startswith("simlab fit"))
+    sweep, fit = (cli._parser().parse_args(shlex.split(line)[1:]) for line in COMMANDS[place - 1 : place + 1])
+    written = [sweep.out.with_stem(f"{sweep.out.stem}-{name}") for name in build_sweeps(sweep)]
+    assert fit.result in written
+    assert fit.baseline in build_sweeps(sweep)["interference"].estimators
+
+
 def test_the_comparison_command_is_understood():
     (command,) = [line for line in COMMANDS if line.startswith("simlab compare")]
     assert cli._parser().parse_args(shlex.split(command)[1:]).baseline == "grpo"

@@ -21,7 +21,7 @@ from simlab.file_lock import file_lock
 from simlab.identity.code import code_fingerprint
 from simlab.identity.versions import commit
 from simlab.simulator.memory import needed_bytes
-from simlab.simulator.metrics import USUAL
+from simlab.simulator.metrics import POLICY, USUAL
 from simlab.simulator.runner import run as simulate
 from simlab.sweeps import Plan
 from simlab.sweeps.executor import RESERVED, Budget
@@ -66,6 +66,7 @@ def test_the_result_is_labelled_by_estimator_group_size_swept_parameters_seed_an
         "step": [0, 10, 20],
         "k": [1, 8, 64, 512],
         "rank": [1, 2, 3, 4, 5],
+        "decade": ["below 0.001", "0.001 to 0.01", "0.01 to 0.1", "0.1 to 1"],
     }
 
 
@@ -76,22 +77,23 @@ def test_every_recorded_variable_is_there_by_name_and_described(unbroken):
         metric.name: metric.units for metric in USUAL
     }
     trailing = {name: values.dims[5:] for name, values in dataset.data_vars.items() if len(values.dims) > 5}
-    assert trailing == {"pass_at_k": ("k",), "top_logp": ("rank",)}
+    split = {f"{what}_{outcome}": ("decade",) for what in ("clipped", "drawn") for outcome in ("correct", "wrong")}
+    assert trailing == {"pass_at_k": ("k",), "top_logp": ("rank",)} | split
 
 
-def test_no_value_is_missing_but_those_of_an_update_before_the_first(unbroken):
+def test_no_value_is_missing_but_of_an_update_before_the_first_and_of_off_policy_runs(unbroken):
     missing = read(unbroken).isnull().any([name for name in read(unbroken).coords if name != "step"])
-    of_an_update = {"unsampled_correct_mass", "distinct_correct", "accepted_rate", "active_rate", "tail_miss_rate"} | {
-        f"d_q_{kind}{end}" for kind in ("pos", "upos") for end in ("", "_predicted")
-    }
+    of_an_update = {metric.name for metric in USUAL if metric.of != POLICY}
+    assert {"d_q_pos", "accepted_rate", "ratio_drift", "clipped_wrong"} <= of_an_update
     assert {name for name in missing if missing[name][0]} == of_an_update
-    assert not any(missing[name][1:].any() for name in missing)
+    of_off_policy = {metric.name for metric in USUAL if metric.off_policy}
+    assert {name for name in missing if missing[name][1:].any()} == of_off_policy
 
 
 def test_a_cell_is_the_simulation_of_its_problem_and_settings(unbroken):
     plan = Plan(SWEEP)
     cell = plan.cells[0, 1, 1]
-    alone = simulate(cell.problem, [cell.settings] * 12, range(12), plan.steps)
+    alone = simulate(cell.problem, [cell.settings] * 12, range(12), cell.steps)
     within = read(unbroken).sel(estimator="f_grpo", group_size=4, gamma=1.0)
     for name in DESCRIPTIONS:
         np.testing.assert_array_equal(within[name].values, alone[name], name)
@@ -344,7 +346,7 @@ def needs(sweep):
     """Bytes of each of a sweep's simulations."""
     plan = Plan(sweep)
     for cell in plan.distinct:
-        yield needed_bytes(cell.problem, cell.settings, plan.steps)
+        yield needed_bytes(cell.problem, cell.settings, cell.steps)
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -169,6 +169,15 @@ def test_rates_of_zero_are_no_verifier_at_all():
     assert plain.identical(told)
 
 
+def test_runs_without_errors_share_a_program_whatever_their_errors_would_belong_to():
+    clean, erring = (
+        [Settings("grpo", false_positive=rate, errors_of=name).static for name in ("rollout", "answer", "prompt")]
+        for rate in (0.0, 0.1)
+    )
+    assert clean[0] == clean[1] == clean[2]
+    assert len(set(erring)) == 3
+
+
 def test_a_verifier_that_accepts_everything_leaves_nothing_to_learn():
     found = simulate(anchored(20, 4), "grpo", false_positive=1.0, seeds=2, steps=20)
     assert (found.accepted_rate[:, 1:] == 1).all()
@@ -206,6 +215,16 @@ def test_what_no_verifier_is(given, message):
     with pytest.raises(InputError) as refused:
         Settings("grpo", **given)
     assert message in str(refused.value)
+
+
+def test_a_correction_that_makes_accepted_rollouts_incorrect_ones_is_refused():
+    """The forward one gives them n, and R_w + n (R_c - R_w) in general."""
+    message = "gives accepted rollouts the reward 0; allowed: above 0, for that is what estimators count as correct"
+    with pytest.raises(InputError, match=message):
+        simulate(anchored(20, 4), "psr", false_positive=0.1, verifier_correction="forward", steps=1)
+    signed = anchored(20, 4, reward_incorrect=-1.0)
+    with pytest.raises(InputError, match=r"the reward -0\.4; allowed: above 0"):
+        simulate(signed, "grpo", **RATES, verifier_correction="forward", steps=1)
 
 
 def test_an_estimator_of_success_rates_refuses_corrected_rewards_outside_its_domain():

@@ -15,8 +15,8 @@ from simlab.arms import parse
 from simlab.llm.model import shapes
 from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.training.lines import read_lines
-from simlab.llm.training.policy_gradient import Trainer
-from simlab.llm.training.run import Run, train
+from simlab.llm.training.policy_gradient import Trainer, key_of
+from simlab.llm.training.run import VERIFIER_KEY, Run, train
 from simlab.llm.training.settings import Settings, merged
 from simlab.llm.training.state import State
 from simlab.llm.vocabulary import characters
@@ -70,9 +70,10 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
     run = Run(asked, Path("unused"), task() if own_task is None else own_task)
     start, method = parameters_of(run.loaded.config, seed=seed), parse(name).build()
-    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n)
+    verifier = key_of(seed, VERIFIER_KEY)
+    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
     remembered = jax.tree.map(np.float32, method.estimator.init())
-    return trainer, State(start, asked.rl.init(start), remembered)
+    return trainer, State(start, asked.rl.init(start), remembered, older=(start,) * asked.rl.lag)
 
 
 def contents(out):
@@ -94,11 +95,18 @@ LONG = {
 }
 
 
-def long_run(out, warm_start=0):
-    """A run that is long enough to be killed in the middle."""
-    train(settings(LONG, {"warm_start": {"steps": warm_start}}), Path(out), own_task=task())
+OFF_POLICY = {
+    "lag": 2, "sampler": "bfloat16", "correction": "truncated", "minibatches": 2,
+    "false_positive": 0.2, "errors_of": "answer", "verifier_correction": "backward",
+}  # fmt: skip
+
+
+def long_run(out, warm_start=0, off_policy=0):
+    """A run that is long enough to be killed in the middle; with an older sampler and a verifier that errs."""
+    layers = ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}) if off_policy else ()
+    train(settings(LONG, {"warm_start": {"steps": warm_start}}, *layers), Path(out), own_task=task())
 
 
 if __name__ == "__main__":
     with quick_compilation():
-        long_run(sys.argv[1], int(sys.argv[2]))
+        long_run(sys.argv[1], *map(int, sys.argv[2:]))

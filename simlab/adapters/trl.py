@@ -78,9 +78,19 @@ class SimlabMixin(Trainer):
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
+            self._check_parts()
             self._method = self._penalised(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         self._memory = self._estimator.init()
+
+    def _check_parts(self) -> None:
+        """Refuse several updates by parts of a batch, which TRL makes of rollouts and not of prompts."""
+        steps, wanted = self.args.steps_per_generation, self.args.gradient_accumulation_steps
+        if steps != wanted:
+            raise InputError(
+                f"GRPOConfig.steps_per_generation = {steps}; allowed: gradient_accumulation_steps = "
+                f"{wanted}, since coefficients are those of a whole batch"
+            )
 
     def _penalised(self, method: Method) -> Method:
         """TRL's ``beta`` as the weight of the penalty that TRL has, k3."""
@@ -235,11 +245,15 @@ class SimlabMixin(Trainer):
         totals = torch.stack([(entropy * mask).sum(), mask.sum()])
         total, count = self.accelerator.reduce(totals, reduction="sum")
         if self.model.training:
-            rollouts, _ = self._batch
-            assert rollouts.token_mask is not None
-            count = rollouts.token_mask.sum() / self.args.gradient_accumulation_steps
+            count = self._tokens_of_update() / self.args.gradient_accumulation_steps
         mode = "train" if self.model.training else "eval"
         self._metrics[mode]["entropy"].append((total / count.clamp(min=1)).item())
+
+    def _tokens_of_update(self) -> torch.Tensor:
+        """How many tokens the next update learns from."""
+        rollouts, _ = self._batch
+        assert rollouts.token_mask is not None
+        return rollouts.token_mask.sum()
 
     def _everywhere(self, rows: torch.Tensor) -> torch.Tensor:
         """The rows of all processes, filled up with 0 to one number of tokens."""
@@ -313,8 +327,3 @@ def _check_settings(args: GRPOConfig, unused: tuple[str, ...]) -> None:
             raise InputError(
                 f"GRPOConfig.{name} = {value!r} would have no effect; allowed: {defaults[name]!r}, and method= for it"
             )
-    if args.steps_per_generation != args.gradient_accumulation_steps and unused != ADVANTAGES:
-        raise InputError(
-            f"GRPOConfig.steps_per_generation = {args.steps_per_generation}; allowed: gradient_accumulation_steps = "
-            f"{args.gradient_accumulation_steps}, since coefficients are those of a whole batch"
-        )

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig
+from trl.trainer.utils import split_tensor_dict
 
 from simlab.adapters.trl import SimlabGRPOTrainer
 from simlab.errors import Diverged, InputError
@@ -69,18 +71,22 @@ def train_arm(
     """
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
-    if settings.rl.minibatches > 1:
-        raise InputError(f"rl.minibatches = {settings.rl.minibatches}; allowed: 1, as TRL's parts are of rollouts")
+    if settings.rl.errs:
+        rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
+        raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
+    if settings.rl.samples_otherwise:
+        given = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
+        raise InputError(f"{given}; allowed: 0 and 'exact', as TRL's sampler is its own")
     last = _last_checkpoint(folder.path / CHECKPOINTS)
     if last:
         _check_origin(last, folder.origins)
     done = _updates(last) if last else 0
-    step, every = done // settings.rl.epochs, settings.evaluation.every
+    step, every = done // settings.rl.updates, settings.evaluation.every
     try:
         folder.keep(step, step // every + (step == settings.rl.steps and step % every > 0))
     except Damaged as error:
         raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
-    if last and done == settings.rl.steps * settings.rl.epochs:
+    if last and done == settings.rl.steps * settings.rl.updates:
         return read_checkpoint(last).parameters
     trainer = _trainer(
         reader,
@@ -125,7 +131,13 @@ def _trainer(
 
 
 class ArmTrainer(SimlabGRPOTrainer):
-    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own; its checkpoints say ``origin``."""
+    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own; its checkpoints say ``origin``.
+
+    TRL splits a batch into parts of rollouts in a random order, and then takes the parts in one order in all
+    iterations. Here the parts are of prompts, in the order in which they came, as simlab's and verl's are.
+    """
+
+    _buffered_inputs: list[dict[str, Any]]
 
     def __init__(self, reader: Reader, model: Any, origin: Origin, **options: Any):
         self.reader, self.origin = reader, origin
@@ -136,6 +148,63 @@ class ArmTrainer(SimlabGRPOTrainer):
         super()._save_checkpoint(model, trial)
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         write_whole(folder / ORIGIN, json.dumps(self.origin).encode())
+
+    def _check_parts(self) -> None:
+        """Several updates by parts of a batch are those of ``_prepare_inputs``."""
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        """As the trainer has it; with minibatches, the part of the batch that is next in the order of prompts."""
+        inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
+        together, parts = self.args.gradient_accumulation_steps, self.args.steps_per_generation
+        if not self.model.training or parts == together:
+            return inputs
+        turn, part = divmod(self._step, parts)
+        is_first = part == 0 and turn % self.num_iterations == 0
+        if is_first:
+            self._put_in_order()
+        if part % together == 0:
+            self._weigh(part // together, is_first)
+        return self._buffered_inputs[part]
+
+    def _put_in_order(self) -> None:
+        """Undo TRL's shuffle of a batch that was just sampled."""
+        parts = self._buffered_inputs
+        order = torch.cat([part["simlab_row"] for part in parts]).argsort()
+        whole = {
+            name: torch.cat([part[name] for part in parts])[order] if value is not None and value.ndim else value
+            for name, value in parts[0].items()
+        }
+        self._buffered_inputs = split_tensor_dict(whole, len(parts))
+
+    def _weigh(self, number: int, is_first: bool) -> None:
+        """Give the rollouts of a minibatch their coefficients, at the policy before its update."""
+        together, size = self.args.gradient_accumulation_steps, self.num_generations
+        parts = self._buffered_inputs[number * together : (number + 1) * together]
+        prompts = sum(len(part["simlab_row"]) for part in parts) // size
+        places = slice(number * prompts, (number + 1) * prompts)
+        rollouts, advantages = self._batch
+        assert self._method is not None
+        self._minibatch = jax.tree.map(lambda values: values[places], rollouts)
+        values = self._method.from_advantages(
+            self._ratios(parts, is_first).unflatten(0, (prompts, size)), advantages[places], self._minibatch
+        )
+        for part, own in zip(parts, values.flatten(0, 1).chunk(len(parts)), strict=True):
+            part["simlab_coefficients"] = own
+
+    def _ratios(self, parts: list[dict[str, Any]], is_first: bool) -> torch.Tensor:
+        """(rows, T) of the policy over the one that sampled, which is the same before the first update."""
+        if is_first:
+            return torch.cat([torch.ones_like(part["old_per_token_logps"]) for part in parts])
+        with torch.no_grad():
+            now = [self._policy(self.model, part)[0] for part in parts]
+        old = [part["old_per_token_logps"] for part in parts]
+        return (torch.cat(now) - torch.cat(old)).exp()
+
+    def _tokens_of_update(self) -> torch.Tensor:
+        if self.args.gradient_accumulation_steps == self.args.steps_per_generation:
+            return super()._tokens_of_update()
+        tokens: torch.Tensor = self._minibatch.token_mask.sum()
+        return tokens
 
     def _penalised(self, method: Method) -> Method:
         return method  # beta only has TRL load the reference, see _config
@@ -177,12 +246,12 @@ class _AfterStep(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **others: Any) -> None:
         if "grad_norm" not in logs:  # the summary of the whole run
             return
-        step, update = divmod(state.global_step - 1, self.settings.epochs)
+        step, update = divmod(state.global_step - 1, self.settings.updates)
         if update == 0:
             self.norm, self.entropy = logs["grad_norm"], logs["entropy"]
         if not np.isfinite(logs["grad_norm"]):
             raise Diverged(f"step {step + 1}: the norm of the gradient is {logs['grad_norm']}; allowed: finite numbers")
-        if update < self.settings.epochs - 1:
+        if update < self.settings.updates - 1:
             return
         now = time.perf_counter()
         line = {"entropy": self.entropy, "grad_norm": self.norm, "seconds": now - self.began}
@@ -192,16 +261,17 @@ class _AfterStep(TrainerCallback):
 
 def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed: int) -> GRPOConfig:
     rl = settings.rl
-    rollouts = rl.prompts * rl.group_size
+    rollouts = rl.prompts * rl.group_size // rl.minibatches  # of an update
     together = max(size for size in range(1, min(rollouts, rl.microbatch) + 1) if rollouts % size == 0)
     return GRPOConfig(
         output_dir=str(out),
         seed=seed,
-        max_steps=rl.steps * rl.epochs,
+        max_steps=rl.steps * rl.updates,
         num_iterations=rl.epochs,
         num_generations=rl.group_size,
         per_device_train_batch_size=together,
         gradient_accumulation_steps=rollouts // together,
+        steps_per_generation=rollouts // together * rl.minibatches,
         max_completion_length=reader.task.max_new_tokens,
         temperature=rl.temperature,
         max_grad_norm=rl.max_norm,
@@ -211,7 +281,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
         use_cpu=not torch.cuda.is_available(),
         gradient_checkpointing=False,
         save_strategy="steps",
-        save_steps=settings.record.checkpoint_every * rl.epochs,
+        save_steps=settings.record.checkpoint_every * rl.updates,
         save_total_limit=2,  # a kill may leave the later one incomplete
         logging_steps=1,
         disable_tqdm=True,
@@ -231,7 +301,7 @@ def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.Adam
 
 def _schedule(settings: PolicyGradient) -> Callable[[int], float]:
     """The learning rate by the number of updates before, the same for all updates by one batch."""
-    return lambda updates: settings.rate(updates // settings.epochs + 1, settings.steps)
+    return lambda updates: settings.rate(updates // settings.updates + 1, settings.steps)
 
 
 def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
@@ -261,10 +331,10 @@ def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
         raise InputError(f"checkpoint {checkpoint} is another's ({reason}); delete it to go on from an earlier one")
 
 
-def steps_done(arm: Path, epochs: int) -> int:
+def steps_done(arm: Path, updates: int) -> int:
     """How many steps of an arm its last whole checkpoint has; 0 without one."""
     last = _last_checkpoint(arm / CHECKPOINTS)
-    return _updates(last) // epochs if last else 0
+    return _updates(last) // updates if last else 0
 
 
 def _updates(checkpoint: Path) -> int:

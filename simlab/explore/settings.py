@@ -14,6 +14,7 @@ from simlab.explore.bounded import check_plain
 from simlab.explore.weights import hold_weight, hold_weights
 
 LARGEST_SEED = 2**31 - 1
+SURROGATES = ("reinforce", "unclipped", "ppo_clip", "clip_higher", "dual_clip", "cispo")  # of rewards and ratios
 MAPS = ("conflict", "group-size", "hard-rate", "temperature", "learning-rate", "adam")
 
 
@@ -97,6 +98,19 @@ CONTROLS: tuple[Control, ...] = (
     Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
     Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log"),
     Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd")),
+    Control(
+        "run.surrogate", "choice", "surrogate", "reinforce", choices=SURROGATES,
+        help="they differ from the second epoch on, where the policy is no longer the one that drew the group",
+    ),
+    Control("run.epochs", "whole", "epochs", 1, 1, 8, help="gradient steps by each group"),
+    Control(
+        "run.lag", "whole", "lag of the sampler", 0, 0, 32,
+        help="the policy of so many steps ago draws the groups, as in asynchronous training",
+    ),
+    Control(
+        "run.false_positive", "number", "false positives", 0.0, 0, 0.5,
+        help="probability that the verifier accepts a wrong rollout",
+    ),
     Control("run.actions", "whole", "actions", 1280, 8, 32768, "log", help="of the policy, correct and incorrect"),
     Control(
         "run.correct", "number", "correct share", 0.08, 0.001, 0.9, "log",

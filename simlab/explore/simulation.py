@@ -53,10 +53,13 @@ def policy_of(given: Given) -> Categorical:
 def policy_block(given: Given) -> Block:
     """The seeds of panel 4, its actions filled up to one of a few numbers."""
     settings = Settings(
-        f"{given['weight']}+reinforce",
+        f"{given['weight']}+{given['surrogate']}",
         given["group_size"],
         given["optimizer"],
         {"learning_rate": given["learning_rate"]},
+        epochs=given["epochs"],
+        lag=given["lag"],
+        false_positive=given["false_positive"],
         storage="dense",
     )
     policy = policy_of(given)
@@ -88,9 +91,15 @@ def simulate_policy(given: Given, first: int, say: Say) -> dict[str, Any]:
     mass, target = (rows[name].astype(np.float64) for name in ("q_pos", "target_mass"))
     mass = np.clip(mass, 0, 1)
     missed = np.asarray(tail_miss(given["group_size"], mass, np.clip(target, 0, mass)))
-    rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
+    if _is_on_policy_and_true(given):
+        rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
     metrics = {name: moments(values) for name, values in rows.items() if name != "target_mass"}
     return {"step": [0, *block.steps.tolist()], "seeds": SEEDS, "metrics": metrics, "theory": drift(given)}
+
+
+def _is_on_policy_and_true(given: Given) -> bool:
+    """Whether the policy itself draws its groups, and the verifier does not err."""
+    return bool(given["lag"] == 0 and given["false_positive"] == 0)
 
 
 def drift(given: Given) -> list[float] | None:
@@ -99,7 +108,8 @@ def drift(given: Given) -> list[float] | None:
     parameters = REGISTRY[name].parameters | own
     built = estimator(name, **parameters)
     known = name in CLOSED_FORMS and built.needs == {"rewards"} and not jax.tree.leaves(built.init())
-    if given["optimizer"] != "sgd" or not known:
+    plain = given["optimizer"] == "sgd" and given["epochs"] == 1
+    if not (known and plain and _is_on_policy_and_true(given)):
         return None
     masses = group_masses(name, given["group_size"], parameters)
     recorded = record_steps(given["steps"], RECORDS)

@@ -11,7 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.devices import devices_by
 from simlab.simulator.settings import LARGEST_INT, STORAGES, Settings, check_fits
 from simlab.simulator.storage import EMPTY
-from simlab.simulator.verifier import corrected
+from simlab.simulator.verifier import check_accepted, corrected
 
 LARGEST_SEED = 2**32 - 1  # of a larger one JAX reads the last 32 bits alone
 
@@ -21,12 +21,16 @@ def check(problem: Problem, settings: Settings) -> None:
     for name in ("reward_correct", "reward_incorrect"):
         check_fits(name, getattr(problem, name), settings.dtype)
     method = settings.build()
-    check_domain(method.estimator, rewards_given(problem, settings))
+    rewards = rewards_given(problem, settings)
+    check_accepted(float(rewards[0, 0]), settings.verifier_correction, settings.false_positive, settings.false_negative)
+    check_domain(method.estimator, rewards)
     check_range("top_n", settings.top_n, 0, problem.actions)
     check_range("prompts_per_step", settings.prompts_per_step, 0, problem.prompts)
     check_minibatches(problem, settings)
+    check_allocation(problem, settings)
     check_range("candidates", method.surrogate.candidates, 0, problem.choices)
     check_storage(problem, settings.storage)
+    check_sampler(settings)
     check_supervised(problem, settings)
     problem.check(settings)
     largest = float(np.finfo(settings.dtype).max) if settings.storage == "dense" else abs(EMPTY) / 10
@@ -52,6 +56,36 @@ def check_minibatches(problem: Problem, settings: Settings) -> None:
         )
 
 
+def check_allocation(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` for an allocation of rollouts that does not fit a problem, or the other settings."""
+    rule, static, prompts = settings.allocation, settings.static, problem.prompts_a_step(settings)
+    given = f"allocation = {rule!r}"
+    if rule == "even":
+        return
+    if settings.storage not in ("auto", "dense"):
+        raise InputError(f"storage = {settings.storage!r} with {given}; allowed: dense")
+    if rule == "dynamic" and (static.gradient_steps > 1 or settings.lag):
+        raise InputError(f"{given} beside epochs, minibatches or lag; allowed: 1 epoch, 1 minibatch and lag 0")
+    if rule == "learnable" and prompts == problem.prompts:
+        raise InputError(f"{given} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}")
+    if static.is_ragged:
+        check_ragged(problem, settings)
+
+
+def check_ragged(problem: Problem, settings: Settings) -> None:
+    """Raise ``InputError`` unless the groups of a step may differ in size."""
+    static, given = settings.static, f"allocation = {settings.allocation!r}"
+    if problem.prompts_a_step(settings) == 1:
+        raise InputError(f"{given} of 1 prompt a step; allowed: 2 prompts or more")
+    if problem.tokens > 1 or type(problem).policy is not Problem.policy:
+        raise InputError(f"{given} of a {type(problem).__name__}, whose rollouts are not one action; allowed: even")
+    if not static.exchangeable:
+        raise InputError(f"{given} with {settings.name}, which tells the rollouts of a group apart; allowed: even")
+    if not settings.smallest_group <= settings.group_size <= static.room:
+        span = f"smallest_group = {settings.smallest_group} and largest_group = {static.room}"
+        raise InputError(f"{span} with group_size = {settings.group_size}; allowed: a group size between the two")
+
+
 def check_storage(problem: Problem, storage: str) -> None:
     """Raise ``InputError`` for a storage that cannot hold a problem."""
     cannot = [name for name, can in (("lumped", problem.lumps), ("sharded", problem.shards)) if not can]
@@ -59,6 +93,12 @@ def check_storage(problem: Problem, storage: str) -> None:
         allowed = ", ".join(name for name in STORAGES if name not in cannot)
         why = f"of a {type(problem).__name__}, none of whose parameters is that of one action alone"
         raise InputError(f"storage = {storage!r} {why}; allowed: {allowed}")
+
+
+def check_sampler(settings: Settings) -> None:
+    """Raise ``InputError`` for a sampler that puts actions in their order where a storage does not list them."""
+    if settings.truncates and settings.storage in ("lumped", "sharded"):
+        raise InputError(f"sampler = {settings.sampler!r} in {settings.storage} storage; allowed: auto, dense")
 
 
 def check_supervised(problem: Problem, settings: Settings) -> None:

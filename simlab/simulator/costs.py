@@ -33,10 +33,11 @@ def step_costs(problem: Problem, settings: Settings, steps: int) -> StepCosts:
     batch = problem.prompts_a_step(settings)
     rollouts = batch * settings.group_size
     passes, products = problem.step_numbers(batch)
+    lumps = problem.lumps and not settings.truncates
     dense = DENSE_STEP + DENSE_NUMBER * passes + DENSE_TOKEN * rollouts * problem.tokens + PRODUCT * products
     return StepCosts(
         dense=dense / 1000 if problem.actions * problem.prompts <= LARGEST_ARRAY else math.inf,
-        lumped=_lumped_step(problem, settings, steps, rollouts) / 1000 if problem.lumps else math.inf,
+        lumped=_lumped_step(problem, settings, steps, rollouts) / 1000 if lumps else math.inf,
     )
 
 
@@ -65,8 +66,11 @@ def resolved(problem: Problem, settings: Settings, steps: int) -> Settings:
     """The settings with a storage in place of ``auto``: the cheaper one, and sharded instead of dense where large."""
     if settings.storage != "auto":
         return settings
+    if settings.allocation != "even":
+        return settings.resolved("dense")
     costs = step_costs(problem, settings, steps)
     if costs.lumped < costs.dense:
         return settings.resolved("lumped")
-    is_large = problem.shards and problem.actions * problem.prompts >= SHARDED_FROM
+    shards = problem.shards and not settings.truncates
+    is_large = shards and problem.actions * problem.prompts >= SHARDED_FROM
     return settings.resolved("sharded" if is_large else "dense")

@@ -8,7 +8,7 @@ import xarray as xr
 
 from simlab.errors import check_range, check_whole
 from simlab.problems.base import Problem
-from simlab.simulator.metrics import Metric
+from simlab.simulator.metrics import DECADES, Metric
 from simlab.simulator.settings import LARGEST_INT, Settings
 
 MOST_SEEDS = MOST_RECORDS = 10**6
@@ -34,7 +34,8 @@ def recorded_steps(steps: int, record_every: int) -> np.ndarray:
 
 def labels_of(problem: Problem, settings: Settings) -> dict[str, Sequence[Any]]:
     """The labels of the dimensions that metrics may have beside seed and step."""
-    return {"k": settings.pass_at_k, "rank": range(1, settings.top_n + 1), **problem.labels()}
+    shared = {"k": settings.pass_at_k, "rank": range(1, settings.top_n + 1), "decade": DECADES}
+    return {**shared, **problem.labels()}
 
 
 def labelled(

@@ -5,6 +5,7 @@ reward, or its order. So a group that is larger than the set of actions is known
 and an estimator sees it with the correct rollouts first.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
@@ -45,6 +46,12 @@ class Listed(NamedTuple):
         each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
         return policy.storage.add(jnp.zeros_like(policy.weights), moved, each), exact_sum(each)
 
+    def by_probability(
+        self, values: Float[Array, "G T"], policy: "Policy", bins: Callable[[Array], Array]
+    ) -> Float[Array, " B"]:
+        """The sums of values of tokens over bins of the log-probability that a policy gives to the token."""
+        return jnp.einsum("gt,gtb->b", values, bins(policy.token_logp(self)).astype(values.dtype))
+
     def times(self, nowhere: Float[Array, " S"], storage: Dense) -> Float[Array, " S"]:
         """How often the group holds each place; ``nowhere`` is 0 at all."""
         return storage.add(nowhere, self.places, 1.0 if self.present is None else self.present.astype(nowhere.dtype))
@@ -74,6 +81,13 @@ class Counted(NamedTuple):
         sums = times * jnp.where(self.correct, each[0], each[-1]) * rule_share(rule, policy.p, times)
         return sums, exact_sum(each if rule == "simulator" else sums)
 
+    def by_probability(
+        self, values: Float[Array, "G 1"], policy: "Policy", bins: Callable[[Array], Array]
+    ) -> Float[Array, " B"]:
+        """The sums of values of rollouts, which those of equal rewards share, over bins of their log-probability."""
+        of_action = jnp.where(self.correct, values[0, 0], values[-1, 0]) * self.counts.astype(values.dtype)
+        return of_action @ bins(policy.logp).astype(values.dtype)
+
     def times(self, nowhere: Float[Array, " N"], storage: Dense) -> Float[Array, " N"]:
         """How often the group holds each action."""
         return self.counts.astype(nowhere.dtype)
@@ -91,5 +105,5 @@ def counts_suffice(settings: "StaticSettings", method: Method, problem: "Problem
     symmetric = settings.exchangeable and method.needs <= OF_EQUAL_ROLLOUTS
     large = settings.group_size >= max(LEAST_GROUP, GROUP_TO_ACTIONS * problem.entries)
     alone = problem.prompts == problem.tokens == settings.gradient_steps == 1
-    judged_alike = not settings.errs and method.surrogate.candidates == 0
+    judged_alike = not settings.errs and not settings.is_ragged and method.surrogate.candidates == 0
     return settings.storage == "dense" and large and symmetric and alone and judged_alike

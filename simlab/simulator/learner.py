@@ -15,12 +15,14 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 from simlab.estimators.tokens import of_tokens
 from simlab.problems.exact import correct_mass
 from simlab.rollouts import Rollouts
+from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
-from simlab.simulator.metrics import EVERY_STEP, Metric, Row
+from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, Metric, OneAscent, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
+from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
 from simlab.simulator.state import MOVING, Batch, Drawn, Last, State
 from simlab.simulator.storage import Places, Stored
@@ -89,8 +91,8 @@ class Learner:
 
     @property
     def group_size(self) -> int:
-        """G."""
-        return self.settings.group_size
+        """How many rollouts a group has room for: G, unless groups differ in size."""
+        return self.settings.room
 
     @property
     def rollouts_present(self) -> Any:
@@ -180,7 +182,8 @@ class Learner:
         if not self.settings.samples_otherwise:
             return self.policies(state, prompts)
         parameters = state.older[-1] if state.older else state.parameters
-        logits = seen_by(self.settings.sampler, self.problem.logits_of(parameters, prompts))
+        logits, numbers = self.problem.logits_of(parameters, prompts), self.numbers
+        logits = seen_by(self.settings.sampler, logits, numbers.temperature, numbers.top_p, self.settings.top_k)
         return self.policies_by(logits, self.rows(state.places, prompts))
 
     # A step
@@ -194,9 +197,10 @@ class Learner:
         unknown: Any = None
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
+        bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self))
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
-        sums = jax.eval_shape(lambda: self.every_step(nothing(batch)))
+        sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch)))
         last = Last(prompts, nothing(batch.drawn.groups), nothing(batch.advantages))
         state = bare._replace(last=last, sums=nothing(sums))
         return state._replace(history=self.problem.first_history(self, state))
@@ -210,7 +214,7 @@ class Learner:
         """Choose prompts, draw a group for each, weigh them all, and take the gradient steps they pay for."""
         state, keys, prompts, drawn = self.draw(index, state)
         batch, memory = self.weigh(keys, prompts, drawn, state)
-        return self.learn(batch, state._replace(memory=memory))
+        return self.learn(batch, state._replace(memory=memory, solved=believed(batch, state.solved)))
 
     def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
         """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
@@ -221,32 +225,41 @@ class Learner:
         if self.problem.prompts == 1:
             keys, prompts = key[None], jnp.zeros(1, jnp.int32)
         else:
-            prompts = self.choose(key)
+            prompts = self.choose(key, state)
             words = jnp.stack(_own_words(key, GROUPS, prompts), axis=-1)
             keys = jax.random.wrap_key_data(words, impl="threefry2x32")
         state, drawn = self.storage.sample(self, keys, prompts, state)
         return state, keys, prompts, drawn
 
-    def choose(self, key: PRNGKeyArray) -> Int[Array, " P"]:
+    def choose(self, key: PRNGKeyArray, state: State) -> Int[Array, " P"]:
         """The prompts of a batch: different ones in a random order, or all of them in their own."""
         everyone = jnp.arange(self.problem.prompts, dtype=jnp.int32)
         if self.takes_all_in_order:
             return everyone
         words, _ = _own_words(key, CHOOSING, everyone)
+        if self.settings.allocation == "learnable":
+            return most_learnable(known_rates(self, state, everyone), words, self.prompts_per_step)
         # Those of the largest of 24 random bits each; the lower place wins a tie, of which there are too few to show.
         return jax.lax.top_k((words >> 8).astype(jnp.float32), self.prompts_per_step)[1]
 
-    def drawn(self, keys: Key[Array, " P"], policies: Any) -> Drawn:
-        """A group of each policy."""
+    def solve_rate(self, places: Places, policy: Any, correct: Array) -> Float[Array, ""]:
+        """The exact probability of a correct rollout of one prompt."""
+        outcomes = policy.outcomes()
+        rate: Array = correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
+        return rate
+
+    def drawn(self, keys: Key[Array, " P"], policies: Any, sizes: Int[Array, " P"] | None = None) -> Drawn:
+        """A group of each policy, all as large unless there are sizes."""
         counted = counts_suffice(self.settings, self.method, self.problem)
 
-        def one(_: None, key: PRNGKeyArray, policy: Any, correct: Array) -> tuple[Group, Array, Array]:
+        def one(_: None, key: PRNGKeyArray, policy: Any, correct: Array, size: Any) -> tuple[Group, Array, Array]:
             group = policy.draw(key, self.group_size, correct if counted else None)
-            group = group._replace(present=self.present) if isinstance(group, Listed) else group
+            present = self.present if size is None else jnp.arange(self.group_size, dtype=jnp.int32) < size
+            group = group._replace(present=present) if isinstance(group, Listed) else group
             return group, *policy.candidates(group, self.surrogate.candidates)
 
         correct = self.correct if self.problem.prompts == 1 else jnp.zeros((len(keys), 0), bool)
-        return Drawn(policies, *self.each(one)(None, keys, policies, correct))
+        return Drawn(policies, *self.each(one)(None, keys, policies, correct, sizes))
 
     def weigh(self, keys: Key[Array, " P"], prompts: Int[Array, " P"], drawn: Drawn, state: State) -> tuple[Batch, Any]:
         """The batch with its advantages, and what the estimator remembers.
@@ -258,8 +271,7 @@ class Learner:
 
         def marks(places: Places, group: Group, policy: Any, correct: Array, target: Array) -> tuple[Array, ...]:
             drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
-            outcomes = policy.outcomes()
-            return *drawn, correct_mass(outcomes.shares, self.storage.everywhere(correct, places), outcomes.sum)
+            return *drawn, self.solve_rate(places, policy, correct)
 
         own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
         correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
@@ -267,9 +279,9 @@ class Learner:
             correct = accepted(self, keys, prompts, drawn.groups, correct)
         rollouts = self.rollouts(drawn, proximal, correct, keys)
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
-        absent = jnp.zeros(self.group_size, bool) if self.present is None else ~self.present
+        absent = jnp.zeros(self.group_size, bool) if rollouts.mask is None else ~rollouts.mask
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
-        correct = correct if self.present is None else correct & ~absent
+        correct = correct if rollouts.mask is None else correct & ~absent
         holds = jnp.any(target & ~absent, axis=-1)
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
@@ -319,28 +331,34 @@ class Learner:
             if "topn_logp" in needs
             else None,
             noise=noise,
-            mask=None if self.present is None else jnp.broadcast_to(self.present, correct.shape),
+            mask=self.mask(drawn.groups, correct.shape),
         )
+
+    def mask(self, groups: Group, shape: tuple[int, ...]) -> Bool[Array, "P G"] | None:
+        """Which rollouts are there; None where all are."""
+        present = groups.present if isinstance(groups, Listed) and self.settings.is_ragged else self.present
+        return None if present is None else jnp.broadcast_to(present, shape)
 
     def learn(self, batch: Batch, state: State) -> State:
         """Take the gradient steps that a batch pays for."""
         number = batch.number_correct
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
-        sums = jax.tree.map(jnp.add, state.sums, self.every_step(batch))
-        state = state._replace(fault=fault)
-        policies, ratio = self.before_the_steps(batch, state)
-        if self.settings.minibatches > 1:
-            gradients = self.gradients(self.weighted(ratio, batch), batch, state, policies)
+        state = self.summed(state._replace(fault=fault), self.every_step(batch))
+        policies, log_ratio = self.before_the_steps(batch, state)
+        if self.settings.allocation == "dynamic":
+            moved, gradients = fill(self, batch, state, policies, log_ratio)
+        elif self.settings.minibatches > 1:
+            coefficients = self.weighted(self.coefficients_at(log_ratio, batch), batch)
+            gradients = self.gradients(coefficients, batch, state, policies)
             moved = self.ascend_in_parts(batch, state)
         else:
-            moved, gradients = self.ascend(batch, state, policies, ratio)
+            moved, gradients = self.ascend(batch, state, policies, log_ratio, 0)
             if self.settings.epochs > 1:
                 moved = jax.lax.fori_loop(
-                    1, self.settings.epochs, lambda _, state: self.ascend_again(batch, state), moved
+                    1, self.settings.epochs, lambda number, state: self.ascend_again(batch, state, number), moved
                 )
         return moved._replace(
             last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
-            sums=sums,
             history=self.problem.next_history(state.history, self, batch, gradients, state.parameters),
             older=(state.parameters, *moved.older)[: self.settings.lag],
             fault=self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, batch), number, batch),
@@ -350,17 +368,47 @@ class Learner:
         """What is recorded as a mean over steps, of one of them."""
         return {metric.name: metric.value(batch) for metric in self.metrics if metric.of == EVERY_STEP}
 
+    def every_ascent(
+        self, batch: Batch, log_ratio: Float[Array, "P G T"], coefficients: Float[Array, "P G T D"], number: Any
+    ) -> Row:
+        """What is recorded of the gradient step of this number on a batch, from 0, or on a part of one."""
+        chosen, steps = [metric for metric in self.metrics if metric.of == EVERY_ASCENT], self.settings.gradient_steps
+
+        def recorded(metric: Metric, ascent: OneAscent) -> Array:
+            value = metric.value(ascent)
+            return value if self.settings.is_off_policy or not metric.off_policy else jnp.full_like(value, jnp.nan)
+
+        def one(_: None, drawn: Drawn, correct: Array, present: Any, learned: tuple[Array, Array, Array]) -> Row:
+            which = number == steps - 1, 1 / steps
+            ascent = OneAscent(drawn.policies, drawn.groups, present, correct, *learned, *which)
+            return {metric.name: recorded(metric, ascent) for metric in chosen}
+
+        advantages = jnp.broadcast_to(batch.advantages, log_ratio.shape)
+        learned = log_ratio, advantages, coefficients
+        each = self.each(one)(None, batch.drawn, batch.correct, batch.rollouts.mask, learned)
+        return {name: jnp.mean(found, axis=0) for name, found in each.items()}
+
+    def summed_shapes(self, batch: Batch) -> Row:
+        """Of a batch, something of the shapes of all that is summed over steps."""
+        _, log_ratio = self.on_policy(batch)
+        return self.every_step(batch) | self.every_ascent(batch, log_ratio, self.coefficients_at(log_ratio, batch), 0)
+
     def before_the_steps(self, batch: Batch, state: State) -> tuple[Any, Float[Array, "P G T"]]:
-        """The policies that the first gradient step starts from, and their ratio."""
+        """The policies that the first gradient step starts from, and the logarithm of their ratio."""
         if self.settings.samples_otherwise:
             policies = self.policies(state, batch.prompts)
-            return policies, self.ratio(policies, batch)
-        return batch.drawn.policies, jnp.ones((*batch.correct.shape, self.problem.tokens), batch.dtype)
+            return policies, self.log_ratio(policies, batch)
+        return self.on_policy(batch)
 
-    def ratio(self, policies: Any, batch: Batch) -> Float[Array, "P G T"]:
-        """The probabilities of the tokens of a batch over those that it has on record."""
+    def on_policy(self, batch: Batch) -> tuple[Any, Float[Array, "P G T"]]:
+        """The policies that drew a batch, whose ratio is 1."""
+        return batch.drawn.policies, jnp.zeros((*batch.correct.shape, self.problem.tokens), batch.dtype)
+
+    def log_ratio(self, policies: Any, batch: Batch) -> Float[Array, "P G T"]:
+        """The logarithms of the probabilities of the tokens of a batch over those that it has on record."""
         assert batch.rollouts.old_logp is not None
-        return jnp.exp(self.token_logp(policies, batch.drawn.groups) - batch.rollouts.old_logp)
+        found: Array = self.token_logp(policies, batch.drawn.groups) - batch.rollouts.old_logp
+        return found
 
     def ascend_in_parts(self, batch: Batch, state: State) -> State:
         """A gradient step on each minibatch, in the same order in all epochs."""
@@ -369,32 +417,48 @@ class Learner:
         def ascend(number: Int[Array, ""], state: State) -> State:
             first = number % self.settings.minibatches * size
             part = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, size), batch)
-            return self.ascend_again(part, state)
+            return self.ascend_again(part, state, number)
 
         moved: State = jax.lax.fori_loop(0, self.settings.gradient_steps, ascend, state)
         return moved
 
-    def ascend_again(self, batch: Batch, state: State) -> State:
-        """A gradient step on a batch, or a part of one, that an older policy sampled."""
+    def ascend_again(self, batch: Batch, state: State, number: Int[Array, ""]) -> State:
+        """The gradient step of this number on a batch, or on a part of one, that an older policy sampled."""
         policies = self.policies(state, batch.prompts)
-        return self.ascend(batch, state, policies, self.ratio(policies, batch))[0]
+        return self.ascend(batch, state, policies, self.log_ratio(policies, batch), number)[0]
 
     def ascend(
-        self, batch: Batch, state: State, policies: Any, ratio: Float[Array, "P G T"]
+        self, batch: Batch, state: State, policies: Any, log_ratio: Float[Array, "P G T"], number: Int[Array, ""] | int
     ) -> tuple[State, Float[Array, "P ..."]]:
-        """One gradient step, at policies whose probabilities are ``ratio`` times those on record; and the gradients.
+        """One gradient step, at policies whose probabilities are a ratio times those on record; and the gradients.
 
         Its objective is the mean over the prompts of the batch of each one's.
         """
-        coefficients = self.weighted(ratio, batch)
-        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
-        gradients = self.gradients(coefficients, batch, state, policies)
+        gradients, state = self.noticed_gradients(batch, state, policies, log_ratio, number)
         gradient = self.problem.pulled_back(gradients / len(gradients), state.parameters, batch.prompts)
-        return self.move(gradient, state._replace(fault=fault)), gradients
+        return self.move(gradient, state), gradients
 
-    def weighted(self, ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
+    def noticed_gradients(
+        self, batch: Batch, state: State, policies: Any, log_ratio: Float[Array, "P G T"], number: Int[Array, ""] | int
+    ) -> tuple[Float[Array, "P ..."], State]:
+        """The gradient of each prompt's objective; and the state with what was noticed and recorded of this step."""
+        coefficients = self.coefficients_at(log_ratio, batch)
+        state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
+        coefficients = self.weighted(coefficients, batch)
+        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
+        return self.gradients(coefficients, batch, state, policies), state._replace(fault=fault)
+
+    def summed(self, state: State, row: Row) -> State:
+        """The state with what was recorded of a gradient step added to its sums."""
+        return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in row.items()})
+
+    def coefficients_at(self, log_ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
+        """The coefficients of a batch at the logarithm of a ratio."""
+        ratio: Array = jnp.exp(log_ratio)
+        return self.coefficients(ratio, batch.advantages, batch.rollouts)
+
+    def weighted(self, coefficients: Float[Array, "P G T D"], batch: Batch) -> Float[Array, "P G T D"]:
         """The coefficients of a batch, times what a token weighs because another policy drew it."""
-        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
         return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
 
     def coefficients(
@@ -402,26 +466,33 @@ class Learner:
     ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
         values: Array = self.surrogate(ratio, advantages, rollouts)
-        return values.reshape(*ratio.shape, -1) * self.averaging(ratio.dtype)[:, :, None]
+        return values.reshape(*ratio.shape, -1) * self.averaging(rollouts, ratio.dtype)[..., None]
 
-    def averaging(self, dtype: Any) -> Float[Array, "G T"]:
-        """The weight of each token of a group in the loss; 1 / G where rollouts have one.
+    def averaging(self, rollouts: Rollouts, dtype: Any) -> Float[Array, "P G T"]:
+        """The weight of each token of a group in the loss; 1 / n where n rollouts of the group have one.
 
         All rollouts are as long, so that ``"constant"`` adds up the tokens of each unless the method has a normaliser.
         """
-        present = jnp.ones(self.group_size, bool) if self.present is None else self.present
-        tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
         normaliser = 1.0 if self.method.normaliser is None else self.method.normaliser
-        weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
-        return weights[0]
+
+        def of_group(present: Bool[Array, " G"]) -> Float[Array, "G T"]:
+            tokens = jnp.broadcast_to(present[None, :, None], (1, len(present), self.problem.tokens))
+            weights: Array = aggregation_weights(tokens, self.method.aggregation, normaliser).astype(dtype)
+            return weights[0]
+
+        if rollouts.mask is not None and self.settings.is_ragged:
+            return jax.vmap(of_group)(rollouts.mask)
+        same = of_group(jnp.ones(self.group_size, bool) if self.present is None else self.present)
+        return jnp.broadcast_to(same, (len(rollouts.rewards), *same.shape))
 
     def gradients(
         self, coefficients: Float[Array, "P G T D"], batch: Batch, state: State, policies: Any
     ) -> Float[Array, "P ..."]:
         """The gradient of each prompt's objective with respect to its logits."""
-        settings, numbers, weights = self.settings, self.numbers, self.averaging(coefficients.dtype)
+        settings, numbers = self.settings, self.numbers
 
-        def one(places: Places, coefficients: Array, drawn: Drawn, first: Any, demonstrator: Any) -> Array:
+        def one(places: Places, coefficients: Array, weights: Array, drawn: Drawn, pulls: tuple[Any, Any]) -> Array:
+            first, demonstrator = pulls
             policy, group, temperature = drawn.policies, drawn.groups, numbers.temperature
             gradient: Array = policy.score_gradient(coefficients, group, drawn.candidates, settings.update_rule)
             gradient /= temperature
@@ -439,7 +510,8 @@ class Learner:
         demonstrators = self.of_batch(self.demonstrators, batch.prompts) if settings.uses_supervised else None
         places = self.rows(state.places, batch.prompts)
         drawn = batch.drawn._replace(policies=policies)
-        gradients: Array = self.each(one)(places, coefficients, drawn, first, demonstrators)
+        weights = self.averaging(batch.rollouts, coefficients.dtype)
+        gradients: Array = self.each(one)(places, coefficients, weights, drawn, (first, demonstrators))
         return gradients
 
     def move(self, gradient: Any, state: State) -> State:

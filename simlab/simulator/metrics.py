@@ -1,8 +1,8 @@
 """Record quantities of a run: each is one object that says its name, dimensions and meaning, and how to compute it.
 
-There are three kinds, by what a quantity is of: the policy after a step, the last update, or every step, averaged since
-the last record. What a ``Metric`` computes is of one prompt, and the record holds its mean over prompts, unless it is
-of the whole problem.
+There are four kinds, by what a quantity is of: the policy after a step, the last update, every step, or every gradient
+step that a batch pays for. The last two are averaged over the steps since the last record. What a ``Metric`` computes
+is of one prompt, and the record holds its mean over prompts, unless it is of the whole problem.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Shaped
 
 from simlab.problems.exact import correct_mass, pass_at_k, retained_mass, share_kept
 
 Row = dict[str, Array]
-POLICY, UPDATE, EVERY_STEP = "policy", "update", "every step"
+POLICY, UPDATE, EVERY_STEP, EVERY_ASCENT = "policy", "update", "every step", "every gradient step"
+DECADES = ("below 0.001", "0.001 to 0.01", "0.01 to 0.1", "0.1 to 1")  # of the sampler's probability of a token
+_BOUNDS = np.log([0.001, 0.01, 0.1])
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,13 @@ class Metric:
         name: of the variable in a result.
         description: what it is, for its ``long_name``.
         of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
-            its values since the last record.
-        value: of ``OnePolicy``, ``OneUpdate`` or a ``Batch``; with ``whole`` of ``Policies`` or ``Updates``.
+            its values since the last record; ``EVERY_ASCENT``, the same of the sum over the gradient steps of a batch.
+        value: of ``OnePolicy``, ``OneUpdate``, a ``Batch`` or ``OneAscent``; with ``whole`` of ``Policies`` or
+            ``Updates``.
         dimensions: beside seed and step.
         units: "1" for a pure number.
         whole: whether it is of all prompts together.
+        off_policy: whether it is computed only where a gradient step may be off-policy; elsewhere it is NaN.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Metric:
     dimensions: tuple[str, ...] = ()
     units: str = "1"
     whole: bool = False
+    off_policy: bool = False
 
     def described(self, change: Callable[[str], str]) -> "Metric":
         """The same with another description."""
@@ -55,6 +61,7 @@ class OnePolicy(NamedTuple):
     policy: Any
     initial: Any
     correct: Bool[Array, " N"]
+    target: Bool[Array, " N"]
     own: Any
     ks: tuple[int, ...]
     top_n: int
@@ -94,6 +101,59 @@ class OneUpdate(NamedTuple):
         return mass
 
 
+class OneAscent(NamedTuple):
+    """One gradient step on the group of one prompt.
+
+    Attributes:
+        sampler: the policy that drew the group.
+        group: what it drew; ``present`` (G,) is false for what only fills it up, None where nothing does.
+        correct: (G,) what the verifier accepts.
+        log_ratio: (G, T) log of the probability of each token over that on record, before the step.
+        advantages: (G, T).
+        coefficients: (G, T, D) what the surrogate makes of them, for the token and its candidates.
+        is_last: whether no gradient step of the batch comes after it.
+        share: 1 / how many gradient steps the batch pays for.
+    """
+
+    sampler: Any
+    group: Any
+    present: Bool[Array, " G"] | None
+    correct: Bool[Array, " G"]
+    log_ratio: Float[Array, "G T"]
+    advantages: Float[Array, "G T"]
+    coefficients: Float[Array, "G T D"]
+    is_last: Bool[Array, ""] | bool
+    share: float
+
+    @property
+    def clipped(self) -> Bool[Array, "G T"]:
+        """The tokens that teach nothing although their advantage is not 0."""
+        return (self.coefficients == 0).all(-1) & (self.advantages != 0)
+
+    def of_tokens(self, values: Shaped[Array, "G ..."]) -> Float[Array, "G T"]:
+        """What each token adds to the mean of some values over the tokens that are there."""
+        values = jnp.broadcast_to(values, self.log_ratio.shape).astype(self.log_ratio.dtype)
+        if self.present is None:
+            return values / values.size
+        tokens = jnp.sum(self.present, dtype=values.dtype) * values.shape[1]
+        return jnp.where(self.present[:, None], values, 0) / tokens
+
+    def mean(self, values: Shaped[Array, "G ..."]) -> Float[Array, ""]:
+        """The mean of some values over the tokens that are there."""
+        return jnp.sum(self.of_tokens(values))
+
+    def by_decade(self, values: Shaped[Array, "G ..."]) -> Float[Array, " decade"]:
+        """The same mean, split by the probability that the sampler gave to a token."""
+        sums: Array = self.group.by_probability(self.of_tokens(values), self.sampler, _decades)
+        return sums
+
+
+def _decades(logp: Float[Array, "..."]) -> Bool[Array, "... decade"]:
+    """Of log-probabilities, in which of ``DECADES`` each lies."""
+    place = jnp.sum(logp[..., None] >= jnp.asarray(_BOUNDS, logp.dtype), axis=-1)
+    return place[..., None] == jnp.arange(len(DECADES))
+
+
 class Whole(NamedTuple):
     """What a metric of all prompts together is computed from.
 
@@ -124,6 +184,25 @@ def _kept(measure: Callable[..., Array]) -> Callable[[OnePolicy], Array]:
     return value
 
 
+def target_mass(one: OnePolicy) -> Float[Array, ""]:
+    """The exact probability of the target set."""
+    mass: Float[Array, ""] = correct_mass(one.policy.shares, one.target, one.policy.sum)
+    return mass
+
+
+def _split(name: str, what: str, chosen: Callable[[OneAscent], Array]) -> Metric:
+    """A metric of tokens, split by decade: of those chosen, (G, T).
+
+    To look up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
+    """
+    description = f"share of tokens that are {what}, by the sampler's probability of the token; of off-policy runs"
+
+    def value(one: OneAscent) -> Array:
+        return one.share * one.by_decade(chosen(one))
+
+    return Metric(name, description, EVERY_ASCENT, value, ("decade",), off_policy=True)
+
+
 def _distinct_correct(one: OneUpdate) -> Array:
     distinct: Array = one.old.sum((one.correct & (one.times > 0)).astype(one.change.dtype))
     return distinct
@@ -149,6 +228,7 @@ TAIL_MISS_RATE = Metric(
 )
 OF_POLICIES = (
     Metric("q_pos", "probability of a correct action, Q_pos", POLICY, q_pos),
+    Metric("target_mass", "probability of an action of the target set", POLICY, target_mass),
     Metric("retained_mass", "retained positive mass, M_ret (F-GRPO Eq. 26)", POLICY, _kept(retained_mass)),
     Metric(
         "share_correct_kept",
@@ -201,5 +281,24 @@ OF_UPDATES = (
         lambda one: one.predicted(one.missed),
     ),
 )
-OF_STEPS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE)
+OF_ASCENTS = (
+    Metric(
+        "ratio_drift",
+        "mean |log ratio| of the tokens of a batch's last gradient step, before it",
+        EVERY_ASCENT,
+        lambda one: jnp.where(one.is_last, one.mean(jnp.abs(one.log_ratio)), 0),
+    ),
+    Metric(
+        "clipped_share",
+        "share of tokens whose coefficient the surrogate sets to 0 although their advantage is not; mean over the "
+        "gradient steps of a batch",
+        EVERY_ASCENT,
+        lambda one: one.share * one.mean(one.clipped),
+    ),
+    _split("clipped_correct", "clipped and accepted", lambda one: one.clipped & one.correct[:, None]),
+    _split("clipped_wrong", "clipped and rejected", lambda one: one.clipped & ~one.correct[:, None]),
+    _split("drawn_correct", "accepted", lambda one: one.correct[:, None]),
+    _split("drawn_wrong", "rejected", lambda one: ~one.correct[:, None]),
+)
+OF_STEPS = (ACCEPTED_RATE, ACTIVE_RATE, TAIL_MISS_RATE, *OF_ASCENTS)
 USUAL = (*OF_POLICIES, *OF_UPDATES, *OF_STEPS)

@@ -30,12 +30,12 @@ def recorded_policy(learner: Learner, state: State, policies: Any = None) -> Row
     if policies is None:
         policies = learner.policies_of(state.parameters, state.places)
 
-    def one(places: Places, own: Any, initial: Any, correct: Array) -> OnePolicy:
+    def one(places: Places, own: Any, initial: Any, correct: Array, target: Array) -> OnePolicy:
         first = initial.outcomes().everywhere(places)
-        right = storage.everywhere(correct, places)
-        return OnePolicy(own.outcomes(), first, right, own, settings.pass_at_k, settings.top_n)
+        right, wanted = (storage.everywhere(members, places) for members in (correct, target))
+        return OnePolicy(own.outcomes(), first, right, wanted, own, settings.pass_at_k, settings.top_n)
 
-    each = policies, learner.initial, learner.correct
+    each = policies, learner.initial, learner.correct, learner.target
     return _measured(learner, POLICY, lambda value: learner.each(_then(one, value))(state.places, *each), state, None)
 
 

@@ -17,9 +17,10 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
+from simlab.simulator.allocation import ALLOCATIONS, KNOWN, RAGGED, USUAL_ROOM
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
-from simlab.simulator.verifier import CORRECTIONS, ERRORS_OF
+from simlab.simulator.verifier import ERRORS_OF, check_errors
 
 SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
@@ -29,7 +30,7 @@ LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
 FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
-    "correction_bound",
+    "top_p", "correction_bound",
 )  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
@@ -49,6 +50,7 @@ class TracedSettings(NamedTuple):
     update_norm: Any = 0.0
     false_positive: Any = 0.0
     false_negative: Any = 0.0
+    top_p: Any = 1.0
     correction_bound: Any = 2.0
 
 
@@ -82,8 +84,13 @@ class StaticSettings:
     verifier_correction: str
     lag: int
     sampler: str
+    top_k: int
     correction: str
     correction_unit: str
+    allocation: str
+    allocation_by: str
+    smallest_group: int
+    largest_group: int
     pass_at_k: tuple[int, ...]
     top_n: int
     dtype: str
@@ -103,6 +110,26 @@ class StaticSettings:
     def gradient_steps(self) -> int:
         """How many gradient steps a batch pays for; all but the first are off-policy."""
         return self.epochs * self.minibatches
+
+    @property
+    def is_off_policy(self) -> bool:
+        """Whether any gradient step learns from rollouts that another policy has drawn."""
+        return self.gradient_steps > 1 or self.samples_otherwise
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether groups differ in size."""
+        return self.allocation in RAGGED
+
+    @property
+    def room(self) -> int:
+        """How many rollouts a group has room for: G, or the largest group that an allocation may give."""
+        return (self.largest_group or USUAL_ROOM * self.group_size) if self.is_ragged else self.group_size
+
+    @property
+    def remembers_solve_rates(self) -> bool:
+        """Whether the allocation goes by the solve rates of earlier groups."""
+        return self.allocation in (*RAGGED, "learnable") and self.allocation_by == "estimate"
 
     @property
     def exchangeable(self) -> bool:
@@ -137,11 +164,18 @@ class Settings:
             all of whose wrong, or correct, answers are.
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; the first steps are sampled by the start.
-        sampler: the precision in which the sampler has its logits: "exact", "bfloat16" or "float16".
+        sampler: what a group is drawn from: the policy as it is ("exact"), its logits in another precision ("bfloat16",
+            "float16"), or the policy without its rarer actions ("top_p", "top_k"), in dense storage alone.
+        top_p: the share of probability that the sampler "top_p" keeps at least.
+        top_k: how many actions the sampler "top_k" keeps, 0 for all.
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
         correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
+        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable" or "dynamic",
+            see ``simlab.simulator.allocation``.
+        allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
+        smallest_group, largest_group: between which the groups of "knapsack" and "variance" are; 0 for 4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -172,9 +206,15 @@ class Settings:
     verifier_correction: str = "none"
     lag: int = 0
     sampler: str = "exact"
+    top_p: float = 1.0
+    top_k: int = 0
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
+    allocation: str = "even"
+    allocation_by: str = "estimate"
+    smallest_group: int = 2
+    largest_group: int = 0
     pass_at_k: tuple[int, ...] = ()
     top_n: int = 0
     dtype: str = "float32"
@@ -194,12 +234,16 @@ class Settings:
         check_whole("prompts_per_step", self.prompts_per_step, 0, LARGEST_INT)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("update_rule", self.update_rule, UPDATE_RULES)
-        check_choice("errors_of", self.errors_of, ERRORS_OF)
-        check_choice("verifier_correction", self.verifier_correction, CORRECTIONS)
         check_whole("lag", self.lag, 0, LARGEST_LAG)
         check_choice("sampler", self.sampler, mismatch.SAMPLERS)
+        check_whole("top_k", self.top_k, 0, LARGEST_INT)
+        self._check_truncation()
         check_choice("correction", self.correction, mismatch.CORRECTIONS)
         check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
+        check_choice("allocation", self.allocation, ALLOCATIONS)
+        check_choice("allocation_by", self.allocation_by, KNOWN)
+        check_whole("smallest_group", self.smallest_group, 2 if self.allocation == "variance" else 1, LARGEST_GROUP)
+        check_whole("largest_group", self.largest_group, 0, LARGEST_GROUP)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         for k in self.pass_at_k:
@@ -221,6 +265,13 @@ class Settings:
         if method.surrogate.candidates and self.update_rule != "simulator":
             raise InputError(f"update_rule = {self.update_rule!r} with a surrogate of candidates; allowed: simulator")
 
+    def _check_truncation(self) -> None:
+        """Each sampler has its own parameter alone."""
+        for name, usual in (("top_p", 1.0), ("top_k", 0)):
+            if self.sampler != name and getattr(self, name) != usual:
+                given = f"{name} = {getattr(self, name)} with sampler = {self.sampler!r}"
+                raise InputError(f"{given}; allowed: {usual:g}, or sampler = {name!r}")
+
     def _check_numbers(self) -> None:
         """Each number lies inside its range, and fits the dtype."""
         for name, value in (*self.traced.method.items(), *self.traced.optimizer.items()):
@@ -233,11 +284,8 @@ class Settings:
         check_range("supervised", self.supervised, 0)
         check_range("update_norm", self.update_norm, 0)
         check_range("correction_bound", self.correction_bound, 1)
-        check_range("false_positive", self.false_positive, 0, 1)
-        check_range("false_negative", self.false_negative, 0, 1)
-        if self.verifier_correction == "backward" and self.false_positive + self.false_negative >= 1:
-            rates = f"false_positive = {self.false_positive} and false_negative = {self.false_negative}"
-            raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
+        check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
+        check_range("top_p", self.top_p, 0, 1, open_low=True)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -247,6 +295,11 @@ class Settings:
     def build(self) -> Method:
         """The method, built."""
         return self.arm if isinstance(self.arm, Method) else self.arm.build()
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the sampler never draws some actions, which takes them in their order."""
+        return self.sampler in mismatch.TRUNCATIONS
 
     @property
     def name(self) -> str:
@@ -267,6 +320,7 @@ class Settings:
             own = self.own_code()
         except Unseen:  # only objects differ then, not what they hold
             own = None
+        errs = bool(self.false_positive != 0 or self.false_negative != 0)
         return StaticSettings(
             shape=self.arm if isinstance(self.arm, Method) else self.arm.without_floats(),
             group_size=self.group_size,
@@ -279,13 +333,18 @@ class Settings:
             uses_entropy_bonus=bool(self.entropy_bonus != 0),
             uses_supervised=bool(self.supervised != 0),
             fixes_update_norm=bool(self.update_norm != 0),
-            errs=bool(self.false_positive != 0 or self.false_negative != 0),
-            errors_of=self.errors_of,
+            errs=errs,
+            errors_of=self.errors_of if errs else ERRORS_OF[0],  # so that runs without errors share a program
             verifier_correction=self.verifier_correction,
             lag=self.lag,
             sampler=self.sampler,
+            top_k=self.top_k,
             correction=self.correction,
             correction_unit=self.correction_unit,
+            allocation=self.allocation,
+            allocation_by=self.allocation_by,
+            smallest_group=self.smallest_group,
+            largest_group=self.largest_group,
             pass_at_k=tuple(self.pass_at_k),
             top_n=self.top_n,
             dtype=self.dtype,

@@ -226,7 +226,8 @@ def on_mesh(program: Callable[..., Progress], storage: Sharded, problem: Problem
 
     def here(schedule: Schedule, inputs: Inputs, unbegun: None) -> Progress:
         progress = program(schedule, inputs._replace(problem=storage.joined(inputs.problem)), unbegun)
-        only_fault = State._make([*[None] * (len(progress.state) - 1), progress.state.fault])
+        nothing = State._make([None] * len(State._fields))
+        only_fault = nothing._replace(fault=progress.state.fault)
         return progress._replace(state=only_fault)
 
     inputs = Inputs(storage.specs(problem), None, *[EVERYWHERE] * 3)

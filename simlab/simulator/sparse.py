@@ -97,13 +97,19 @@ class SparseLearner(Learner):
         return policies
 
     def ascend(
-        self, batch: Batch, state: State, policies: Policy, ratio: Float[Array, "1 G 1"]
+        self,
+        batch: Batch,
+        state: State,
+        policies: Policy,
+        log_ratio: Float[Array, "1 G 1"],
+        number: Int[Array, ""] | int,
     ) -> tuple[State, Float[Array, "1 S"]]:
         """One gradient step on the group, and its gradient."""
         group = batch.drawn.groups
         assert isinstance(group, Listed)
         drawn = group.places[0]
-        coefficients = self.coefficients(ratio, batch.advantages, batch.rollouts)
+        coefficients = self.coefficients_at(log_ratio, batch)
+        state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
         change, moments = self.optimizer.update(-gradient, state.moments)

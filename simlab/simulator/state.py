@@ -72,6 +72,13 @@ class Last(NamedTuple):
     advantages: Float[Array, "P G T"]
 
 
+class Pending(NamedTuple):
+    """A batch that dynamic sampling is filling: the gradient of its groups so far, and how many they are."""
+
+    gradient: Any
+    groups: Int[Array, ""]
+
+
 MOVING = ("parameters", "moments", "history", "older")  # parts of a state whose entries move with their actions
 
 
@@ -88,6 +95,8 @@ class State(NamedTuple):
         history: what the problem's own metrics need of earlier steps.
         older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
         fault: the first number that was not finite.
+        solved: (M,) the solve rate of the last group of each prompt, where an allocation goes by it.
+        pending: where batches are filled round by round.
     """
 
     parameters: Any
@@ -99,3 +108,5 @@ class State(NamedTuple):
     history: Any
     older: tuple[Any, ...]
     fault: Fault
+    solved: Float[Array, " M"] | None = None
+    pending: Pending | None = None

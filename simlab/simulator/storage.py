@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
+from simlab.simulator.allocation import sizes
 from simlab.simulator.sampling import draw
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Dense:
         self, learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], state: "State"
     ) -> tuple["State", "Drawn"]:
         """Draw a group for each prompt of a batch."""
-        return state, learner.drawn(keys, learner.samplers(state, prompts))
+        return state, learner.drawn(keys, learner.samplers(state, prompts), sizes(learner, state, prompts))
 
     def has_room(self, learner: "Learner", state: "State") -> Bool[Array, ""] | bool:
         """Whether there is a place for every action that the next step may draw."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from simlab.simulator.threefry import threefry
+from simlab.errors import InputError, check_choice, check_range
+from simlab.simulator.threefry import Words, threefry
 
 if TYPE_CHECKING:
     from simlab.simulator.learner import Learner
@@ -25,12 +26,46 @@ ERRORS_OF = ("rollout", "answer", "prompt")
 CORRECTIONS = ("none", "backward", "forward")
 
 
+def check_errors(false_positive: float, false_negative: float, errors_of: str, correction: str) -> None:
+    """Raise ``InputError`` for rates, kinds of errors or corrections that no verifier has."""
+    check_choice("errors_of", errors_of, ERRORS_OF)
+    check_choice("verifier_correction", correction, CORRECTIONS)
+    check_range("false_positive", false_positive, 0, 1)
+    check_range("false_negative", false_negative, 0, 1)
+    if correction == "backward" and false_positive + false_negative >= 1:
+        rates = f"false_positive = {false_positive} and false_negative = {false_negative}"
+        raise InputError(f"{rates} with the backward correction; allowed: rates whose sum is below 1")
+
+
+def check_accepted(reward: float, correction: str, false_positive: float, false_negative: float) -> None:
+    """Raise ``InputError`` if a correction leaves accepted rollouts a reward that estimators count as incorrect."""
+    if correction != "none" and reward <= 0:
+        rates = f"false_positive = {false_positive} and false_negative = {false_negative}"
+        raise InputError(
+            f"the {correction} correction with {rates} gives accepted rollouts the reward {reward:g}; "
+            "allowed: above 0, for that is what estimators count as correct"
+        )
+
+
 def accepted(
     learner: "Learner", keys: Key[Array, " P"], prompts: Int[Array, " P"], groups: Any, correct: Bool[Array, "P G"]
 ) -> Bool[Array, "P G"]:
     """What the verifier accepts of groups of which some rollouts are correct."""
     numbers, chances = learner.numbers, _chances(learner, keys, prompts, groups, correct)
-    return jnp.where(correct, chances >= numbers.false_negative, chances < numbers.false_positive)
+    return verdicts(correct, chances, numbers.false_positive, numbers.false_negative)
+
+
+def verdicts(
+    correct: Bool[Array, "P G"], chances: Float[Array, "P G"], false_positive: Any, false_negative: Any
+) -> Bool[Array, "P G"]:
+    """What is accepted, from a uniform number in [0, 1) for each rollout."""
+    return jnp.where(correct, chances >= false_negative, chances < false_positive)
+
+
+def chances_of(of_run: PRNGKeyArray, prompts: Words, judged: Words, dtype: Any) -> Float[Array, "..."]:
+    """A uniform number in [0, 1) for each prompt and what of it is judged; the same ones for the same words."""
+    words, _ = threefry(of_run, prompts, judged)
+    return (words >> 8).astype(dtype) / 2**24
 
 
 def corrected(accepted: Any, correction: str, false_positive: Any, false_negative: Any) -> Any:
@@ -57,5 +92,4 @@ def _chances(
     of_run = jax.random.fold_in(learner.key, VERIFIER_STREAM)
     judged = groups.places if learner.settings.errors_of == "answer" else correct
     own = jnp.broadcast_to(prompts[:, None], judged.shape).astype(jnp.uint32)
-    words, _ = threefry(of_run, own, judged.astype(jnp.uint32))
-    return (words >> 8).astype(dtype) / 2**24
+    return chances_of(of_run, own, judged.astype(jnp.uint32), dtype)

@@ -9,6 +9,7 @@ import xarray as xr
 
 from simlab.arms import Arm, parse_list
 from simlab.errors import InputError
+from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import Sweep
 from simlab.sweeps.run import run
 
@@ -21,8 +22,9 @@ def sweep(
     problem: str = "anchored",
     group_size: int | Sequence[int] = 8,
     seeds: int = 4,
-    steps: int = 1000,
-    record_every: int = 50,
+    steps: int | None = None,
+    record_every: int | None = None,
+    budget: Budget | None = None,
     optimizer: str = "adam",
     pass_at_k: Sequence[int] = (1, 8, 64, 512),
     top_n: int | None = None,
@@ -39,7 +41,7 @@ def sweep(
         arms: methods: ``"grpo,f_grpo(gamma=0.5)+clip_higher"``, or a list of such texts or of ``Arm``.
         problem: a registered name, or ``FILE.py:NAME``.
         group_size: G, or several.
-        seeds, steps, record_every, optimizer, pass_at_k, top_n, dtype, storage: see ``Sweep``.
+        seeds, steps, record_every, budget, optimizer, pass_at_k, top_n, dtype, storage: see ``Sweep``.
         out: the result file. Finished units lie beside it, so that the same call, made again after a kill, goes on from
             there. By default nothing is left on the disk.
         overwrite: replace a result of another sweep that stands at ``out``.
@@ -48,8 +50,8 @@ def sweep(
             two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
 
     Returns:
-        A dataset with dimensions ``arm``, ``group_size``, each swept parameter, ``seed`` and ``step``, and a
-        variable for each metric of the problem.
+        A dataset with dimensions ``arm``, ``group_size``, each swept parameter, ``seed`` and ``step``, or
+        ``cost`` where there is a budget, and a variable for each metric of the problem.
 
     Raises:
         InputError: for an unknown name, a value outside its range, and as ``simlab.sweeps.run``.
@@ -64,6 +66,7 @@ def sweep(
         "seeds": seeds,
         "steps": steps,
         "record_every": record_every,
+        "budget": budget,
         "problem": problem,
         "optimizer": optimizer,
         "pass_at_k": tuple(pass_at_k),

@@ -120,7 +120,7 @@ def execute_here(plan: Plan, missing: Sequence[Unit], save: Save, memory: int, s
     by_shards: dict[int, list[list[Unit]]] = {}
     for batch in batches(missing, jax.default_backend()):
         one = batch[0].resolved
-        shards = shard_actions or shards_needed(one.problem, one.settings, plan.steps)
+        shards = shard_actions or shards_needed(one.problem, one.settings, one.steps)
         by_shards.setdefault(shards, []).append(batch)
     for shards, some in by_shards.items():
         _Stations(plan, stations(shards), Budget(memory), save).run(some)

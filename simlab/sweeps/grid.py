@@ -16,6 +16,7 @@ from simlab.problems.registry import problem_constructor
 from simlab.simulator.dataset import check_seeds, recorded_steps
 from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.simulator.settings import DTYPES, STORAGES, Settings
+from simlab.sweeps.budget import Budget
 from simlab.sweeps.methods import WRITTEN, check_pair, open_parameters, pair, with_values
 
 AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
@@ -23,8 +24,10 @@ AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has 
 OPTIONS = ("method", "group_size", "optimizer", "optimizer_parameters", "pass_at_k", "top_n", "dtype", "storage")
 RUN_PARAMETERS = {one.name: one.default for one in fields(Settings) if one.name not in OPTIONS}
 RUN_PARAMETERS[AGGREGATION] = "token_mean"
+USUAL_LENGTH = {"steps": 1000, "record_every": 50}
 USUAL_PAIR = ("f_grpo",), ("ppo_clip",)
-TAKEN = ("seed", "step", "indexers", "method", "tolerance", "drop")  # the last four are arguments of xarray's sel
+ARGUMENTS = ("indexers", "method", "tolerance", "drop")  # of xarray's sel
+TAKEN = ("seed", "step", "cost", "steps_taken", "spent", *ARGUMENTS)
 Sections = dict[str, dict[str, Any]]
 
 
@@ -56,14 +59,15 @@ class Sweep:
         group_sizes: G of each run.
         seeds: number of seeds, 0 to seeds - 1. A seed draws the same random numbers in every cell of one group size,
             so that cells compare pairwise.
-        steps: steps of each run.
-        record_every: steps between two records; the last step is always recorded.
+        steps: steps of each run, 1000 unless there is a budget.
+        record_every: steps between two records, 50 unless there is a budget; the last step is always recorded.
         problem: a registered name or ``FILE.py:NAME``.
         optimizer: a registered name.
         parameters: values by qualified name, such as ``"estimator.gamma"``; a name with several values is a dimension.
             Those of ``estimator`` and ``surrogate`` hold for the methods that have them and do not fix them.
         top_n: None for 5, or as many as the actions of the smallest problem.
         pass_at_k, dtype, storage: see ``simlab.simulator.settings.Settings``.
+        budget: what each run may spend, in place of ``steps`` and ``record_every``, see ``simlab.sweeps.budget``.
 
     Raises:
         InputError: for an unknown name or a value outside its range.
@@ -72,8 +76,8 @@ class Sweep:
     estimators: tuple[str, ...] | None = None
     group_sizes: tuple[int, ...] = (8,)
     seeds: int = 4
-    steps: int = 1000
-    record_every: int = 50
+    steps: int | None = None
+    record_every: int | None = None
     problem: str = "anchored"
     surrogates: tuple[str, ...] | None = None
     optimizer: str = "adam"
@@ -83,15 +87,16 @@ class Sweep:
     dtype: str = "float32"
     storage: str = "auto"
     arms: tuple[str, ...] = ()
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         self._settle_methods()
+        self._settle_length()
         problem_constructor(self.problem)
         check_choice("optimizer", self.optimizer, sorted(OPTIMIZERS))
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)
         check_seeds(self.seeds)
-        self.recorded_steps()
         _check_lists({**self._methods, "group_size": self.group_sizes, **self.parameters}, self.pass_at_k)
         for name, values in self.parameters.items():
             if self.resolve(name) != name:
@@ -110,6 +115,16 @@ class Sweep:
                 object.__setattr__(self, name, usual)
         for estimator, surrogate in itertools.product(*self._methods.values()):
             check_pair(estimator, surrogate)
+
+    def _settle_length(self) -> None:
+        """Fill in the usual numbers of steps, which stand beside no budget."""
+        for name, usual in USUAL_LENGTH.items():
+            given = getattr(self, name)
+            if self.budget is None and given is None:
+                object.__setattr__(self, name, usual)
+            if self.budget is not None and given is not None:
+                raise InputError(f"{name} = {given} beside a budget, which sets the steps; allowed: one of the two")
+        self.recorded_steps()
 
     def _check_finite(self, name: str, values: tuple[Any, ...]) -> None:
         largest = float(np.finfo(self.dtype).max)
@@ -216,13 +231,19 @@ class Sweep:
         aggregation = full["run"].pop(AGGREGATION, arm.aggregation)
         return Cell(arm.text, with_values(arm, given, aggregation), group_size, full)
 
-    def recorded_steps(self) -> np.ndarray:
-        """The steps after which is recorded, without step 0."""
+    def recorded_steps(self) -> np.ndarray | None:
+        """The steps after which is recorded, without step 0; None where those of a cell follow from a budget."""
+        if self.steps is None or self.record_every is None:
+            return None
         return recorded_steps(self.steps, self.record_every)
 
     def configuration(self) -> dict[str, Any]:
-        """The sweep as plain data, from which ``from_configuration`` builds it again."""
-        return asdict(self)
+        """The sweep as plain data, from which ``from_configuration`` builds it again.
+
+        It says of a budget only where there is one, as results did that were written before budgets.
+        """
+        plain = asdict(self)
+        return plain if self.budget else {name: value for name, value in plain.items() if name != "budget"}
 
     @classmethod
     def from_configuration(cls, data: Mapping[str, Any]) -> "Sweep":
@@ -232,6 +253,8 @@ class Sweep:
         """
         plain = {"storage" if name == "engine" else name: _frozen(value) for name, value in data.items()}
         plain["parameters"] = {name: _frozen(values) for name, values in data["parameters"].items()}
+        if "budget" in plain:
+            plain["budget"] = Budget(**plain["budget"])
         return cls(**plain)
 
 

@@ -4,10 +4,12 @@ import argparse
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from simlab.arms import parse_list
 from simlab.errors import InputError, check_choice
+from simlab.sweeps.budget import Budget
 from simlab.sweeps.grid import Sweep, parse_values
 from simlab.sweeps.presets import PRESETS, Settings
 
@@ -17,8 +19,12 @@ MOST_CELLS = 10**5  # of one sweep: each is checked before the first is run
 
 _GRID_OPTIONS = (
     "preset", "arms", "estimator", "surrogate", "group_size", "gamma", "learning_rate", "seeds", "problem", "optimizer",
-    "steps", "record_every", "pass_at_k", "top_n", "dtype", "storage",
+    "steps", "record_every", "budget", "rollout_cost", "update_cost", "records", "pass_at_k", "top_n", "dtype",
+    "storage",
 )  # fmt: skip
+_LENGTHS = ("steps", "record_every")
+# The options of a budget, and the names that they have there.
+_OF_BUDGET = {"budget": "total"} | {name: name for name in ("rollout_cost", "update_cost", "records")}
 _PLAIN = ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "storage")
 
 
@@ -43,6 +49,7 @@ def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
 def _overridden(settings: Settings, given: Mapping[str, Any], pairs: Sequence[str]) -> Sweep:
     """A sweep of some settings, and of options that override them."""
     settings = _with_methods(settings, given) | {name: given[name] for name in _PLAIN if name in given}
+    settings = _with_budget(settings, given)
     inherited = settings.pop("parameters", {})
     for option, name in (("group_size", "group_sizes"), ("pass_at_k", "pass_at_k")):
         if option in given:
@@ -69,6 +76,25 @@ def _with_methods(settings: Settings, given: Mapping[str, Any]) -> Settings:
         raise InputError(f"--arms and --{next(iter(pair))[:-1]} both name methods; allowed: one of them")
     kept = {name: value for name, value in settings.items() if name not in ("estimators", "surrogates")}
     return kept | {"arms": tuple(map(str, parse_list(given["arms"])))}
+
+
+def _with_budget(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """Settings with the budget that is asked for, in place of a preset's steps, or steps in place of its budget."""
+    asked = {_OF_BUDGET[name]: given[name] for name in _OF_BUDGET if name in given}
+    lengths = [name for name in _LENGTHS if name in given]
+    if not asked:
+        return {name: value for name, value in settings.items() if name != "budget" or not lengths}
+    if lengths:
+        raise InputError(f"{_flag(lengths[0])} beside a budget, which sets the steps; allowed: one of the two")
+    if "total" not in asked and "budget" not in settings:
+        first = next(name for name in _OF_BUDGET if name in given)
+        raise InputError(f"{_flag(first)} without --budget; allowed: beside one, such as --budget 1e6")
+    budget = replace(settings["budget"], **asked) if "budget" in settings else Budget(**asked)
+    return {name: value for name, value in settings.items() if name not in _LENGTHS} | {"budget": budget}
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _parameters(sweep: Sweep, lists: Sequence[tuple[str, str]]) -> dict[str, tuple[Any, ...]]:

@@ -56,6 +56,9 @@ class Resolved:
         settings: how it is learned, with a storage in place of "auto".
         own: a fingerprint of the user's own code in it; None if all of it is the library's.
         files: SHA-256 of the user's files that are named in it, by ``FILE.py:NAME``.
+        taken: (R,) how many steps its runs have taken at each record after that of the start: 0 where a budget does not
+            pay for one yet.
+        step_cost: what a step costs where there is a budget.
     """
 
     cell: Cell
@@ -64,6 +67,18 @@ class Resolved:
     settings: Settings
     own: str | None
     files: Mapping[str, str]
+    taken: np.ndarray
+    step_cost: float | None = None
+
+    @functools.cached_property
+    def steps(self) -> np.ndarray:
+        """The different steps that are recorded, without step 0."""
+        return np.unique(self.taken[self.taken > 0])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(R + 1,) which of the records of a run, of step 0 and of ``steps``, stands at each record of the result."""
+        return np.searchsorted(self.steps, np.append(0, self.taken), side="right")
 
     @property
     def problem(self) -> Problem:
@@ -71,13 +86,13 @@ class Resolved:
         return self.build()
 
     @functools.cached_property
-    def program(self) -> tuple[StaticSettings, str]:
-        """What the runs of a batch have in common: the settings that shape a program, and the problem."""
-        return self.settings.static, self.fingerprint
+    def program(self) -> tuple[StaticSettings, str, bytes]:
+        """What the runs of a batch have in common: the settings that shape a program, the problem, and the steps."""
+        return self.settings.static, self.fingerprint, self.steps.tobytes()
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the numbers of its runs depend on beside seed, recorded steps, platform and the library's code."""
+        """All that the numbers of its runs depend on beside seed, platform and the library's code."""
         arm, settings = self.cell.arm, self.settings
         return {
             "method": [str(arm.without_floats()), arm.floats, self.cell.group_size],
@@ -86,6 +101,7 @@ class Resolved:
             # What the problem is, not only its name: a file of logits may have changed.
             "problem": self.fingerprint,
             "own": [self.own, self.files],
+            "steps": _sha256(_text(self.steps.tolist())),
         }
 
 
@@ -107,7 +123,6 @@ class Plan:
 
     Attributes:
         sweep: what is planned.
-        steps: the recorded steps, without step 0.
         cells: by index along the dimensions of the sweep, those of one problem after the other. Cells that are equal
             are one object.
         metrics: what every cell records.
@@ -120,7 +135,7 @@ class Plan:
     """
 
     def __init__(self, sweep: Sweep):
-        self.sweep, self.steps = sweep, sweep.recorded_steps()
+        self.sweep = sweep
         self._texts: dict[str, str] = {}
         self._own: dict[tuple[str, type], str | None] = {}
         # All problems of a sweep together may be larger than the memory: the last few are kept.
@@ -158,12 +173,22 @@ class Plan:
             storage=sweep.storage,
             **cell.parameters["run"],
         )
-        settings = resolved(made, settings, sweep.steps)
+        taken, step_cost = self._taken(cell, made, settings)
+        settings = resolved(made, settings, int(taken[-1]))
         check(made, settings)
         key = str(cell.arm), type(made)
         if key not in self._own:
             self._own[key] = own_code(cell.name, made, settings)
-        return Resolved(cell, build, made.fingerprint, settings, self._own[key], self._files(cell))
+        return Resolved(cell, build, made.fingerprint, settings, self._own[key], self._files(cell), taken, step_cost)
+
+    def _taken(self, cell: Cell, problem: Problem, settings: Settings) -> tuple[np.ndarray, float | None]:
+        """How many steps the runs of a cell have taken at each record, and what a step costs if there is a budget."""
+        recorded, budget = self.sweep.recorded_steps(), self.sweep.budget
+        if recorded is not None:
+            return recorded, None
+        assert budget
+        cost = budget.step_cost(problem, settings)
+        return budget.taken(cost, f"{cell.name} at group size {cell.group_size}"), float(cost)
 
     def _files(self, cell: Cell) -> dict[str, str]:
         named = [*cell.arm.files, *([self.sweep.problem] if is_file(self.sweep.problem) else [])]
@@ -178,6 +203,11 @@ class Plan:
                 raise InputError(
                     "the problems of this sweep differ in what they record, or in its labels; allowed: a sweep for each"
                 )
+
+    @property
+    def records(self) -> int:
+        """How many records of a run the result has, with that of the start."""
+        return len(self.distinct[0].taken) + 1
 
     @property
     def dimension_labels(self) -> dict[str, str]:
@@ -203,8 +233,7 @@ class Plan:
         found = []
         for index, one in self.cells.items():
             size = batch_size(one.problem, one.settings, platform)
-            steps = [self.sweep.steps, self.sweep.record_every]
-            shared = {"made by": [code, platform], "steps": steps, **one.identity}
+            shared = {"made by": [code, platform], **one.identity}
             for first in range(0, self.sweep.seeds, size):
                 seeds = range(first, min(first + size, self.sweep.seeds))
                 name = _sha256(_text(shared | {"seeds": [seeds.start, seeds.stop]}))[:24]
@@ -217,7 +246,7 @@ class Plan:
         runs = [(unit.resolved.settings, seed) for unit in units for seed in unit.seeds]
         settings, seeds = zip(*runs, strict=True)
         name = f"{one.cell.name} at group size {one.cell.group_size}"
-        return Work(name, one.problem, settings, seeds, self.steps, one.own, one.files)
+        return Work(name, one.problem, settings, seeds, one.steps, one.own, one.files)
 
 
 def batches(units: Sequence[Unit], platform: str) -> Iterator[list[Unit]]:

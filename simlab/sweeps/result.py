@@ -14,6 +14,7 @@ from simlab.errors import InputError
 from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
 from simlab.simulator.dataset import labelled
+from simlab.sweeps.budget import at_costs
 from simlab.sweeps.plan import Plan, Unit
 
 NAME = "the result of a sweep"
@@ -29,7 +30,7 @@ def assemble(
     """Put the records of all units of a sweep into one dataset.
 
     Dimensions: ``estimator`` (or ``arm``, where the sweep lists arms), ``group_size``, each swept parameter,
-    ``seed``, ``step``, and those of metrics. Variables are the problem's metrics.
+    ``seed``, ``step``, or ``cost`` where there is a budget, and those of metrics. Variables are the problem's metrics.
     """
     sweep = plan.sweep
     dimensions, names = sweep.dimensions(), plan.dimension_labels
@@ -38,11 +39,19 @@ def assemble(
     for unit, rows in records:
         for name, values in rows.items():
             if name not in filled:
-                filled[name] = np.full((*shape, sweep.seeds, *values.shape[1:]), np.nan, values.dtype)
-            filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values
+                filled[name] = np.full((*shape, sweep.seeds, plan.records, *values.shape[2:]), np.nan, values.dtype)
+            filled[name][unit.index][unit.seeds.start : unit.seeds.stop] = values[:, unit.resolved.rows]
     leading = {names[name]: _coordinate(values) for name, values in dimensions.items()}
+    cells = list(leading)
     leading["seed"] = list(range(sweep.seeds))
-    return labelled(plan.metrics, plan.labels, filled, leading, plan.steps, attributes=attributes)
+    taken = plan.distinct[0].taken  # by all cells, unless there is a budget
+    found = labelled(plan.metrics, plan.labels, filled, leading, taken, attributes=attributes)
+    if sweep.budget is None:
+        return found
+    steps, costs = np.zeros((*shape, plan.records), int), np.zeros(shape)
+    for index, one in plan.cells.items():
+        steps[index], costs[index] = np.append(0, one.taken), one.step_cost
+    return at_costs(found, sweep.budget, cells, steps, costs)
 
 
 def joining_bytes(plan: Plan) -> int:
@@ -50,7 +59,7 @@ def joining_bytes(plan: Plan) -> int:
     sweep = plan.sweep
     runs = math.prod(len(values) for values in sweep.dimensions().values()) * sweep.seeds
     values = sum(math.prod(len(plan.labels[name]) for name in metric.dimensions) for metric in plan.metrics)
-    return 2 * runs * (len(plan.steps) + 1) * values * np.dtype(sweep.dtype).itemsize
+    return 2 * runs * plan.records * values * np.dtype(sweep.dtype).itemsize
 
 
 def _coordinate(values: tuple[Any, ...]) -> list[Any]:

@@ -72,12 +72,12 @@ def run(
         everything = plan.units(described["code"], described["platform"])
         store.save_manifest(described)
         missing = _missing(everything[number - 1 :: count], store, store.strangers(everything))
-        with _progress(plan, missing) as bar:
+        with _progress(missing) as bar:
 
             def save(units: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
                 seeds = store.save_together(units, rows)
                 with tqdm.get_lock():  # batches end in threads of their own
-                    bar.update(seeds * plan.sweep.steps)
+                    bar.update(seeds * int(units[0].resolved.steps[-1]))
 
             if workers is None:
                 execute_here(plan, missing, save, memory, shard_actions)
@@ -153,8 +153,8 @@ def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
     return missing
 
 
-def _progress(plan: Plan, missing: Sequence[Unit]) -> Any:
-    total = sum(len(unit.seeds) for unit in missing) * plan.sweep.steps
+def _progress(missing: Sequence[Unit]) -> Any:
+    total = sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in missing)
     # disable=None: a bar on a terminal, nothing in a log.
     disable = None if missing else True
     return tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=disable, desc="simulating")

@@ -10,7 +10,7 @@ def storages_in_words(plan: Plan) -> list[str]:
     """One line for each storage: its group sizes, and the microseconds of a core that a step is to take."""
     found: dict[str, dict[int, list[StepCosts]]] = {}
     for one in plan.distinct:
-        costs = step_costs(one.problem, one.settings, plan.sweep.steps)
+        costs = step_costs(one.problem, one.settings, int(one.steps[-1]))
         found.setdefault(one.settings.storage, {}).setdefault(one.settings.group_size, []).append(costs)
     return [_line(storage, sizes) for storage, sizes in sorted(found.items())]
 

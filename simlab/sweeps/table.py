@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import xarray as xr
 
-from simlab.plotting import chosen_metrics, grid_dimensions
+from simlab.plotting import chosen_metrics, grid_dimensions, record_axis
 
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 
@@ -13,7 +13,8 @@ COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 def final_table(dataset: xr.Dataset) -> str:
     """Mean over seeds of the last record of each cell, with its standard error."""
     names, columns = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS)
-    last = dataset.isel(step=-1)
+    axis = record_axis(dataset)
+    last = dataset.isel({axis: -1})
     rows = [[*names, *columns]]
     for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
         cell = last.isel(dict(zip(names, index, strict=True)))
@@ -21,8 +22,8 @@ def final_table(dataset: xr.Dataset) -> str:
         rows.append(labels + [_mean_and_error(cell[column].values) for column in columns])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
-    seeds, step = dataset.sizes["seed"], int(dataset["step"][-1])
-    return "\n".join([*lines, f"mean over {seeds} seeds at step {step}; (standard error of the last digits)"])
+    seeds, end = dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}"
+    return "\n".join([*lines, f"mean over {seeds} seeds at {end}; (standard error of the last digits)"])
 
 
 def _plain(value: object) -> str:

@@ -1,7 +1,14 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
-from simlab.theory.interference import Drift, expected_speed, largest_mixed_mass, log_odds_drift, transfer
+from simlab.theory.interference import (
+    Drift,
+    expected_advantages,
+    expected_speed,
+    largest_mixed_mass,
+    log_odds_drift,
+    transfer,
+)
 from simlab.theory.likeness import alike
 from simlab.theory.masses import Masses, masses
 from simlab.theory.pass_at_k_crossing import crossing_k, crossing_step, pass_at_k_change
@@ -13,12 +20,15 @@ from simlab.theory.redistribution import (
     unsampled_correct_mass_change,
 )
 from simlab.theory.tail_miss import active, conditional_tail_miss, tail_miss
+from simlab.theory.verifier import JudgedMasses, accepted_rate, judged_masses, judged_speed, misplaced_share
 
 __all__ = [
     "CLOSED_FORMS",
     "ClosedForm",
     "Drift",
+    "JudgedMasses",
     "Masses",
+    "accepted_rate",
     "active",
     "alike",
     "closed_form",
@@ -26,12 +36,16 @@ __all__ = [
     "correct_mass_change",
     "crossing_k",
     "crossing_step",
+    "expected_advantages",
     "expected_speed",
     "first_order_change",
+    "judged_masses",
+    "judged_speed",
     "largest_mixed_mass",
     "log_odds_drift",
     "logit_update",
     "masses",
+    "misplaced_share",
     "pass_at_k_change",
     "subset_change",
     "tail_miss",

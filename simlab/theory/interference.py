@@ -28,6 +28,18 @@ Matrix = Float[np.ndarray, "M M"]
 PerPrompt = Float[np.ndarray, " M"]
 
 
+class Advantages(NamedTuple):
+    """Expected advantages of one rollout in the company of the others of its group.
+
+    Attributes:
+        success: (...) of a rollout that succeeds.
+        failure: (...) of one that fails.
+    """
+
+    success: Rates
+    failure: Rates
+
+
 class Drift(NamedTuple):
     """The first-order change of each prompt's log-odds log Q / (1 - Q), by where it comes from.
 
@@ -57,9 +69,8 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     """Kappa(Q; G) = M_S / Q + M_F / (1 - Q), the speed of an expected step along grad Q ``[simlab:expected-update]``.
 
     It is the slope of the transform of Q that Davis and Recht (arXiv:2510.13651) show such steps to climb. M_S and M_F
-    are the means of ``masses`` over the binomial number of successes. Kappa is computed as the mean, over the s
-    successes among the G - 1 other rollouts, of the advantage of a success less that of a failure in their company,
-    which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
+    are the means of ``masses`` over the binomial number of successes. Kappa is the expected advantage of a success less
+    that of a failure (``expected_advantages``), which is defined at Q = 0 and 1 too ``[simlab:interference-speed]``.
 
     Args:
         name: a registered estimator's name, or an estimator.
@@ -73,10 +84,32 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     >>> expected_speed("maxrl", 4, np.array([0.0, 0.5, 1.0]))
     array([3.  , 1.75, 1.  ])
     """
+    found = expected_advantages(name, group_size, solve_rates, **parameters)
+    speed: Rates = found.success - found.failure
+    return speed
+
+
+def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Advantages:
+    """M_S / Q and -M_F / (1 - Q): what a success and a failure are expected to get ``[simlab:interference-speed]``.
+
+    They are computed as means over the binomial number of successes among the other G - 1 rollouts, and so are defined
+    at Q = 0 and 1 too.
+
+    Args:
+        name, group_size, solve_rates, parameters: as in ``expected_speed``.
+
+    Raises:
+        InputError: as ``expected_speed``.
+
+    >>> expected_advantages("dr_grpo", 2, np.array([0.0, 0.5])).success
+    array([0.5 , 0.25])
+    """
     _check_shares("solve_rates", solve_rates)
     found, others = masses(name, group_size, **parameters), np.arange(group_size)
-    difference = group_size * (found.success[1:] / (others + 1) + found.failure[:-1] / (group_size - others))
-    return np.asarray(_binomial(group_size - 1, solve_rates) @ difference)
+    chances = _binomial(group_size - 1, solve_rates)
+    success = chances @ (group_size * found.success[1:] / (others + 1))
+    failure = chances @ (-group_size * found.failure[:-1] / (group_size - others))
+    return Advantages(np.asarray(success), np.asarray(failure))
 
 
 def transfer(

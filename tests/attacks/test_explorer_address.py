@@ -14,7 +14,7 @@ from simlab.explore.settings import CONTROLS, PANELS
 
 pytestmark = pytest.mark.browser
 
-LONGEST_MESSAGE = 6000  # characters: five, of which each may list every setting
+LONGEST_MESSAGE = 6000  # characters: five, of which each may list every estimator
 
 # What every object of JavaScript answers to, though nobody gave it that.
 INHERITED = (
@@ -25,7 +25,7 @@ PLACES = {
     "preset={}": "preset = '{}' is unknown; allowed: f-grpo-fig1a, ",
     "panel={}": "panel = '{}' is unknown; allowed: miss, ",
     "theme={}": "theme = '{}' is unknown; allowed: auto, ",
-    "{}=1": "setting '{}' is unknown; allowed: miss.group_size, ",
+    "{}=1": "setting '{}' is unknown; allowed: miss.*, masses.*, ",
     "miss.{}=1": "setting 'miss.{}' is unknown",
     "miss.group_size={}": "group size G = '{}' is not a number; allowed: ",
     "panel=masses&masses.show={}": "show = '{}' is unknown; allowed: masses, ",

@@ -84,10 +84,17 @@ export class State {
   // Set a control, held to its range; returns what is to be said of that.
   hold(name, text) {
     const control = this.controls.get(name);
-    if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: ${[...this.controls.keys()].join(", ")}`);
+    if (!control) throw new Error(`setting ${cited(name)} is unknown; allowed: ${this.settingsLike(name).join(", ")}`);
     const [value, note] = hold(control, text, this.description);
     this.values[name] = value;
     return note;
+  }
+
+  // The settings of the panel that a name names; of a name without one, the panels.
+  settingsLike(name) {
+    const names = [...this.controls.keys()];
+    const alike = names.filter((known) => known.startsWith(`${name.split(".")[0]}.`));
+    return alike.length > 0 ? alike : [...new Set(names.map((known) => `${known.split(".")[0]}.*`))];
   }
 
   // All settings of the panel that is seen, and those of the others that were changed.

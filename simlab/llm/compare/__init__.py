@@ -2,6 +2,7 @@
 
 from simlab.llm.compare.figure import draw_comparison
 from simlab.llm.compare.runs import Evaluation, Run, Training, read_run
+from simlab.llm.compare.scaling import fit_tables
 from simlab.llm.compare.table import comparison_table
 
-__all__ = ["Evaluation", "Run", "Training", "comparison_table", "draw_comparison", "read_run"]
+__all__ = ["Evaluation", "Run", "Training", "comparison_table", "draw_comparison", "fit_tables", "read_run"]

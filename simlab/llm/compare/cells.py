@@ -1,6 +1,6 @@
-"""Format numbers as the cells of a table, and cells as columns."""
+"""Format numbers as the cells of a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Float
@@ -40,17 +40,3 @@ def errors_in_words(arms: Iterable[Shown]) -> str:
     """What the brackets behind the numbers of these arms are."""
     several = {len(arm.evaluations) > 1 for arm in arms}
     return "; ".join([OVER_SEEDS] * (True in several) + [OVER_PROBLEMS] * (False in several))
-
-
-def aligned(rows: Sequence[dict[str, str]]) -> list[str]:
-    """The heads, which are the keys of every row, and the rows: the first column to the left, the others to the right.
-
-    >>> aligned([{"arm": "grpo", "k": "1"}, {"arm": "f_grpo", "k": "16"}])
-    ['arm      k', 'grpo     1', 'f_grpo  16']
-    """
-    table = [list(rows[0]), *(list(row.values()) for row in rows)]
-    first, *others = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join([row[0].ljust(first), *(text.rjust(width) for text, width in zip(row[1:], others, strict=True))])
-        for row in table
-    ]

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from simlab.columns import aligned
 from simlab.llm.compare.arms import Shown, arms_of, check_comparable, shown_at, starts_of
-from simlab.llm.compare.cells import aligned, cells, errors_in_words
+from simlab.llm.compare.cells import cells, errors_in_words
 from simlab.llm.compare.differences import baseline_of, differences
 from simlab.llm.compare.measures import checked_ks, fewest_samples, values
 from simlab.llm.compare.runs import Run

@@ -27,9 +27,12 @@ class Policy:
     def __init__(self, config: ModelConfig, compute: str, temperature: float, microbatch: int):
         self.config, self.compute, self.temperature, self.microbatch = config, compute, temperature, microbatch
 
-    def cast(self, parameters: Parameters) -> Parameters:
-        """The parameters as they are computed with; those who sample with these sample from this policy."""
-        return _cast(parameters, self.compute)
+    def cast(self, parameters: Parameters, sampler: str = "exact") -> Parameters:
+        """The parameters as they are computed with; those who sample with these sample from this policy.
+
+        A ``sampler`` that is not exact computes in a dtype of its own.
+        """
+        return _cast(parameters, self.compute if sampler == "exact" else sampler)
 
     def logp(self, parameters: Parameters, batch: Batch) -> np.ndarray:
         """log pi of each token of the completions, (P, G, T); 0 where there is none."""
@@ -52,10 +55,12 @@ class Policy:
         """The gradient of J = sum over tokens of coefficient log pi, and J.
 
         With ``candidates`` the coefficients are (P, G, T, 1 + C), those of the sampled token first, as a ``Surrogate``
-        gives them.
+        gives them. Rollouts whose coefficients are all 0 cost nothing where their whole group, or the rest of their
+        microbatch, are so too: a group of equal rewards has none.
         """
         if coefficients.ndim == 3:
             coefficients = coefficients[..., None]
+        batch = batch._replace(mask=batch.mask & np.any(coefficients, axis=(2, 3))[..., None])
         targets = np.asarray(batch.tokens)[..., None]
         if candidates is not None:
             targets = np.concatenate([targets, candidates], axis=-1)[..., : coefficients.shape[-1]]

@@ -1,11 +1,13 @@
 """Sample groups of rollouts for a task's problems, read them as text, and judge them."""
 
 import functools
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float, PRNGKeyArray, UInt32
 
 from simlab.errors import Diverged, InputError
 from simlab.llm.completions import Batch, filled_up, longest
@@ -14,6 +16,8 @@ from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.vocabulary import Vocabulary
+
+NO_TRUNCATION: Mapping[str, Any] = MappingProxyType({})
 
 
 class Groups(NamedTuple):
@@ -116,10 +120,13 @@ class Reader:
         *,
         key: PRNGKeyArray,
         temperature: float = 1.0,
+        truncation: Mapping[str, Any] = NO_TRUNCATION,
         top_n: int = 0,
         first: int = 0,
     ) -> Groups:
         """Groups of rollouts of some problems, the first of which has the number ``first`` in a longer list.
+
+        ``truncation`` is what ``simlab.llm.sampling.sample`` takes as ``top_p``, ``top_k`` and ``min_p``.
 
         Raises:
             InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
@@ -137,11 +144,32 @@ class Reader:
             top_n=top_n,
             stop_ids=self.stop_ids,
             first_prompt=first,
+            **truncation,
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
+
+    def unfinished(self, groups: Groups) -> float:
+        """The share of completions that reach the greatest length without an end."""
+        tokens, mask = groups.sampled.tokens, groups.sampled.mask
+        lengths = mask.sum(axis=2)
+        last = np.take_along_axis(tokens, np.maximum(lengths - 1, 0)[..., None], axis=2)[..., 0]
+        return float(((lengths == self.task.max_new_tokens) & ~np.isin(last, sorted(self.stop_ids))).mean())
+
+    def words(self, groups: Groups, errors_of: str) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
+        """Of each rollout, a word for its prompt and one for what of it a verifier errs about.
+
+        That is its text where errors belong to an "answer", and whether it is correct where they belong to a "prompt".
+        """
+        shape, (tokens, mask) = groups.rewards.shape, (groups.sampled.tokens, groups.sampled.mask)
+        prompts = np.array([[word(problem.prompt)] for problem in groups.problems], np.uint32)
+        judged = correct(groups).astype(np.uint32)
+        if errors_of == "answer":
+            for place in np.ndindex(shape):
+                judged[place] = word(self.text(tokens[place][mask[place]]))
+        return np.broadcast_to(prompts, shape), judged
 
     def judged(
         self, problems: Sequence[Problem], tokens: np.ndarray, mask: np.ndarray
@@ -155,6 +183,23 @@ class Reader:
             rewards[place] = [verdicts.of(text)[0] for text in texts]
             solutions.append([verdicts.of(text)[1] for text in texts])
         return rewards, tuple(map(tuple, solutions))
+
+
+def correct(groups: Groups) -> Bool[np.ndarray, "P G"]:
+    """Which rollouts the task finds correct.
+
+    Raises:
+        InputError: for a task whose rewards are others than 0 and 1.
+    """
+    other = groups.rewards[(groups.rewards != 0) & (groups.rewards != 1)]
+    if len(other):
+        raise InputError(f"a reward of {other[0]:g} under a verifier that errs; allowed: rewards 0 and 1")
+    return np.asarray(groups.rewards == 1)
+
+
+def word(text: str) -> int:
+    """32 bits of a hash of a text."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:4], "big")
 
 
 class _Verdicts:

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 
-from simlab.arms import parse
 from simlab.identity.code import TRAINING, code_fingerprint
 from simlab.identity.processor import processor
 from simlab.identity.source import Unseen, fingerprint, own_source
 from simlab.identity.versions import NUMERIC, commit, versions
 from simlab.llm.tasks import TASKS, Task
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.settings import Settings
 from simlab.own_files import file_of, source_of
 
@@ -34,10 +34,11 @@ def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
     are.
     """
     libraries = ("simlab", *LIBRARIES, *(OF_TRL if settings.engine == "trl" else ()))
-    own = {f"arm {name}": _seen(own_source, parse(name).build()) for name in settings.arms}
+    methods = {name: read_arm(name).method for name in settings.arms}
+    own = {f"arm {name}": _seen(own_source, method.build()) for name, method in methods.items()}
     # Of a task that is handed in the settings say nothing, whoever's code it is.
     own["task"] = _seen(own_source, TASKS[settings.task["name"]]) if own_task is None else _seen(fingerprint, own_task)
-    texts = {file_of(named): source_of(named) for name in settings.arms for named in parse(name).files}
+    texts = {file_of(named): source_of(named) for method in methods.values() for named in method.files}
     return {
         "commit": commit(),
         "code": code_fingerprint(TRAINING),

@@ -5,24 +5,27 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Bool, PRNGKeyArray
 
 from simlab.estimators.tokens import of_tokens
 from simlab.finite import check_finite
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
+from simlab.llm.instruments.updates import batch_values, kl_of, update_values
 from simlab.llm.model import Parameters
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.groups import Groups, Reader, joined
+from simlab.llm.training.groups import Groups, Reader, correct, joined
 from simlab.llm.training.microbatches import microbatches
 from simlab.llm.training.optimizer import ascend
 from simlab.llm.training.settings import PolicyGradient
 from simlab.llm.training.state import State
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
+from simlab.simulator.mismatch import importance
+from simlab.simulator.verifier import chances_of, verdicts
 
-ROLLOUTS, NOISE = 0, 1  # what the random numbers of a step are for
+ROLLOUTS, NOISE, VERDICTS = 0, 1, 2  # what the random numbers of a step are for
 Metrics = dict[str, float | list[float]]
 
 
@@ -37,6 +40,7 @@ class Trainer(NamedTuple):
         reference: parameters that a penalty pulls to; the start.
         first: the first training problem.
         top_n: candidates to record.
+        verifier: the random numbers of a verifier that errs about answers or prompts.
     """
 
     policy: Policy
@@ -46,6 +50,7 @@ class Trainer(NamedTuple):
     reference: Parameters
     first: int
     top_n: int
+    verifier: PRNGKeyArray
 
     def step(self, state: State, key: PRNGKeyArray, instruments: bool) -> tuple[State, Metrics]:
         """The state after one batch, and what was seen of it.
@@ -54,30 +59,37 @@ class Trainer(NamedTuple):
             InputError: for an update that is not finite, and what the task does wrong.
         """
         groups, cursor, seen = self.collect(state, key)
-        rollouts = self.rollouts(groups, jax.random.fold_in(key, NOISE))
+        proximal = self.proximal(state.parameters, groups)
+        rollouts = self.rollouts(groups, proximal, jax.random.fold_in(key, NOISE))
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
-        after, norm = self.ascended(state, groups, rollouts, advantages)
-        metrics = self.metrics(groups, advantages) | seen | {"grad_norm": norm}
+        after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
+        metrics = self.metrics(groups, advantages) | seen | updates
+        if rollouts.ref_logp is not None:
+            gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
+            metrics["reference_kl"] = kl_of(gap.astype(float))
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
-        return after._replace(estimator=remembered, step=state.step + 1, cursor=cursor), metrics
+        older = (state.parameters, *state.older)[: self.settings.lag]
+        return after._replace(estimator=remembered, step=state.step + 1, cursor=cursor, older=older), metrics
 
     def collect(self, state: State, key: PRNGKeyArray) -> tuple[Groups, int, Metrics]:
         """The groups to learn from, the next problem, and what was seen of all groups that were sampled.
 
-        With ``rounds`` only groups of unequal rewards are kept, and batches are sampled until there are enough.
+        With ``rounds`` only groups of unequal rewards are kept, and batches are sampled until there are enough. Rewards
+        are what the verifier says and a correction makes of it; ``reward``, of what was seen, is the task's own.
         """
-        cursor, parts, rewards = state.cursor, list[Groups](), list[np.ndarray]()
+        cursor, parts, rewards, accepted = state.cursor, list[Groups](), list[np.ndarray](), list[np.ndarray]()
+        sampler = self.policy.cast(state.older[-1] if state.older else state.parameters, self.settings.sampler)
         for round_ in range(max(1, self.settings.rounds)):
-            groups = self._sample(
-                self.policy.cast(state.parameters),
-                cursor,
-                jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), round_),
-            )
+            groups = self._sample(sampler, cursor, jax.random.fold_in(jax.random.fold_in(key, ROLLOUTS), round_))
             cursor += self.settings.prompts
             rewards.append(groups.rewards)
+            if self.settings.errs:
+                verdicts = self.verdicts(groups, jax.random.fold_in(jax.random.fold_in(key, VERDICTS), round_))
+                accepted.append(verdicts)
+                groups = groups._replace(rewards=self.settings.reward_of(verdicts.astype(np.float32)))
             parts.append(groups.chosen(np.flatnonzero(groups.mixed)) if self.settings.rounds else groups)
             if sum(len(part.problems) for part in parts) >= self.settings.prompts:
                 break
@@ -85,24 +97,62 @@ class Trainer(NamedTuple):
         if not len(found.problems):  # nothing to learn from: the batch is used as it is, and moves nothing by itself
             found = groups
         seen: Metrics = {"reward": float(np.mean(rewards)), "sampled_groups": float(sum(map(len, rewards)))}
+        if accepted:
+            seen["accepted_rate"] = float(np.mean(accepted))
         return found.chosen(np.arange(min(len(found.problems), self.settings.prompts))), cursor, seen
 
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
         settings = self.settings
         problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
-        top_n = max(self.top_n, self.method.surrogate.candidates)
-        return self.reader.sample(
-            parameters, problems, settings.group_size, key=key, temperature=settings.temperature, top_n=top_n
-        )
+        parts = [
+            self.reader.sample(
+                parameters,
+                problems[first : first + settings.prompts_at_once],
+                settings.group_size,
+                key=key,
+                temperature=settings.temperature,
+                top_n=max(self.top_n, self.method.surrogate.candidates),
+                first=first,
+            )
+            for first in range(0, settings.prompts, settings.prompts_at_once)
+        ]
+        return joined(parts)
 
-    def rollouts(self, groups: Groups, key: PRNGKeyArray) -> Rollouts:
+    def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
+        """What the verifier accepts of groups that the task has judged."""
+        settings = self.settings
+        if settings.errors_of == "rollout":
+            chances = jax.random.uniform(key, groups.rewards.shape)
+        else:
+            prompts, judged = map(jnp.asarray, self.reader.words(groups, settings.errors_of))
+            chances = chances_of(self.verifier, prompts, judged, jnp.float32)
+        rates = settings.false_positive, settings.false_negative
+        return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
+
+    def proximal(self, parameters: Parameters, groups: Groups) -> np.ndarray:
+        """(P, G, T) log-probabilities of the tokens under the policy before the updates.
+
+        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the
+        two differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
+        """
+        divides = self.settings.samples_otherwise or self.settings.updates > 1
+        return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
+
+    def importance(self, groups: Groups, proximal: np.ndarray) -> np.ndarray | None:
+        """(P, G, T) or (P, G, 1) what a token weighs because another policy sampled it; None for 1."""
+        settings = self.settings
+        log_ratio = jnp.where(groups.batch.mask, proximal - groups.sampled.logp, 0)
+        weights = importance(log_ratio, settings.correction, settings.correction_unit, settings.correction_bound)
+        return None if weights is None else np.asarray(weights)
+
+    def rollouts(self, groups: Groups, proximal: np.ndarray, key: PRNGKeyArray) -> Rollouts:
         """What estimators and surrogates read."""
         sampled, needs = groups.sampled, self.method.needs
         of_reference = self.policy.logp(self.reference, groups.batch) if "ref_logp" in needs else None
         noise = np.asarray(jax.random.uniform(key, sampled.tokens.shape)) if "noise" in needs else None
         return Rollouts(
             groups.rewards,
-            old_logp=sampled.logp,
+            old_logp=sampled.logp if self.settings.correction == "ratio" else proximal,
             entropy=sampled.entropy,
             topn_logp=sampled.topn_logp,
             ref_logp=of_reference,
@@ -110,27 +160,43 @@ class Trainer(NamedTuple):
             token_mask=sampled.mask,
         )
 
-    def ascended(self, state: State, groups: Groups, rollouts: Rollouts, advantages: np.ndarray) -> tuple[State, float]:
-        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient."""
-        rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
+    def ascended(
+        self,
+        state: State,
+        groups: Groups,
+        rollouts: Rollouts,
+        advantages: np.ndarray,
+        importance: np.ndarray | None = None,
+    ) -> tuple[State, Metrics]:
+        """The state after an update by each minibatch, in all epochs, and what was seen of these updates."""
+        rate, updates = self.settings.rate(state.step + 1, self.settings.steps), []
         parts = minibatches(len(groups.problems), self.settings.minibatches)
         for number, places in enumerate(parts * self.settings.epochs):
             own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
-            ratio = self.ratio(state.parameters, own, number)
+            ratio = self.ratio(state.parameters, own, read, number)
             coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
             check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            seen = update_values(ratio, coefficients, np.asarray(advantages[places]), own.batch.mask)
+            if importance is not None:
+                coefficients = coefficients * importance[places].reshape(
+                    *importance[places].shape, *[1] * (coefficients.ndim - 3)
+                )
             gradient, _ = self.policy.gradient(state.parameters, own.batch, coefficients, own.sampled.topn_ids)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
-            norms.append(norm)
-        return state, norms[0]
+            updates.append(seen | {"grad_norm": norm})
+        return state, {**batch_values(updates, rate)}
 
-    def ratio(self, parameters: Parameters, groups: Groups, update: int) -> np.ndarray:
-        """(P, G, T) pi over the policy that sampled; that is this policy at the first update of a batch."""
-        if update == 0:
+    def ratio(self, parameters: Parameters, groups: Groups, rollouts: Rollouts, update: int) -> np.ndarray:
+        """(P, G, T) pi over the policy that the ratio is against.
+
+        That is this policy itself at the first update of a batch, unless the ratio is against another sampler.
+        """
+        against_sampler = self.settings.samples_otherwise and self.settings.correction == "ratio"
+        if update == 0 and not against_sampler:
             return np.ones(groups.batch.tokens.shape, np.float32)
         now = self.policy.logp(parameters, groups.batch)
-        ratio: np.ndarray = np.exp(np.where(groups.batch.mask, now - groups.sampled.logp, 0))
+        ratio: np.ndarray = np.exp(np.where(groups.batch.mask, now - rollouts.old_logp, 0))
         return ratio
 
     def metrics(self, groups: Groups, advantages: np.ndarray) -> Metrics:
@@ -140,7 +206,8 @@ class Trainer(NamedTuple):
         tokens = token_metrics(
             sampled.logp, sampled.entropy, advantages, mask=sampled.mask, topn_logp=sampled.topn_logp
         )
-        return {**own, **tokens, "length": float(sampled.mask.sum(axis=2).mean())}
+        lengths = {"length": float(sampled.mask.sum(axis=2).mean()), "unfinished": self.reader.unfinished(groups)}
+        return {**own, **tokens, **lengths}
 
     def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
         """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""

@@ -6,13 +6,22 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from simlab.arms import parse
+import numpy as np
+
 from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.estimators.registry import check_domain
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
+from simlab.methods import Method
+from simlab.simulator import mismatch
+from simlab.simulator.verifier import check_accepted, check_errors, corrected
 
 SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
+SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
+NONE = type(None)  # of a number that there need not be
+LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,20 @@ class PolicyGradient(OptimizerSettings):
         epochs: how often each batch is learned from.
         minibatches: into how many parts of equal size its prompts are split, in the order in which they came. Each
             takes an update of its own, as verl's do; at the first one of a batch the ratio is 1 by definition.
+        false_positive: probability that the verifier accepts a wrong rollout, whose reward is then 1.
+        false_negative: probability that it rejects a correct one, whose reward is then 0.
+        errors_of: what an error belongs to: each "rollout", an "answer", the text of a completion, which is then always
+            misjudged by the verifier of this seed, or a "prompt", all of whose wrong, or correct, answers are.
+        verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
+        lag: how many steps old the sampler is; the first steps are sampled by the start.
+        sampler: the dtype that the sampler computes in: "exact" for the model's, or "bfloat16".
+        correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
+            ``simlab.simulator.mismatch``.
+        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_bound: the largest importance weight.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
+        rollouts: most rollouts that are sampled at once.
         microbatch: rollouts whose gradient is computed at once.
     """
 
@@ -84,7 +105,17 @@ class PolicyGradient(OptimizerSettings):
     temperature: float = 1.0
     epochs: int = 1
     minibatches: int = 1
+    false_positive: float = 0.0
+    false_negative: float = 0.0
+    errors_of: str = "rollout"
+    verifier_correction: str = "none"
+    lag: int = 0
+    sampler: str = "exact"
+    correction: str = "none"
+    correction_unit: str = "token"
+    correction_bound: float = 2.0
     rounds: int = 0
+    rollouts: int = 4096
     microbatch: int = 256
 
     def __post_init__(self) -> None:
@@ -95,31 +126,112 @@ class PolicyGradient(OptimizerSettings):
             wanted = f"whole numbers that divide the {self.prompts} prompts of a batch"
             raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
         check_whole("rounds", self.rounds, 0)
+        check_whole("rl.rollouts", self.rollouts, 1)
+        if self.rollouts < self.group_size:
+            raise InputError(
+                f"rl.rollouts = {self.rollouts} is less than the {self.group_size} rollouts of one group; "
+                f"allowed: {self.group_size} or more"
+            )
         check_range("temperature", self.temperature, 0, open_low=True)
+        self._check_verifier()
+        self._check_sampler()
+
+    @property
+    def updates(self) -> int:
+        """How many updates a batch pays for."""
+        return self.epochs * self.minibatches
+
+    @property
+    def prompts_at_once(self) -> int:
+        """How many groups are sampled at once."""
+        return min(self.prompts, self.rollouts // self.group_size)
+
+    @property
+    def errs(self) -> bool:
+        """Whether the verifier ever errs."""
+        return self.false_positive > 0 or self.false_negative > 0
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """Whether the sampler may be another policy than the one that learns."""
+        return self.lag > 0 or self.sampler != "exact"
+
+    def reward_of(self, accepted: Any) -> Any:
+        """The rewards, corrected, of what is accepted (1) or rejected (0)."""
+        return corrected(accepted, self.verifier_correction, self.false_positive, self.false_negative)
+
+    def check_method(self, method: Method) -> None:
+        """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""
+        if self.errs:
+            check_domain(method.estimator, self.reward_of(np.array([[1.0, 0.0]])))
+        reads = "entropies" if "entropy" in method.needs else "candidates" if method.surrogate.candidates else ""
+        if self.samples_otherwise and reads:
+            given = f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r}"
+            raise InputError(
+                f"{given} with a method that reads {reads}; allowed: 0 and 'exact', as these are the policy's"
+            )
+
+    def _check_verifier(self) -> None:
+        rates = self.false_positive, self.false_negative
+        check_errors(*rates, self.errors_of, self.verifier_correction)
+        for name, usual in (("errors_of", "rollout"), ("verifier_correction", "none")):
+            if not self.errs and getattr(self, name) != usual:
+                raise InputError(f"rl.{name} = {getattr(self, name)!r} of a verifier without errors; allowed: {usual}")
+        check_accepted(float(self.reward_of(1.0)), self.verifier_correction, *rates)
+
+    def _check_sampler(self) -> None:
+        check_whole("lag", self.lag, 0, LARGEST_LAG)
+        check_choice("sampler", self.sampler, SAMPLERS)
+        check_choice("correction", self.correction, mismatch.CORRECTIONS)
+        check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
+        check_range("correction_bound", self.correction_bound, 1)
+        if self.correction != "none" and not self.samples_otherwise:
+            raise InputError(f"rl.correction = {self.correction!r} of a sampler that is the policy; allowed: none")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How models are evaluated, on the task's evaluation problems at the temperature of training.
+    """How models are evaluated, on the task's evaluation problems; all arms are evaluated alike.
 
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
         rollouts: most rollouts that are sampled at once.
+        temperature: of sampling; none for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
+            that one sample of each problem says all.
+        top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.
     """
 
     every: int = 50
     samples: int = 64
     rollouts: int = 4096
+    temperature: float | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("every", "samples", "rollouts"):
             check_whole(f"evaluation.{name}", getattr(self, name), 1)
+        if self.temperature is not None:
+            check_range("evaluation.temperature", self.temperature, 0)
+        if self.temperature == 0 and self.samples > 1:
+            raise InputError(
+                f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
+            )
+        check_range("evaluation.top_p", self.top_p, 0, 1, open_low=True)
+        check_whole("evaluation.top_k", self.top_k, 0)
+        check_range("evaluation.min_p", self.min_p, 0, 1)
         if self.rollouts < self.samples:
             raise InputError(
                 f"evaluation.rollouts = {self.rollouts} is less than the {self.samples} samples of one problem; "
                 f"allowed: {self.samples} or more"
             )
+
+    @property
+    def truncation(self) -> dict[str, float]:
+        """What of a distribution is sampled."""
+        return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
@@ -130,11 +242,14 @@ class Record:
         checkpoint_every: steps between two checkpoints.
         instruments_every: steps between two uses of the instruments that compute with the model.
         top_n: likeliest candidates whose log-probabilities are recorded by rank.
+        weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
+            every matrix, which takes seconds in a model of 100 million parameters.
     """
 
     checkpoint_every: int = 25
     instruments_every: int = 10
     top_n: int = 0
+    weight_changes: bool = True
 
     def __post_init__(self) -> None:
         check_whole("record.checkpoint_every", self.checkpoint_every, 1)
@@ -157,7 +272,7 @@ class Settings:
 
     Attributes:
         task: its name, as ``name``, and its parameters.
-        arms: see ``simlab.arms``.
+        arms: see ``simlab.llm.training.arm_text``.
         seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
         engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
             simlab's.
@@ -179,11 +294,25 @@ class Settings:
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
         check_choice("engine", self.engine, ENGINES)
-        arms = [parse(text) for text in self.arms]
-        if not arms or len({*arms}) < len(arms):
+        arms = [read_arm(text) for text in self.arms]
+        if not arms or len({arm.key for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
-        for arm in arms:
-            arm.build()
+        for text, arm in zip(self.arms, arms, strict=True):
+            self.rl_of(text).check_method(arm.method.build())
+
+    def rl_of(self, arm: str) -> PolicyGradient:
+        """How an arm is trained: as ``rl`` says, but for what the arm has for itself.
+
+        Raises:
+            InputError: for a setting that there is not, and for values outside their ranges.
+        """
+        own = read_arm(arm).own
+        rl: PolicyGradient = _built("rl", PolicyGradient, dataclasses.asdict(self.rl) | own) if own else self.rl
+        return rl
+
+    def of_arm(self, arm: str) -> "Settings":
+        """The settings of a run of this arm alone that has the arm's own as its ``rl``."""
+        return dataclasses.replace(self, rl=self.rl_of(arm), arms=(str(read_arm(arm).method),))
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, from which ``from_data`` builds it again."""
@@ -217,17 +346,21 @@ def _built(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
     known = {field.name: field for field in dataclasses.fields(section)}
+    read = {}
     for entry, value in values.items():
         if entry not in known:
             raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
-        _check_kind(f"{name}.{entry}", type(known[entry].default), value)
-    return section(**values)
+        wanted = type(known[entry].default)
+        # A command line's "none" is read as None; where texts are allowed it is a choice.
+        read[entry] = "none" if wanted is str and value is None else value
+        _check_kind(f"{name}.{entry}", wanted, read[entry])
+    return section(**read)
 
 
 def _check_kind(name: str, wanted: type, value: Any) -> None:
     """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
-    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
-    allowed = {str: str, bool: bool, int: Integral, float: Real}[wanted]
+    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
+    allowed: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[wanted]
     if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
         raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
 

@@ -1,4 +1,4 @@
-"""What a run needs to resume exactly: parameters, state of the optimiser and the estimator, and the step."""
+"""What a run needs to resume exactly: parameters, now and before, state of optimiser and estimator, and the step."""
 
 import json
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ class State(NamedTuple):
         estimator: the estimator's.
         step: steps that are done.
         cursor: training problems that were used.
+        older: the parameters before each of the last steps, the latest first, as many as the sampler is old.
     """
 
     parameters: Parameters
@@ -33,9 +34,10 @@ class State(NamedTuple):
     estimator: Any = ()
     step: int = 0
     cursor: int = 0
+    older: tuple[Parameters, ...] = ()
 
 
-ARRAYS = ("parameters", "optimizer", "estimator")
+ARRAYS = ("parameters", "optimizer", "estimator", "older")
 COUNTS = ("step", "cursor")
 
 

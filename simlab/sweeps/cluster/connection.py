@@ -25,6 +25,7 @@ from simlab.sweeps.plan import Work
 
 CONFIGURATION = {
     "distributed.scheduler.worker-ttl": "1 minute",  # a process that is silent for so long is started anew
+    "distributed.deploy.lost-worker-timeout": "1 day",  # for one that takes long to begin anew: see Members
     "distributed.scheduler.http.routes": [],  # nothing to look at
     "distributed.worker.http.routes": [],
 }
@@ -49,7 +50,10 @@ def connected(scheduler: str) -> Iterator["Cluster"]:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "Sending large graph")  # a problem of millions of logits
         try:
-            there = stack.enter_context(_processes(place)) if isinstance(place, int) else place
+            there = place
+            if isinstance(place, int):
+                stack.enter_context(dask.config.set(CONFIGURATION))
+                there = stack.enter_context(_processes(place))
             client = stack.enter_context(Client(there, set_as_default=False))
         except (OSError, RuntimeError) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -70,7 +74,7 @@ def _check_certificates(scheduler: str) -> None:
 
 def _processes(number: int) -> LocalCluster:
     """A scheduler in this process and workers in others; nobody else can speak to them."""
-    with _uninterrupted(), dask.config.set(CONFIGURATION):
+    with _uninterrupted():
         return LocalCluster(
             n_workers=number,
             threads_per_worker=1,

@@ -5,7 +5,7 @@ import itertools
 import queue
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -92,7 +92,8 @@ class Handout:
             self._begin(self.waiting.popleft(), self.members.but_for())
             room -= 1
         for attempt in self._late()[: max(0, room)]:
-            busy = self.members.busy_with(attempt.future)
+            futures = [other.future for other in self.running.values() if other.job is attempt.job]
+            busy = set().union(*map(self.members.busy_with, futures))
             among = self.members.but_for(busy)
             if among or not busy:  # nobody has it: Dask lost it when its worker died
                 say(f"{attempt.job.work.name} takes long; begun once more on another worker")
@@ -117,12 +118,12 @@ class Handout:
         future.add_done_callback(self.ended.put)
 
     def _late(self) -> list[Attempt]:
-        """The attempts that take much longer than all before them and are the only ones at their jobs."""
+        """The newest attempts at their jobs, where they take much longer than all before them."""
         if not self.longest:
             return []
         began = time.monotonic() - max(PATIENCE, LATE * self.longest)
-        attempts = Counter(attempt.job for attempt in self.running.values())
-        return [one for one in self.running.values() if one.began < began and attempts[one.job] == 1]
+        newest = {attempt.job: attempt for attempt in self.running.values()}
+        return [attempt for attempt in newest.values() if attempt.began < began]
 
     def _next_ended(self) -> Attempt | None:
         """An attempt that has ended, if one does within a moment."""

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from simlab.errors import InputError
 
 GLANCE = 1.0  # seconds between two looks at who is there
+GONE = 75.0  # seconds without a process that should be there, which has 60 to begin
 SILENT = 20.0  # seconds without a word to the scheduler; a worker speaks to it each second, also while it works
 
 
@@ -29,6 +30,7 @@ class Members:
         self.silent: set[str] = set()
         self._left_out: set[str] = set()
         self._spoke: dict[str, tuple[float, float]] = {}  # when, by the scheduler's clock, and when that was seen here
+        self._up: dict[Any, float] = {}  # processes of this machine, by name, and when each was last seen
         self._looked, self._waiting = -math.inf, False
 
     def look(self) -> None:
@@ -44,6 +46,7 @@ class Members:
         except OSError:
             raise self.lost() from None
         self._looked = time.monotonic()
+        self._renew()
         self._listen({worker: told["last_seen"] for worker, told in there.items()})
         for worker in self.threads.keys() - there.keys():
             say(f"worker {worker} is gone; what it was at is begun again")
@@ -52,6 +55,25 @@ class Members:
         if not self.threads and not self._waiting:
             say(f"no worker at {self.scheduler}: waiting for one")
         self._waiting = not self.threads
+
+    def _renew(self) -> None:
+        """Begin a process of this machine again under a new name if it has been gone for too long.
+
+        Dask begins it again itself, unless it is killed or fails while it starts.
+        """
+        processes = self.client.cluster
+        if processes is None:
+            return
+        wanted, up = len(processes.worker_spec), processes.workers
+        self._up = {
+            name: self._looked if name in up and up[name].is_alive() else self._up.get(name, self._looked)
+            for name in processes.worker_spec
+        }
+        if gone := [name for name, seen in self._up.items() if seen < self._looked - GONE]:
+            processes.scale(wanted + len(gone))  # names that are new
+            for name in gone:
+                del processes.worker_spec[name]
+            processes.scale(wanted)
 
     def _listen(self, spoke: dict[str, float]) -> None:
         """Note who spoke when; say who has fallen silent, and who speaks again."""

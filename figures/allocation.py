@@ -1,0 +1,186 @@
+"""Ways to allocate the rollouts of a step, at equal cost: on a bank of prompts, and on prompts that share features.
+
+    simlab sweep --preset allocation --out allocation.nc      (ten minutes)
+    python -m figures.allocation allocation.nc                (condenses allocation-bank.nc, ...)
+    simlab figures allocation                                 (draws from the condensed numbers kept here)
+
+The group sizes of (e) and the shares of (f) are of exact solve rates, at the start of the bank.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.budget import banded
+from figures.shared.best_size import at_own_rates
+from figures.shared.condensed import keep, mean_and_error, provenance, results
+from simlab.plotting import STYLE
+from simlab.problems import prompt_bank
+from simlab.simulator.allocation import ALLOCATIONS, RAGGED, USUAL_ROOM, group_sizes
+from simlab.sweeps.presets.allocation import ALLOCATION
+
+DATA = Path(__file__).parent / "data" / "allocation.json"
+DIFFERS = "Not in the papers: their rules on a bank and on prompts that share features, in place of language models."
+COLOURS = {name: f"C{number}" for number, name in enumerate(ALLOCATIONS)}
+SHOWN_SHARE = 0.5  # of the budget, at which (d) compares
+GROUP_SIZE, SMALLEST = 8, 2
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """Curves of every allocation by cost, and those that know the solve rates beside them."""
+    sweeps = results("allocation", path)
+    found: dict[str, Any] = {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "cost": {name: sweeps[name]["cost"].values.tolist() for name in ("bank", "shared")},
+        "gains": {},
+        "curves": {},
+    }
+    bank = reached(sweeps["bank"]["q_pos"])
+    found["gains"]["bank"] = gains(bank, bank["even"])
+    found["gains"]["bank-exact"] = gains(reached(sweeps["bank-exact"]["q_pos"]), bank["even"])
+    found["curves"]["bank"] = curves(bank)
+    for rate in sweeps["shared"]["hard_rate"].values:
+        own, exact = (
+            reached(sweeps[name]["q_pos_by_kind"].sel(kind="hard", hard_rate=rate))
+            for name in ("shared", "shared-exact")
+        )
+        found["curves"][f"shared {rate:g}"] = curves(own)
+        found["gains"][f"shared {rate:g}"] = gains(own, own["even"])
+        found["gains"][f"shared {rate:g}-exact"] = gains(exact, own["even"])
+    return found
+
+
+def reached(values: xr.DataArray) -> dict[str, np.ndarray]:
+    """(seeds, costs) of each allocation, at the learning rate that the other seeds choose."""
+    ordered = values.squeeze(drop=True).transpose("allocation", "learning_rate", "seed", "cost")
+    own = at_own_rates(ordered.values.astype(float))
+    return dict(zip(ordered["allocation"].values.tolist(), own, strict=True))
+
+
+def curves(values: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Means over seeds."""
+    return {name: mean_and_error(own.T) for name, own in values.items()}
+
+
+def gains(values: dict[str, np.ndarray], reference: np.ndarray) -> dict[str, Any]:
+    """By how much each allocation is above another, seed by seed."""
+    return {name: mean_and_error((own - reference).T) for name, own in values.items() if own is not reference}
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Three problems by cost, what exact solve rates are worth, and how the rules deal out rollouts."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
+        panels = figure.subplots(2, 3)
+        draw_gains(panels[0, 0], data)
+        hard = [name for name in data["curves"] if name != "bank"]
+        for axes, name, letter in zip(panels[0, 1:], hard, "bc", strict=True):
+            draw_curves(axes, data, name)
+            axes.set_title(f"({letter}) shared features, start at {name.rpartition(' ')[2]}", loc="left")
+        draw_exact(panels[1, 0], data)
+        draw_sizes(panels[1, 1])
+        draw_shares(panels[1, 2])
+        handles, labels = panels[0, 1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def thousands(costs: list[float]) -> np.ndarray:
+    """Costs in thousands of rollouts."""
+    return np.array(costs) / 1000
+
+
+def draw_gains(axes: Axes, data: dict[str, Any]) -> None:
+    """What each allocation gains over even groups on the bank."""
+    axes.axhline(0, color=COLOURS["even"], lw=1.4)
+    for name, gain in data["gains"]["bank"].items():
+        banded(axes, thousands(data["cost"]["bank"]), gain, color=COLOURS[name])
+    axes.set(xlabel="cost in thousands of rollouts", ylabel="gain in $Q_{pos}$ over even groups")
+    axes.set_title("(a) a bank of prompts apart", loc="left")
+
+
+def draw_curves(axes: Axes, data: dict[str, Any], name: str) -> None:
+    """Q_pos of hard prompts by cost."""
+    for rule, values in data["curves"][name].items():
+        banded(axes, thousands(data["cost"]["shared"]), values, color=COLOURS[rule], label=rule)
+    axes.set(xlabel="cost in thousands of rollouts", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
+
+
+def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
+    """Gains over even groups at a part of the budget, by estimated and by exact solve rates."""
+    problems = [name for name in data["gains"] if not name.endswith("-exact")]
+    rules = list(data["gains"]["bank-exact"])
+    for row, problem in enumerate(problems):
+        costs = data["cost"][problem.partition(" ")[0]]
+        place = round(SHOWN_SHARE * (len(costs) - 1))
+        for number, rule in enumerate(rules):
+            for exact, marker, shift in (("", "o", -0.06), ("-exact", "D", 0.06)):
+                gain = data["gains"][problem + exact][rule]
+                x = row + 0.25 * (number - 1) + shift
+                mean, error = gain["mean"][place], 1.96 * gain["error"][place]
+                style = {"color": COLOURS[rule], "markerfacecolor": "white" if exact else COLOURS[rule]}
+                axes.errorbar(x, mean, error, fmt=marker, markersize=4.5, lw=1, **style)
+    axes.axhline(0, color="0.6", lw=0.8)
+    axes.set_xticks(range(len(problems)), [name.replace("shared", "shared,") for name in problems])
+    axes.set_ylabel("gain at half of the cost")
+    axes.set_title("(d) by estimates (full), by exact rates (open)", loc="left")
+
+
+def bank_rates() -> np.ndarray:
+    """The solve rates at which the preset's bank starts."""
+    settings = ALLOCATION["bank"]["parameters"]
+    assert not any(name.startswith("problem.") for name in settings)
+    return prompt_bank().solve_rates
+
+
+def sizes_of(rule: str, rates: np.ndarray) -> np.ndarray:
+    """How many rollouts each prompt gets, of 8 in the mean."""
+    if rule not in RAGGED:
+        return np.full(len(rates), GROUP_SIZE)
+    return np.asarray(group_sizes(rule, jnp.asarray(rates, jnp.float32), GROUP_SIZE, SMALLEST, USUAL_ROOM * GROUP_SIZE))
+
+
+def draw_sizes(axes: Axes) -> None:
+    """Group sizes by solve rate, all prompts of the bank being sampled."""
+    rates = bank_rates()
+    for rule in ("even", *RAGGED):
+        axes.plot(rates, sizes_of(rule, rates), color=COLOURS[rule], marker=".", drawstyle="steps-mid")
+    axes.set(xlabel="solve rate of a prompt", ylabel="rollouts of its group", ylim=(0, 24))
+    axes.set_yticks(range(0, 25, 4))
+    axes.set_title("(e) how sizes follow solve rates", loc="left")
+
+
+def share_with_signal(rates: np.ndarray, sizes: np.ndarray) -> float:
+    """The expected share of rollouts in a group with both outcomes."""
+    mixed = 1 - rates**sizes - (1 - rates) ** sizes
+    return float((sizes * mixed).sum() / sizes.sum())
+
+
+def draw_shares(axes: Axes) -> None:
+    """The expected share of rollouts that teach anything at the start of the bank, by rule."""
+    rates = bank_rates()
+    rules = ("even", *RAGGED)
+    shares = [share_with_signal(rates, sizes_of(rule, rates)) for rule in rules]
+    bars = axes.bar(range(len(rules)), shares, color=[COLOURS[rule] for rule in rules], width=0.6)
+    axes.bar_label(bars, [f"{share:.2f}" for share in shares], fontsize=8)
+    axes.set_xticks(range(len(rules)), rules)
+    axes.set(ylabel="share of rollouts", ylim=(0, 1))
+    axes.set_title("(f) rollouts in groups of both outcomes", loc="left")
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results into the numbers kept here."""
+    (path,) = arguments
+    keep(DATA, condense(Path(path)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

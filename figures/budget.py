@@ -1,0 +1,174 @@
+"""Which group size is best at equal cost, by budget, difficulty, shared features and the price of an update.
+
+    simlab sweep --preset budget --out budget.nc          (ten minutes)
+    python -m figures.budget budget.nc                    (condenses budget-difficulty.nc, ...)
+    simlab figures budget                                 (draws from the condensed numbers kept here)
+
+A run of a larger budget passes through the smaller ones, for the learning rate follows no schedule: each cost of one
+sweep is a budget.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.best_size import at_own_rates, best_sizes
+from figures.shared.condensed import keep, mean_and_error, provenance, results
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "budget.json"
+DIFFERS = "Not in the papers: prompts that share features, in place of the language models of arXiv 2603.12151."
+RECORDS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]  # of 128: at factors of 3/2 and 4/3
+SHOWN_RATE = 0.01  # of the panels of one difficulty
+CURVES = (2**14, 2**16, 2**18, 2**20)  # rollouts
+BEST = {
+    "difficulty": "features that overlap by 0.3",
+    "apart": "features that do not overlap",
+    "updates": "an update costs 256 rollouts",
+}
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """Curves and best sizes of every sweep."""
+    sweeps = results("budget", path)
+    return {
+        "provenance": [provenance(dataset) for dataset in sweeps.values()],
+        "cost": shown_costs(sweeps["difficulty"]).tolist(),
+        "sweeps": {
+            name: {f"{rate:g}": condensed(sweeps[name].sel(hard_rate=rate)) for rate in sweeps[name].hard_rate.values}
+            for name in BEST
+        },
+        "prompts": {
+            "group_size": sweeps["prompts"]["group_size"].values.tolist(),
+            "prompts_per_step": sweeps["prompts"]["prompts_per_step"].values.tolist(),
+            "curves": [
+                condensed(sweeps["prompts"].sel(prompts_per_step=prompts))["q_pos"]
+                for prompts in sweeps["prompts"]["prompts_per_step"].values
+            ],
+        },
+    }
+
+
+def shown_costs(dataset: xr.Dataset) -> np.ndarray:
+    """The costs that are shown."""
+    costs: np.ndarray = dataset["cost"].values[RECORDS]
+    return costs
+
+
+def condensed(dataset: xr.Dataset) -> dict[str, Any]:
+    """Of one problem: Q_pos of hard prompts at each size and cost, the best sizes, and the gain over the smallest."""
+    values = dataset["q_pos_by_kind"].sel(kind="hard", cost=shown_costs(dataset)).squeeze(drop=True)
+    reached = at_own_rates(values.transpose("group_size", "learning_rate", "seed", "cost").values.astype(float))
+    best, sizes = best_sizes(reached), dataset["group_size"].values
+    of_best = reached[best.place, :, np.arange(len(best.place))]
+    return {
+        "group_size": sizes.tolist(),
+        "q_pos": mean_and_error(reached.swapaxes(1, 2)),
+        "best": sizes[best.place].tolist(),
+        "lowest": [int(sizes[good].min()) for good in best.as_good.T],
+        "highest": [int(sizes[good].max()) for good in best.as_good.T],
+        "over_smallest": mean_and_error(of_best - reached[0].T),
+    }
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Curves against G, the best G in three settings, and what it is worth."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
+        panels = figure.subplots(2, 3)
+        draw_curves(panels[0, 0], data)
+        for axes, (name, title), letter in zip(
+            (panels[0, 1], panels[0, 2], panels[1, 0]), BEST.items(), "bcd", strict=True
+        ):
+            draw_best(axes, data, name)
+            axes.set_title(f"({letter}) {title}", loc="left")
+        draw_prompts(panels[1, 1], data)
+        draw_worth(panels[1, 2], data)
+        for axes in (*panels[0, 1:], panels[1, 0], panels[1, 2]):
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel("budget in rollouts")
+        handles, labels = panels[0, 1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def banded(axes: Axes, x: Any, values: dict[str, Any], **style: Any) -> None:
+    """A line in its 95 % band over seeds."""
+    mean, error = (np.array(values[part], dtype=float) for part in ("mean", "error"))
+    (line,) = axes.plot(x, mean, **style)
+    axes.fill_between(x, mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
+
+
+def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
+    """Q_pos of hard prompts against G at a few budgets."""
+    found = data["sweeps"]["difficulty"][f"{SHOWN_RATE:g}"]
+    curves = found["q_pos"]
+    for number, cost in enumerate(CURVES):
+        place = data["cost"].index(cost)
+        chosen = {part: [row[place] for row in curves[part]] for part in ("mean", "error")}
+        shade = mpl.colormaps["viridis"](0.85 - 0.28 * number)
+        label = f"$2^{{{int(np.log2(cost))}}}$ rollouts"
+        banded(axes, found["group_size"], chosen, color=shade, marker="o", label=label)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.28))
+    axes.set_title(f"(a) hard prompts start at {SHOWN_RATE:g}", loc="left")
+    axes.legend(fontsize=7, ncols=2, loc="upper left")
+
+
+def extremes(data: dict[str, Any]) -> tuple[int, int]:
+    """The smallest and the largest size of any sweep."""
+    sizes = [size for sweep in data["sweeps"].values() for found in sweep.values() for size in found["group_size"]]
+    return min(sizes), max(sizes)
+
+
+def draw_best(axes: Axes, data: dict[str, Any], name: str) -> None:
+    """The best size against the budget, in the range of those as good; nothing where every size is."""
+    smallest, largest = extremes(data)
+    for number, (rate, found) in enumerate(data["sweeps"][name].items()):
+        best, low, high = (np.array(found[part], dtype=float) for part in ("best", "lowest", "highest"))
+        told = (low > found["group_size"][0]) | (high < found["group_size"][-1])
+        best[~told], low[~told], high[~told] = np.nan, np.nan, np.nan
+        label = f"hard prompts start at {rate}"
+        axes.plot(data["cost"], best, color=f"C{number}", marker="o", markersize=3.5, label=label)
+        axes.fill_between(data["cost"], low, high, color=f"C{number}", alpha=0.16, lw=0)
+    axes.set_yscale("log", base=2)
+    axes.set(ylabel="best group size G", ylim=(smallest / 1.3, largest * 1.3), xlim=(data["cost"][0], CURVES[-1]))
+
+
+def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
+    """Q_pos of hard prompts at the whole budget against the prompts a step, for each G."""
+    prompts, sizes = data["prompts"]["prompts_per_step"], data["prompts"]["group_size"]
+    for number, size in enumerate(sizes):
+        chosen = {part: [curve[part][number][-1] for curve in data["prompts"]["curves"]] for part in ("mean", "error")}
+        shade = mpl.colormaps["plasma"](0.85 - 0.25 * number)
+        banded(axes, prompts, chosen, color=shade, marker="o", label=f"G = {size}")
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="prompts a step", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
+    axes.set_title(f"(e) $2^{{20}}$ rollouts, start at {SHOWN_RATE:g}", loc="left")
+    axes.legend(fontsize=7)
+
+
+def draw_worth(axes: Axes, data: dict[str, Any]) -> None:
+    """What the best size is worth over the smallest."""
+    for number, (_, found) in enumerate(data["sweeps"]["difficulty"].items()):
+        banded(axes, data["cost"], found["over_smallest"], color=f"C{number}", marker="o", markersize=3.5)
+    axes.axhline(0, color="0.6", lw=0.8)
+    axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {found['group_size'][0]}")
+    axes.set_title("(f) what the best G is worth in (b)", loc="left")
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results into the numbers kept here."""
+    (path,) = arguments
+    keep(DATA, condense(Path(path)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,259 @@
+"""Ceiling or clock: which weights change what pass@1 and pass@k come to, and which only how soon.
+
+    simlab sweep --preset ceiling --out ceiling.nc              (10 minutes of CPU time)
+    python -m figures.ceiling_or_clock ceiling.nc               (condenses, with countdown's runs that are kept here)
+    python -m figures.ceiling_or_clock --table                  (prints the tables of README.md)
+    simlab figures ceiling_or_clock                             (draws from what is kept here)
+
+The sigmoid of ScaleRL (arXiv 2510.13786, Eq. 1) is fitted to all of each run, and to its first quarter as if the run
+had ended there: what that foretells can be compared with what came.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep, provenance, results, rounded
+from figures.shared.fitted import averaged, fitted
+from simlab.plotting import STYLE
+from simlab.scaling import MARGIN, Curves, Sigmoid
+from simlab.scaling.verdicts import HIGHER, LOWER
+from simlab.sweeps.curves import curves
+
+DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"
+COUNTDOWN = Path(__file__).parent / "data" / "countdown_conflict.json"
+DIFFERS = (
+    "Not in the papers: ScaleRL fits recipes for language models; here are all weights, on two problems and countdown."
+)
+PRESET, BASELINE = "ceiling", "grpo"
+METRICS = ("pass@1", "pass@256")
+PART = 0.25  # of the compute, for the fits that foretell
+# Named in the panels of curves; all others are grey.
+SHOWN = ("grpo", "power_alpha", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
+
+
+def condense(path: Path) -> dict[str, Any]:
+    """Mean curves, and the fits to all of the compute and to its first part, of each sweep, metric and arm."""
+    sweeps = results(PRESET, path)
+    kept = json.loads(COUNTDOWN.read_text())
+    return {
+        "provenance": [*(provenance(dataset) for dataset in sweeps.values()), *kept["provenance"]],
+        "sweeps": {
+            name: {metric: _of_metric(curves(dataset, metric)) for metric in METRICS}
+            for name, dataset in sweeps.items()
+        },
+        "countdown": {metric: _of_metric(countdown_curves(kept, metric)) for metric in ("pass@1", "pass@64")},
+    }
+
+
+def countdown_curves(kept: dict[str, Any], metric: str) -> dict[str, Curves]:
+    """The evaluations of countdown's arms against rollouts, of which all have as many a step."""
+    rl = kept["provenance"][0]["settings"]["rl"]
+    found = {}
+    for arm, own in kept["arms"].items():
+        values, steps = np.array(own[metric]), np.array(own["step"], dtype=float)
+        rollouts = steps[1:] * rl["prompts"] * rl["group_size"]
+        found[arm] = Curves(np.arange(len(values)), rollouts, values[:, 1:], values[:, 0])
+    return found
+
+
+def _of_metric(arms: dict[str, Curves]) -> dict[str, Any]:
+    compute = arms[BASELINE].compute
+    first = {name: own.between(0, PART * compute[-1]) for name, own in arms.items()}
+    return {
+        "compute": rounded([0, *compute]),
+        "curves": {name: averaged(own) for name, own in arms.items()},
+        "whole": fitted(arms, BASELINE),
+        "part": fitted(first, BASELINE),
+    }
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """Curves with the fits to their first quarter; differences from GRPO of ceiling and clock; what was foretold."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(10.5, 6.6), layout="constrained")
+        panels = figure.subplots(2, 3)
+        for axes, metric in zip(panels[:, 0], METRICS, strict=True):
+            _draw_curves(axes, data["sweeps"]["interference"][metric], metric)
+        _draw_plane(panels[0, 1], data["sweeps"]["interference"], [(0.45, 0.85), (0.45, 0.85)])
+        panels[0, 1].legend(loc="lower left")
+        _draw_plane(panels[1, 1], data["sweeps"]["bank"], [(0.3, 0.36), (0.3, 0.36)])
+        _draw_foretold(panels[0, 2], data["sweeps"]["interference"])
+        _draw_countdown(panels[1, 2], data["countdown"]["pass@64"])
+        titles = (
+            "interfering prompts, pass@1",
+            "interfering prompts: ceiling and clock",
+            "what a quarter foretells",
+            "interfering prompts, pass@256",
+            "the bank, pass@1: ceiling and clock",
+            "countdown, pass@64",
+        )
+        for letter, axes, title in zip("abcdef", panels.flat, titles, strict=True):
+            axes.set_title(f"({letter}) {title}", loc="left")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
+    """Means in 95 % bands against rollouts; dashed, the fits to the first quarter, as far as they go beyond it."""
+    compute = np.array(found["compute"][1:])
+    for name, own in found["curves"].items():
+        mean, error = (np.array(own[key][1:]) for key in ("mean", "error"))
+        if name not in SHOWN:
+            axes.plot(compute, mean, color="0.8", linewidth=0.5, zorder=0)
+            continue
+        colour = f"C{SHOWN.index(name)}"
+        axes.plot(compute, mean, color=colour, label=name)
+        low, high = np.clip([mean - 1.96 * error, mean + 1.96 * error], 0, 1)
+        axes.fill_between(compute, low, high, color=colour, alpha=0.2, linewidth=0)
+        if (fit := found["part"][name]) and "refusal" not in fit:
+            beyond = compute[compute >= PART * compute[-1]]
+            axes.plot(beyond, _curve(fit).at(beyond), color=colour, linestyle="--", linewidth=1)
+    axes.axvline(PART * compute[-1], color="0.6", linewidth=0.8, linestyle=":")
+    axes.set_xscale("log")
+    axes.set(xlabel="rollouts", ylabel=metric)
+
+
+def _curve(fit: dict[str, Any]) -> Sigmoid:
+    return Sigmoid(fit["base"], fit["asymptote"][0], fit["exponent"][0], fit["midpoint"][0])
+
+
+def _draw_plane(axes: Axes, found: dict[str, Any], names: list[tuple[float, float]]) -> None:
+    """Of each arm with a fit: by how much its asymptote is higher than GRPO's, against how much slower its clock is."""
+    axes.axhspan(-MARGIN, MARGIN, color="0.92", zorder=0)
+    axes.axvline(1, color="0.8", linewidth=0.8, zorder=0)
+    for number, metric in enumerate(METRICS):
+        against = {name: own["against"] for name, own in found[metric]["whole"].items() if own["against"]}
+        rows = {name: own for name, own in against.items() if "refusal" not in own}
+        numbers = (np.array([row[key] for row in rows.values()]) for key in ("midpoint", "asymptote"))
+        clock, ceiling = (own.reshape(-1, 3).T for own in numbers)
+        bars = {"xerr": np.abs(clock[1:] - clock[0]), "yerr": np.abs(ceiling[1:] - ceiling[0])}
+        axes.errorbar(clock[0], ceiling[0], **bars, **_points(number), label=metric if rows else None)
+        points = zip(clock[0], ceiling[0], rows, strict=True)
+        _name(axes, [point for point in points if rows[point[2]]["verdict"] in (HIGHER, LOWER)], names[number])
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=MARGIN)
+    axes.margins(0.1)
+    axes.set(xlabel="C_mid over GRPO's", ylabel="A less GRPO's")
+
+
+def _points(number: int) -> dict[str, Any]:
+    return {"color": f"C{number}", "marker": "os"[number], "markersize": 3, "linestyle": "none", "elinewidth": 0.7}
+
+
+def _name(axes: Axes, points: list[tuple[float, float, str]], start: tuple[float, float]) -> None:
+    """The names of points (x, y, name) in a column from a place of the panel down, joined to them by thin lines."""
+    line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": 2}
+    for number, (x, y, name) in enumerate(sorted(points, key=lambda point: -point[1])):
+        place = (start[0], start[1] - 0.06 * number)
+        axes.annotate(
+            name, (x, y), place, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=6
+        )
+
+
+def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
+    """The last record against the asymptote that the first quarter foretells."""
+    axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
+    for number, (metric, names) in enumerate(zip(METRICS, ((0.28, 0.45), (0.55, 0.93)), strict=True)):
+        fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
+        asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
+        last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
+        axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
+        points = zip(asymptote[0], last, fits, strict=True)
+        _name(axes, [point for point in points if point[1] - point[0] > 2 * MARGIN], names)
+    axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.3, 1.05))
+    axes.legend(loc="lower right")
+
+
+def _draw_countdown(axes: Axes, found: dict[str, Any]) -> None:
+    """All arms, and the fits of those that tell an asymptote."""
+    compute = np.array(found["compute"])
+    told = [name for name, fit in found["whole"].items() if "refusal" not in fit]
+    for name, own in found["curves"].items():
+        mean, error = (np.array(own[key]) for key in ("mean", "error"))
+        if name not in told:
+            axes.plot(compute, mean, color="0.8", linewidth=0.7, zorder=0)
+            continue
+        colour = f"C{told.index(name)}"
+        axes.errorbar(compute, mean, 1.96 * error, color=colour, marker="o", markersize=2, linestyle="none", label=name)
+        fine = np.linspace(0, compute[-1], 200)
+        axes.plot(fine, _curve(found["whole"][name]).at(fine), color=colour, linewidth=1)
+    axes.set(xlabel="rollouts", ylabel="pass@64")
+    axes.legend(fontsize=7)
+
+
+def tables(data: dict[str, Any]) -> str:
+    """A table for each sweep and metric, and how often there was which verdict, of all and of the first quarter."""
+    parts = [
+        _table(f"{sweep}, {metric}", found)
+        for sweep, metrics in data["sweeps"].items()
+        for metric, found in metrics.items()
+    ]
+    return "\n\n".join(parts + [_table(f"countdown, {metric}", found) for metric, found in data["countdown"].items()])
+
+
+def _table(title: str, found: dict[str, Any]) -> str:
+    heads = (
+        "A of a quarter",
+        "A",
+        "at the end",
+        "A less GRPO's",
+        "C_mid over GRPO's",
+        "verdict of a quarter",
+        "verdict",
+    )
+    lines = [f"| {title} | {' | '.join(heads)} |", f"|---|{'---:|' * 5}---|---|"]
+    for name, whole in found["whole"].items():
+        part, against = found["part"][name], whole["against"] or {}
+        cells = [
+            _cell(part.get("asymptote")),
+            _cell(whole.get("asymptote")),
+            f"{found['curves'][name]['mean'][-1]:.3f}",
+        ]
+        cells += [_cell(against.get("asymptote"), "+.3f"), _cell(against.get("midpoint"), ".2f")]
+        lines.append(f"| `{name}` | {' | '.join([*cells, verdict(part), verdict(whole)])} |")
+    counts = [
+        Counter(verdict(own) for name, own in found[key].items() if name != BASELINE) for key in ("part", "whole")
+    ]
+    lines += ["", *(f"{text}: {_counted(count)}" for text, count in zip(("a quarter", "all"), counts, strict=True))]
+    return "\n".join(lines)
+
+
+def verdict(own: dict[str, Any]) -> str:
+    """What is said of an arm: a verdict, or the head of the reason why there is none; nothing of the baseline."""
+    if "refusal" in own:
+        return str(own["refusal"]).partition(":")[0].partition(",")[0]
+    against = own["against"]
+    return "" if against is None else str(against.get("verdict", "GRPO has no fit"))
+
+
+def _cell(interval: list[float | None] | None, form: str = ".3f") -> str:
+    if interval is None or None in interval:
+        return ""
+    mean, low, high = (format(number, form) for number in interval)
+    return f"{mean} [{low}, {high}]"
+
+
+def _counted(count: Counter[str]) -> str:
+    return ", ".join(f"{number} {word}" for word, number in count.most_common())
+
+
+def main(arguments: list[str]) -> None:
+    """Condense results, or print the tables of README.md."""
+    if arguments == ["--table"]:
+        print(tables(json.loads(DATA.read_text())))
+    else:
+        keep(DATA, condense(*map(Path, arguments)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

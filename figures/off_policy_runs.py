@@ -1,0 +1,135 @@
+"""Which corrections keep the rare correct actions, and what they cost: runs from old, imprecise and truncated samplers.
+
+    simlab sweep --preset lag --out lag.nc               (minutes)
+    simlab sweep --preset mismatch --out mismatch.nc     (minutes)
+    python -m figures.off_policy_runs lag.nc mismatch.nc (condenses)
+    simlab figures off_policy_runs                       (draws)
+
+Runs are compared where their pass@1 first reaches one level, linearly between records, and at their end.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from figures.off_policy import LOOKS
+from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "off_policy_runs.json"
+DIFFERS = "Not in the papers: GRPO on a bank of prompts from samplers that are not the policy, by correction."
+LEVEL = 0.6  # of pass@1, from .26: on-policy runs reach it in a fifth of their steps
+NAMES = {"ratio": "ratio, clipped"}  # what off_policy.py calls a correction
+QUANTITIES = {
+    "rare": "mass of rare at pass@1 = .6",
+    "step": "steps to pass@1 = .6",
+    "end": "pass@1 at the end",
+    "rare_end": "mass of rare at the end",
+}
+AXES = {"lag": "lag", "precision": "sampler", "top-p": "top_p", "top-k": "top_k"}
+
+
+def of_cell(cell: xr.Dataset) -> dict[str, np.ndarray]:
+    """Each quantity of each seed; NaN where a seed does not reach the level."""
+    mass, rare = (cell[name].transpose("seed", "step").values for name in ("q_pos", "target_mass"))
+    steps = np.broadcast_to(cell.step.values.astype(float), mass.shape)
+    at_level = [at_equal_mass(mass, values, np.array([LEVEL]))[0] for values in (rare, steps)]
+    return dict(zip(QUANTITIES, (*at_level, mass[:, -1], rare[:, -1]), strict=True))
+
+
+def condensed_sweep(dataset: xr.Dataset, along: str) -> dict[str, Any]:
+    """Of each correction the quantities at the values of one parameter."""
+    runs = dataset.squeeze([name for name in dataset.dims if dataset.sizes[name] == 1 and name not in (along, "step")])
+    found: dict[str, Any] = {"values": runs[along].values.tolist()}
+    for correction in runs.correction.values.tolist():
+        cells = [of_cell(runs.sel({"correction": correction, along: value})) for value in runs[along].values]
+        found[NAMES.get(correction, correction)] = {
+            quantity: mean_and_error(np.array([cell[quantity] for cell in cells])) for quantity in QUANTITIES
+        }
+    return found
+
+
+def condensed_tree(dataset: xr.Dataset) -> dict[str, Any]:
+    """Of the tree, where tokens and sequences differ: steps to the level, pass@1 and modes found at the end."""
+    runs = dataset.squeeze([name for name in dataset.dims if dataset.sizes[name] == 1])
+    found: dict[str, Any] = {}
+    for correction in runs.correction.values.tolist():
+        for unit in runs.correction_unit.values.tolist():
+            cell = runs.sel(correction=correction, correction_unit=unit)
+            own = of_cell(cell)
+            row = {name: mean_and_error(own[name]) for name in ("step", "end")}
+            row["modes"] = mean_and_error(cell.mode_coverage.transpose("seed", "step").values[:, -1])
+            found[f"{NAMES.get(correction, correction)}, {unit}"] = row
+    return found
+
+
+def condense(lag: Path, mismatch: Path) -> dict[str, Any]:
+    """What is drawn, and the numbers of the tree, with the provenance of all sweeps."""
+    lags, mismatches = results("lag", lag), results("mismatch", mismatch)
+    sweeps = {"lag": lags["bank"], **mismatches}
+    return {
+        "provenance": [provenance(dataset) for dataset in (*lags.values(), *mismatches.values())],
+        "level": LEVEL,
+        **{name: condensed_sweep(dataset, AXES[name]) for name, dataset in sweeps.items()},
+        "tree": condensed_tree(lags["tree"]),
+    }
+
+
+def draw(data: dict[str, Any]) -> Figure:
+    """A row for the lag and one for samplers, a column for each quantity."""
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        rows = figure.subplots(2, len(QUANTITIES))
+        for (lag, sampler), (quantity, label) in zip(rows.T, QUANTITIES.items(), strict=True):
+            _draw_lag(lag, data["lag"], quantity)
+            _draw_samplers(sampler, data, quantity)
+            for axes in (lag, sampler):
+                axes.set_ylabel(label, fontsize=8)
+                if quantity.startswith("rare"):
+                    axes.set_ylim(bottom=0)
+        rows[0, 0].set_title("(a) lag", loc="left")
+        rows[1, 0].set_title("(b) sampler", loc="left")
+        handles, labels = rows[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(LOOKS), fontsize=8)
+    return figure
+
+
+def _draw_lag(axes: Axes, sweep: dict[str, Any], quantity: str) -> None:
+    """Lines over the lag."""
+    _draw_lines(axes, np.array(sweep["values"], float), sweep, quantity)
+    axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.set_xticks(sweep["values"], [str(value) for value in sweep["values"]])
+    axes.set_xlabel("lag k")
+
+
+def _draw_samplers(axes: Axes, data: dict[str, Any], quantity: str) -> None:
+    """Lines over the samplers, one for each kind."""
+    labels: list[str] = []
+    for kind, prefix in (("precision", ""), ("top-p", "p = "), ("top-k", "k = ")):
+        sweep = data[kind]
+        order = sorted(range(len(sweep["values"])), key=lambda i, own=sweep["values"]: own[i], reverse=True)
+        _draw_lines(axes, len(labels) + np.arange(len(order)), sweep, quantity, order)
+        labels += [f"{prefix}{sweep['values'][i]}" for i in order]
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=6)
+
+
+def _draw_lines(
+    axes: Axes, places: np.ndarray, sweep: dict[str, Any], quantity: str, order: list[int] | None = None
+) -> None:
+    """Means and 95 % intervals over seeds; nothing where a seed does not reach the level."""
+    for name, (colour, dashes) in LOOKS.items():
+        mean, error = (np.array(sweep[name][quantity][key], float) for key in ("mean", "error"))
+        mean, error = (values if order is None else values[order] for values in (mean, error))
+        axes.plot(places, mean, linestyle=dashes, color=colour, label=name, marker=".", markersize=3, lw=1.1)
+        axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+
+
+if __name__ == "__main__":
+    keep(DATA, condense(*map(Path, sys.argv[1:])))

@@ -1,0 +1,1 @@
+"""Answers about the logs of a training run: what they tell of its prompts, groups and solutions, and what to try."""

@@ -1,0 +1,106 @@
+"""Give every run of a sweep the same budget: how many steps it pays for, and after which of them is recorded.
+
+A step costs P G ``rollout_cost`` for P prompts of G rollouts each, and ``update_cost`` for each gradient step on them.
+With G twice as large a run takes about half as many steps. All runs are recorded at the same costs, so that curves of
+different P and G compare at equal cost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, Int
+
+from simlab.errors import InputError, check_range, check_whole
+from simlab.problems.base import Problem
+from simlab.simulator.dataset import MOST_RECORDS
+from simlab.simulator.settings import LARGEST_INT, Settings
+
+AXIS = "cost"  # takes the place of the dimension "step" in a result
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every run may spend, in the unit of its costs: rollouts, unless a rollout costs something else than 1.
+
+    Attributes:
+        total: what a run may spend; it ends with the last step that this pays for.
+        rollout_cost: of one rollout, sampled and judged.
+        update_cost: of one gradient step, however many rollouts it learns from. What learning costs by the rollout is
+            part of ``rollout_cost``.
+        records: R, how many records there are after that of the start, at equal distances of cost.
+
+    Raises:
+        InputError: for a number outside its range.
+    """
+
+    total: float
+    rollout_cost: float = 1.0
+    update_cost: float = 0.0
+    records: int = 20
+
+    def __post_init__(self) -> None:
+        check_range("budget", self.total, 0, open_low=True)
+        check_range("rollout_cost", self.rollout_cost, 0, open_low=True)
+        check_range("update_cost", self.update_cost, 0)
+        check_whole("records", self.records, 1, MOST_RECORDS)
+
+    def step_cost(self, problem: Problem, settings: Settings) -> Fraction:
+        """What one step costs, exactly.
+
+        Raises:
+            InputError: for a price of updates where what is drawn decides how many there are.
+        """
+        if self.update_cost and settings.allocation == "dynamic":
+            raise InputError(f"update_cost = {self.update_cost:g} with allocation = 'dynamic'; allowed: 0")
+        rollouts = problem.prompts_a_step(settings) * settings.group_size
+        updates = settings.static.gradient_steps
+        return rollouts * _exact(self.rollout_cost) + updates * _exact(self.update_cost)
+
+    def taken(self, step_cost: Fraction, name: str) -> Int[np.ndarray, " R"]:
+        """How many steps of a run the costs of the records pay for: as many as fit, and 0 where none does.
+
+        Raises:
+            InputError: for the run ``name``, if the whole budget does not pay for one step, or pays for 2^31 or more.
+        """
+        if step_cost > _exact(self.total):
+            cost = float(step_cost)
+            raise InputError(f"budget = {self.total:g}, but a step of {name} costs {cost:g}; allowed: {cost:g} or more")
+        taken = [_exact(self.total) * record // (self.records * step_cost) for record in range(1, self.records + 1)]
+        if taken[-1] > LARGEST_INT:
+            allowed = f"allowed: steps up to {LARGEST_INT}"
+            raise InputError(f"budget = {self.total:g} pays for {taken[-1]} steps of {name}; {allowed}")
+        return np.array(taken, dtype=np.int64)
+
+    @property
+    def costs(self) -> Float[np.ndarray, " records"]:
+        """What may have been spent at each record, the first at the start."""
+        return np.array([float(_exact(self.total) * record / self.records) for record in range(self.records + 1)])
+
+
+def at_costs(
+    records: xr.Dataset,
+    budget: Budget,
+    cells: Sequence[str],
+    taken: Int[np.ndarray, "*cells records"],
+    step_costs: Float[np.ndarray, "*cells"],
+) -> xr.Dataset:
+    """Records along steps as records along cost, of the cells along some dimensions.
+
+    Beside the cost stand ``steps_taken``, the steps of each cell until then, and ``spent``, what these have cost: less
+    than the cost by a part of a step.
+    """
+    unit = {"units": "rollouts" if budget.rollout_cost == 1 else "1"}
+    along = records.rename(step=AXIS).assign_coords({AXIS: (AXIS, budget.costs, {"long_name": "cost", **unit})})
+    spent = taken * step_costs[..., None]
+    return along.assign_coords(
+        steps_taken=((*cells, AXIS), taken, {"long_name": "steps that the cost has paid for", "units": "1"}),
+        spent=((*cells, AXIS), spent, {"long_name": "what these steps have cost", **unit}),
+    )
+
+
+def _exact(number: float) -> Fraction:
+    """A number as it is written, so that 0.3 pays for three steps of 0.1."""
+    return Fraction(str(number))

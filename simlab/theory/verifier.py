@@ -1,0 +1,145 @@
+"""What a verifier that errs makes of a weight: where its advantages land, and how fast it then learns.
+
+A wrong rollout is accepted with probability f, a correct one rejected with n, each by itself. At a solve rate p the
+verifier then accepts q = f + J p, with Youden's index J = 1 - f - n. A weight knows the verdicts alone: its group has a
+binomial number of accepted rollouts at q, and an accepted one gets the same advantage whether it is right or wrong. All
+that follows is exact at every group size.
+
+Rad et al. (arXiv:2601.04411) derive the part of J for GRPO in the limit of a mean field: the sign of J decides where
+learning goes, its size how fast. Cai et al. (arXiv:2510.00915) and El Mansouri et al. (arXiv:2510.18924) correct
+rewards for known rates; ``simlab.simulator.verifier.corrected`` has the former's two corrections.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simlab.errors import check_range
+from simlab.estimators import Estimator
+from simlab.theory.interference import Rates, expected_advantages, expected_speed
+
+
+class JudgedMasses(NamedTuple):
+    """E[(1/G) sum of A] over the rollouts of each truth and verdict.
+
+    Attributes:
+        rightly_accepted: (...) of correct rollouts that are accepted.
+        wrongly_accepted: (...) of wrong ones that are accepted.
+        rightly_rejected: (...) of wrong ones that are rejected; as a rule below 0, as the next.
+        wrongly_rejected: (...) of correct ones that are rejected.
+    """
+
+    rightly_accepted: Rates
+    wrongly_accepted: Rates
+    rightly_rejected: Rates
+    wrongly_rejected: Rates
+
+
+def accepted_rate(solve_rates: Rates, false_positive: float, false_negative: float) -> Rates:
+    """(...) q = f + (1 - f - n) p, how often a rollout is accepted.
+
+    Raises:
+        InputError: for a rate of errors outside [0, 1].
+
+    >>> accepted_rate(np.array([0.0, 0.5, 1.0]), 0.1, 0.3)
+    array([0.1, 0.4, 0.7])
+    """
+    check_range("false_positive", false_positive, 0, 1)
+    check_range("false_negative", false_negative, 0, 1)
+    return (1 - solve_rates) * false_positive + solve_rates * (1 - false_negative)
+
+
+def judged_masses(
+    name: str | Estimator,
+    group_size: int,
+    solve_rates: Rates,
+    false_positive: float,
+    false_negative: float,
+    **parameters: Any,
+) -> JudgedMasses:
+    """Where the advantages land: (1 - p) f a_S(q) on wrong rollouts that are accepted ``[simlab:verifier-masses]``.
+
+    Here a_S(q) and a_F(q) are what an accepted and a rejected rollout are expected to get (``expected_advantages``).
+    The other masses are p (1 - n) a_S, (1 - p) (1 - f) a_F and p n a_F.
+
+    Args:
+        name: a registered estimator's name, or an estimator.
+        group_size: G, at least 1.
+        solve_rates: (...) p, in [0, 1].
+        false_positive: f.
+        false_negative: n.
+        parameters: of the named estimator.
+
+    Raises:
+        InputError: for a rate outside [0, 1], and what ``simlab.theory.masses`` refuses.
+
+    >>> found = judged_masses("maxrl", 8, np.array([0.01, 0.5]), 0.1, 0.0)
+    >>> (found.wrongly_accepted / (found.wrongly_accepted + found.rightly_accepted)).round(3)
+    array([0.908, 0.091])
+    """
+    accepted = accepted_rate(solve_rates, false_positive, false_negative)
+    success, failure = expected_advantages(name, group_size, accepted, **parameters)
+    return JudgedMasses(
+        solve_rates * (1 - false_negative) * success,
+        (1 - solve_rates) * false_positive * success,
+        (1 - solve_rates) * (1 - false_positive) * failure,
+        solve_rates * false_negative * failure,
+    )
+
+
+def misplaced_share(
+    name: str | Estimator,
+    group_size: int,
+    solve_rates: Rates,
+    false_positive: float,
+    false_negative: float,
+    **parameters: Any,
+) -> float:
+    """Of the advantages that accepted rollouts get, the share that wrong ones get ``[simlab:verifier-hard-focus]``.
+
+    Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, in which
+    each prompt weighs M_S(q): the more a weight looks at hard prompts, the larger it is.
+
+    Args:
+        name, group_size, false_positive, false_negative, parameters: as in ``judged_masses``.
+        solve_rates: (...) p of the prompts, each as often in a batch.
+
+    Returns:
+        The share; NaN for a weight that gives accepted rollouts nothing.
+
+    Raises:
+        InputError: as ``judged_masses``.
+
+    >>> rates = np.array([0.01, 0.5])
+    >>> [round(misplaced_share("f_grpo", 8, rates, 0.1, 0.0, gamma=gamma), 2) for gamma in (0.0, 1.0, 4.0)]
+    [0.36, 0.47, 0.69]
+    """
+    right, wrong, *_ = judged_masses(name, group_size, solve_rates, false_positive, false_negative, **parameters)
+    total = float(np.sum(right + wrong))
+    return float(np.sum(wrong)) / total if total else float("nan")
+
+
+def judged_speed(
+    name: str | Estimator,
+    group_size: int,
+    solve_rates: Rates,
+    false_positive: float,
+    false_negative: float,
+    **parameters: Any,
+) -> Rates:
+    """(1 - f - n) kappa(q; G), the speed of an expected step along grad p ``[simlab:verifier-speed]``.
+
+    The expected step is kappa(q) grad q, as for any rewards (``expected_speed``), and grad q = (1 - f - n) grad p.
+
+    Args:
+        name, group_size, solve_rates, false_positive, false_negative, parameters: as in ``judged_masses``.
+
+    Raises:
+        InputError: as ``judged_masses``.
+
+    >>> judged_speed("dr_grpo", 2, np.array([0.1, 0.5]), 0.75, 0.75)
+    array([-0.25, -0.25])
+    """
+    accepted = accepted_rate(solve_rates, false_positive, false_negative)
+    youden = 1 - false_positive - false_negative
+    return youden * expected_speed(name, group_size, accepted, **parameters)

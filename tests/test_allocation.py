@@ -1,0 +1,359 @@
+"""Allocations of rollouts: sizes by enumeration, steps by naive loops, limits that are the ordinary run, equal cost."""
+
+import dataclasses
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from refusals import refusal
+
+import simlab
+from simlab.arms import parse
+from simlab.estimators import center, chain
+from simlab.problems import custom, interference, prompt_bank
+from simlab.simulator.allocation import group_sizes, most_learnable
+from simlab.simulator.api import simulate
+from simlab.simulator.checks import check
+from simlab.simulator.costs import resolved
+from simlab.simulator.learner import Learner
+from simlab.simulator.rounds import first_active
+from simlab.simulator.settings import Settings
+from simlab.simulator.storage import DENSE, Stored
+from simlab.sweeps import Budget
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+BANK = prompt_bank(solve_rates=[0.05, 0.2, 0.5, 0.8, 0.97], actions=6, modes=2, rare_modes=1)
+# A link of one's own says nothing of the order of rollouts, or of absent ones.
+OWN = dataclasses.replace(
+    parse("grpo").build(), estimator=chain(center("mean"), lambda advantages, rollouts: advantages)
+)
+PLAIN = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 1.5}, "group_size": 4}
+
+
+def learner_of(problem, method="grpo+reinforce", *, seed=0, **settings):
+    """A learner of one seed in dense storage, in float64 so that loops agree to the last digits."""
+    settings = Settings(method, **PLAIN | {"dtype": "float64", "storage": "dense"} | settings)
+    check(problem, settings)
+    stored = Stored(DENSE.laid_out(problem.listed(), "float64"), DENSE, None)
+    key = jax.random.key(seed, impl="threefry2x32")
+    return Learner(settings.static, stored, key, jax.tree.map(jnp.asarray, settings.traced))
+
+
+@pytest.fixture
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+# Sizes
+
+
+def task_value(n, p):
+    return (1 - p**n - (1 - p) ** n) * p * (1 - p) ** 2
+
+
+def variance(n, p):
+    return p * (1 - p) / (n - 1)
+
+
+def all_sizes(prompts, total, smallest, largest):
+    every = itertools.product(range(smallest, largest + 1), repeat=prompts)
+    return [sizes for sizes in every if sum(sizes) == total]
+
+
+RATES = some.lists(some.floats(0, 1), min_size=3, max_size=3)
+
+
+@given(rates=RATES, mean=some.integers(2, 5))
+def test_the_knapsacks_sizes_have_the_largest_value_of_all(rates, mean):
+    sizes = np.asarray(group_sizes("knapsack", jnp.asarray(rates, jnp.float32), mean, 1, 8)).tolist()
+    values = [sum(map(task_value, one, rates)) for one in all_sizes(len(rates), mean * len(rates), 1, 8)]
+    assert sum(map(task_value, sizes, rates)) == pytest.approx(max(values), abs=1e-6)
+
+
+@given(rates=RATES, mean=some.integers(2, 5))
+def test_sizes_by_variance_have_the_least_of_all(rates, mean):
+    sizes = np.asarray(group_sizes("variance", jnp.asarray(rates, jnp.float32), mean, 2, 8)).tolist()
+    values = [sum(map(variance, one, rates)) for one in all_sizes(len(rates), mean * len(rates), 2, 8)]
+    assert sum(map(variance, sizes, rates)) == pytest.approx(min(values), abs=1e-6)
+
+
+@given(
+    rule=some.sampled_from(["knapsack", "variance"]),
+    rates=some.lists(some.floats(0, 1), min_size=8, max_size=8),
+    smallest=some.sampled_from([2, 5]),
+    more=some.sampled_from([0, 3]),
+    room=some.sampled_from([0, 1, 20]),
+)
+def test_sizes_cost_what_even_groups_do_and_keep_their_bounds(rule, rates, smallest, more, room):
+    mean, largest = smallest + more, smallest + more + room
+    sizes = group_sizes(rule, jnp.asarray(rates, jnp.float32), mean, smallest, largest)
+    assert int(sizes.sum()) == mean * len(rates)
+    assert smallest <= int(sizes.min())
+    assert int(sizes.max()) <= largest
+
+
+@pytest.mark.parametrize("rule", ["knapsack", "variance"])
+@pytest.mark.parametrize("rate", [0.0, 1e-30, 0.3, 0.5, 1.0])
+def test_prompts_that_are_alike_get_even_groups(rule, rate):
+    assert group_sizes(rule, jnp.full(7, rate, jnp.float32), 6, 2, 24).tolist() == [6] * 7
+
+
+def test_what_nobody_can_use_goes_to_unsolved_prompts_and_not_to_solved_ones():
+    """4 prompts of 6: the one of p = .3 takes its 10, the solved ones the smallest, and the unsolved one the rest."""
+    assert group_sizes("knapsack", jnp.array([1.0, 0.3, 0.0, 1.0]), 6, 2, 10).tolist() == [2, 10, 10, 2]
+
+
+def test_the_knapsack_gives_more_to_hard_prompts_and_variance_most_to_even_odds():
+    rates = jnp.array([0.02, 0.1, 0.5, 0.9, 0.98])
+    by_value, by_variance = (group_sizes(rule, rates, 8, 2, 32).tolist() for rule in ("knapsack", "variance"))
+    assert by_value[1] > by_value[2] > by_value[4]
+    assert by_variance[2] == max(by_variance)
+    assert abs(by_variance[0] - by_variance[4]) <= 1  # p and 1 - p are alike, but for a tie
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_the_variance_is_that_of_rloos_advantages_by_enumeration(size):
+    """The mean of sum A^2 / n^2 over all groups, of rollouts whose gradients are independent with variance 1."""
+    p, found = 0.3, 0.0
+    for outcomes in itertools.product([0.0, 1.0], repeat=size):
+        chance = math.prod(p if one else 1 - p for one in outcomes)
+        advantages = np.asarray(simlab.advantages("rloo", np.array([outcomes])))
+        found += chance * float((advantages**2).sum()) / size**2
+    assert found == pytest.approx(variance(size, p), rel=1e-12)
+
+
+# Which prompts, and which groups
+
+
+def test_the_most_learnable_prompts_are_drawn():
+    rates = jnp.array([0.0, 0.4, 0.9, 0.5, 1.0])
+    assert sorted(most_learnable(rates, jnp.zeros(5), 3).tolist()) == [1, 2, 3]
+
+
+def test_a_random_number_decides_between_prompts_that_are_as_learnable():
+    rates, randoms = jnp.array([0.25, 0.75, 0.25, 0.0]), jnp.array([3, 1, 2, 0], jnp.uint32)
+    assert most_learnable(rates, randoms, 2).tolist() == [1, 2]
+
+
+def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
+    active = jnp.array([False, True, True, False, True])
+    assert first_active(active, jnp.int32(2)).tolist() == [False, True, True, False, False]
+    assert first_active(active, jnp.int32(0)).tolist() == [False] * 5
+    assert first_active(active, jnp.int32(9)).tolist() == active.tolist()
+
+
+# Steps, by loops
+
+
+def naive_gradient(logits, actions, correct):
+    """(A,) of GRPO on one group: the mean over its rollouts of (r - mean) / std times grad log pi."""
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    rewards = [float(correct[a]) for a in actions]
+    mean = sum(rewards) / len(rewards)
+    spread = math.sqrt(sum((r - mean) ** 2 for r in rewards) / len(rewards))
+    gradient = np.zeros(len(logits))
+    if spread == 0:
+        return gradient
+    for action, reward in zip(actions, rewards, strict=True):
+        for place in range(len(logits)):
+            gradient[place] += (reward - mean) / spread * ((place == action) - p[place]) / len(rewards)
+    return gradient
+
+
+GRPO = "grpo(eps=0)+reinforce"
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def drawing(learner, index, state):
+    _, _, prompts, drawn = learner.draw(index, state)
+    return prompts, drawn.groups
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def stepped(learner, index, state):
+    return learner.step(index, state)
+
+
+def drawn_by_loops(learner, index, state):
+    """The groups of a step as lists of actions, by prompt, in the order of the batch."""
+    prompts, groups = drawing(learner, jnp.int32(index), state)
+    present = np.ones(groups.places.shape, bool) if groups.present is None else np.asarray(groups.present)
+    return {
+        int(m): [int(a) for a, there in zip(own, own_present, strict=True) if there]
+        for m, own, own_present in zip(prompts, groups.places, present, strict=True)
+    }
+
+
+@pytest.mark.parametrize("rule", ["knapsack", "variance"])
+def test_ragged_groups_each_count_as_one_prompt_by_loops(rule, double):
+    learner = learner_of(BANK, GRPO, allocation=rule, prompts_per_step=3)
+    state, correct = learner.start(), BANK.listed().correct
+    believed = dict.fromkeys(range(5), 0.5)
+    for index in range(12):
+        groups = drawn_by_loops(learner, index, state)
+        sizes = group_sizes(rule, jnp.array([believed[m] for m in groups]), 4, 2, 16).tolist()
+        assert [len(own) for own in groups.values()] == sizes
+        assert sum(sizes) == 3 * 4
+        expected = np.array(state.parameters)
+        for m, actions in groups.items():
+            expected[m] += 1.5 * naive_gradient(expected[m], actions, correct[m]) / 3
+            believed[m] = float(np.mean([correct[m][a] for a in actions]))
+        state = stepped(learner, jnp.int32(index), state)
+        np.testing.assert_allclose(state.parameters, expected, rtol=1e-10, atol=1e-15)
+    assert len(set(sizes)) > 1
+
+
+def test_exact_solve_rates_give_the_sizes_of_the_policy(double):
+    learner = learner_of(BANK, allocation="knapsack", allocation_by="exact")
+    groups = drawn_by_loops(learner, 0, learner.start())
+    expected = group_sizes("knapsack", jnp.array([0.05, 0.2, 0.5, 0.8, 0.97]), 4, 2, 16).tolist()
+    assert [len(groups[m]) for m in range(5)] == expected
+
+
+def test_a_curriculum_draws_by_the_solve_rates_of_the_last_groups_by_loops(double):
+    learner = learner_of(BANK, GRPO, allocation="learnable", prompts_per_step=2)
+    state, correct = learner.start(), BANK.listed().correct
+    believed = dict.fromkeys(range(5), 0.5)
+    for index in range(15):
+        groups = drawn_by_loops(learner, index, state)
+        least = min(believed[m] * (1 - believed[m]) for m in groups)
+        assert all(believed[m] * (1 - believed[m]) <= least + 1e-12 for m in range(5) if m not in groups)
+        believed |= {m: float(np.mean([correct[m][a] for a in actions])) for m, actions in groups.items()}
+        state = stepped(learner, jnp.int32(index), state)
+
+
+def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(double):
+    learner = learner_of(BANK, GRPO, allocation="dynamic", prompts_per_step=3)
+    state, correct = learner.start(), BANK.listed().correct
+    batch, sizes = [], []
+    for index in range(40):
+        before = np.array(state.parameters)
+        groups = drawn_by_loops(learner, index, state)
+        active = [m for m, own in groups.items() if len({bool(correct[m][a]) for a in own}) == 2]
+        batch += [(m, naive_gradient(before[m], groups[m], correct[m])) for m in active][: 3 - len(batch)]
+        sizes.append(len(batch))
+        state = stepped(learner, jnp.int32(index), state)
+        if len(batch) < 3:
+            np.testing.assert_array_equal(state.parameters, before)
+            continue
+        for m, gradient in batch:
+            before[m] += 1.5 * gradient / 3
+        np.testing.assert_allclose(state.parameters, before, rtol=1e-10, atol=1e-15)
+        batch = []
+    assert {0, 1, 2, 3} >= set(sizes) >= {2, 3}
+
+
+# Limits
+
+
+@pytest.mark.parametrize("problem", [BANK, interference(6, 8)])
+@pytest.mark.parametrize("rule", ["knapsack", "variance"])
+def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(problem, rule):
+    given_ = PLAIN | {"seeds": 3, "steps": 20, "record_every": 5, "prompts_per_step": 3, "storage": "dense"}
+    even = simulate(problem, "grpo", **given_)
+    same = simulate(problem, "grpo", **given_, allocation=rule, smallest_group=4, largest_group=4)
+    assert even.identical(same)
+
+
+def test_what_is_added_to_the_loss_is_that_of_the_ordinary_run_too():
+    """To the rounding of float64: the mean over rollouts that are there is another program's sum."""
+    given_ = PLAIN | {"kl": 0.1, "entropy_bonus": 0.05, "epochs": 2, "seeds": 2, "steps": 20, "record_every": 5}
+    given_ |= {"dtype": "float64", "storage": "dense", "prompts_per_step": 3}
+    even = simulate(BANK, "grpo", **given_)
+    same = simulate(BANK, "grpo", **given_, allocation="knapsack", smallest_group=4, largest_group=4)
+    np.testing.assert_allclose(even.q_pos, same.q_pos, rtol=1e-12)
+    np.testing.assert_allclose(even.entropy, same.entropy, rtol=1e-12)
+
+
+def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_for_bit():
+    problem = prompt_bank(solve_rates=[0.4, 0.5, 0.6], actions=6, modes=2, rare_modes=1)
+    given_ = PLAIN | {"group_size": 64, "seeds": 3, "steps": 10, "record_every": 5, "storage": "dense"}
+    given_["optimizer_parameters"] = {"learning_rate": 0.1}
+    even, dynamic = (simulate(problem, "grpo", **given_, allocation=rule) for rule in ("even", "dynamic"))
+    assert (even.active_rate[:, 1:] == 1).all()
+    assert even.identical(dynamic)
+
+
+def test_dynamic_sampling_without_an_active_group_never_moves():
+    problem = prompt_bank(solve_rates=[1e-9, 1e-9], actions=6, modes=2, rare_modes=1)
+    found = simulate(problem, "psr", **PLAIN, seeds=2, steps=30, record_every=30, allocation="dynamic", storage="dense")
+    np.testing.assert_array_equal(found.entropy[:, 1], found.entropy[:, 0])
+
+
+def test_the_expected_gradient_of_rloo_is_that_of_even_groups_whatever_the_size():
+    """By enumeration of all groups of three actions: of 2, of 3 and of 5."""
+    p, correct = np.array([0.2, 0.5, 0.3]), [True, False, False]
+    means = []
+    for size in (2, 3, 5):
+        mean = np.zeros(3)
+        for actions in itertools.product(range(3), repeat=size):
+            rewards = np.array([[float(correct[a]) for a in actions]])
+            advantages = np.asarray(simlab.advantages("rloo", rewards))[0]
+            for action, advantage in zip(actions, advantages, strict=True):
+                mean += math.prod(p[a] for a in actions) * advantage * (np.eye(3)[action] - p) / size
+        means.append(mean)
+    np.testing.assert_allclose(means, [p * (np.array(correct) - p[0])] * 3, rtol=1e-10, atol=1e-15)
+
+
+# A sweep
+
+
+def test_every_allocation_costs_as_much(tmp_path):
+    found = simlab.sweep(
+        "grpo", problem="prompt_bank", prompts=6, prompts_per_step=4, group_size=4, seeds=2,
+        budget=Budget(160, records=2), allocation=["even", "knapsack", "variance", "learnable", "dynamic"],
+    )  # fmt: skip
+    assert (found.steps_taken.values == [0, 5, 10]).all()
+    assert (found.spent.values == [0, 80, 160]).all()
+    assert len(np.unique(found.q_pos.isel(cost=-1, seed=0).values)) == 5
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("problem", "changes", "message"),
+    [
+        (BANK, {"allocation": "fair"}, "allocation = 'fair' is unknown; allowed: even, knapsack"),
+        (BANK, {"allocation_by": "guess"}, "allocation_by = 'guess' is unknown; allowed: estimate, exact"),
+        (BANK, {"allocation": "variance", "smallest_group": 1}, "smallest_group = 1"),
+        (BANK, {"allocation": "knapsack", "smallest_group": 5}, "smallest_group = 5 and largest_group = 16 with group"),
+        (BANK, {"allocation": "knapsack", "largest_group": 3}, "smallest_group = 2 and largest_group = 3 with group"),
+        (BANK, {"allocation": "knapsack", "storage": "lumped"}, "storage = 'lumped' with allocation = 'knapsack'"),
+        (BANK, {"allocation": "dynamic", "storage": "sharded"}, "storage = 'sharded' with allocation = 'dynamic'"),
+        (BANK, {"allocation": "dynamic", "epochs": 2}, "allowed: 1 epoch, 1 minibatch and lag 0"),
+        (BANK, {"allocation": "dynamic", "lag": 1}, "allowed: 1 epoch, 1 minibatch and lag 0"),
+        (BANK, {"allocation": "learnable"}, "with all 5 prompts in each step; allowed: prompts_per_step below 5"),
+        (BANK, {"allocation": "variance", "prompts_per_step": 1}, "of 1 prompt a step; allowed: 2 prompts or more"),
+        (custom([0.0] * 4, [0], [0]), {"allocation": "knapsack"}, "of 1 prompt a step"),
+        (BANK, {"allocation": "knapsack", "method": OWN}, "which tells the rollouts of a group apart"),
+    ],
+)
+def test_an_allocation_that_does_not_fit_is_refused_in_one_line(problem, changes, message):
+    def checked():
+        method = changes.get("method", "grpo")
+        rest = {name: value for name, value in changes.items() if name != "method"}
+        check(problem, Settings(method, **PLAIN | rest))
+
+    assert message in refusal(checked)
+
+
+def test_storage_is_dense_where_an_allocation_needs_it():
+    large = prompt_bank(prompts=4, actions=10**6)
+    plain, asked = (Settings("grpo", **PLAIN, allocation=rule) for rule in ("even", "knapsack"))
+    assert resolved(large, plain, 100).storage == "lumped"
+    assert resolved(large, asked, 100).storage == "dense"
+
+
+def test_a_step_of_dynamic_sampling_has_no_price_of_updates_of_its_own():
+    settings = Settings("grpo", **PLAIN, allocation="dynamic")
+    assert "update_cost = 2" in refusal(Budget(100, update_cost=2).step_cost, BANK, settings)

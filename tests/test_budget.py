@@ -1,0 +1,206 @@
+"""A budget: how many steps it pays for, records at equal costs, what identifies its units, and what is refused."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from sweep_cases import asked, parts_of, refusal
+
+from simlab import cli
+from simlab.plotting import final_state
+from simlab.simulator.runner import run as simulate
+from simlab.sweeps import Budget, Plan, Sweep, run
+from simlab.sweeps.table import final_table
+
+BANK = ("--problem", "prompt_bank", "--param", "prompts=8", "--param", "actions=6", "--arms", "grpo", "--seeds", "3")
+GRID = ("--group-size", "2,4,16", "--param", "prompts_per_step=2,8")
+SPENDING = (*BANK, *GRID, "--budget", "300", "--update-cost", "4", "--records", "5")
+
+
+@pytest.fixture(scope="module")
+def spent(tmp_path_factory):
+    """The plan of a small sweep with a budget, and its result."""
+    plan = Plan(asked(*SPENDING))
+    return plan, run(plan, tmp_path_factory.mktemp("budget") / "spent.nc")
+
+
+# How many steps
+
+
+def step_by_step(levels, step_cost):
+    """Steps that are taken until the next one would cost more than each level, by paying for one after the other."""
+    taken = []
+    for level in levels:
+        steps, paid = 0, 0
+        while paid + step_cost <= level:
+            steps, paid = steps + 1, paid + step_cost
+        taken.append(steps)
+    return taken
+
+
+@given(total=some.integers(1, 400), step=some.integers(1, 400), records=some.integers(1, 12))
+def test_a_run_pays_for_one_step_after_the_other_until_the_next_costs_too_much(total, step, records):
+    budget = Budget(total, records=records)
+    if step > total:
+        assert f"allowed: {step} or more" in refusal(budget.taken, Fraction(step), "grpo")
+        return
+    levels = [Fraction(total * record, records) for record in range(1, records + 1)]
+    assert budget.taken(Fraction(step), "grpo").tolist() == step_by_step(levels, step)
+    np.testing.assert_allclose(budget.costs[1:], [float(level) for level in levels], rtol=1e-15)
+
+
+def test_costs_are_those_that_are_written_and_not_their_nearest_binary_numbers():
+    """0.3 / 0.1 is 2.9999999999999996 in floats."""
+    plan = Plan(asked(*BANK, "--group-size", 1, "--param", "prompts_per_step=1", "--budget", "0.3",
+                      "--rollout-cost", "0.1", "--records", "3"))  # fmt: skip
+    assert plan.distinct[0].taken.tolist() == [1, 2, 3]
+
+
+def test_a_step_costs_its_rollouts_and_its_gradient_steps():
+    """4 prompts of 8 rollouts at 2 each, and 3 epochs of 2 minibatches at 5 each: 64 + 30 = 94."""
+    plan = Plan(asked(*BANK, "--group-size", 8, "--param", "prompts_per_step=4", "--param", "epochs=3",
+                      "--param", "minibatches=2", "--budget", "1000", "--rollout-cost", "2", "--update-cost", "5",
+                      "--records", "1"))  # fmt: skip
+    assert plan.distinct[0].step_cost == 94
+    assert plan.distinct[0].taken.tolist() == [1000 // 94]
+
+
+# Records
+
+
+def test_what_is_spent_is_the_cost_less_a_part_of_a_step(spent):
+    _, result = spent
+    assert result.cost.values.tolist() == [0, 60, 120, 180, 240, 300]
+    for size in (2, 4, 16):
+        for prompts in (2, 8):
+            cell, step = result.sel(group_size=size, prompts_per_step=prompts, arm="grpo"), size * prompts + 4
+            assert cell.steps_taken.values.tolist() == [cost // step for cost in (0, 60, 120, 180, 240, 300)]
+            assert (cell.spent.values == cell.steps_taken.values * step).all()
+            assert (cell.spent.values <= cell.cost.values).all()
+            assert (cell.cost.values < cell.spent.values + step).all()
+
+
+def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent):
+    plan, result = spent
+    for index, cell in plan.cells.items():
+        for record, steps in enumerate(result.steps_taken.values[index]):
+            if steps == 0:
+                continue
+            alone = simulate(cell.problem, [cell.settings] * 3, range(3), np.array([steps]))
+            for name in ("q_pos", "entropy", "d_q_pos"):  # of policies and of the last update
+                np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
+
+
+def test_before_the_first_step_is_paid_for_the_record_is_that_of_the_start(spent):
+    _, result = spent
+    dearest = result.sel(group_size=16, prompts_per_step=8, arm="grpo")
+    assert dearest.steps_taken.values.tolist() == [0, 0, 0, 1, 1, 2]
+    np.testing.assert_array_equal(dearest.q_pos.values[:, 1], dearest.q_pos.values[:, 0])
+    assert np.isnan(dearest.d_q_pos.values[:, 1]).all()
+    np.testing.assert_array_equal(dearest.q_pos.values[:, 4], dearest.q_pos.values[:, 3])
+
+
+def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps_does(tmp_path):
+    one = ("--group-size", "4", "--param", "prompts_per_step=8")
+    by_cost = run(asked(*BANK, *one, "--budget", "640", "--records", "4"), tmp_path / "cost.nc")
+    by_step = run(asked(*BANK, *one, "--steps", "20", "--record-every", "5"), tmp_path / "step.nc")
+    assert by_cost.steps_taken.values.ravel().tolist() == by_step.step.values.tolist()
+    for name, values in by_step.data_vars.items():
+        np.testing.assert_array_equal(by_cost[name].values, values.values)
+    # The units are the same ones.
+    assert parts_of(tmp_path / "cost.nc") == parts_of(tmp_path / "step.nc")
+
+
+def test_table_and_figure_say_the_cost(spent):
+    _, result = spent
+    assert "mean over 3 seeds at cost 300;" in final_table(result)
+    assert "cost 300, 3 seeds" in [axes.get_title(loc="left") for axes in final_state(result).axes]
+    alone = result.isel(group_size=[0], prompts_per_step=[0])
+    assert {axes.get_xlabel() for axes in final_state(alone).axes} == {"cost"}
+
+
+# Identity
+
+
+def names(*arguments):
+    """The names of the units of a sweep, cell by cell."""
+    units = Plan(asked(*BANK, "--group-size", "4", "--param", "prompts_per_step=8", *arguments)).units("code", "cpu")
+    return [unit.name for unit in units]
+
+
+def test_a_unit_is_named_by_the_steps_that_its_budget_pays_for():
+    usual = names("--budget", "640", "--records", "4")
+    assert names("--budget", "1280", "--rollout-cost", "2", "--records", "4") == usual
+    assert names("--budget", "640", "--records", "5") != usual
+    assert names("--budget", "960", "--records", "4") != usual
+    assert names("--budget", "640", "--records", "4", "--update-cost", "32") != usual
+
+
+def test_what_is_finished_is_not_computed_again(tmp_path, capsys):
+    out = tmp_path / "again.nc"
+    first = run(asked(*SPENDING), out)
+    kept = parts_of(out)
+    (out.parent / f"{out.name}.parts" / next(iter(kept))).unlink()
+    again = run(asked(*SPENDING), out)
+    assert f"{len(kept) - 1} of {len(kept)} units are finished already" in capsys.readouterr().err
+    assert parts_of(out) == kept
+    assert first.identical(again)
+
+
+def test_a_sweep_is_rebuilt_from_its_configuration():
+    sweep = asked(*SPENDING)
+    assert Sweep.from_configuration(json.loads(json.dumps(sweep.configuration()))) == sweep
+    assert sweep.configuration()["budget"] == {"total": 300, "rollout_cost": 1, "update_cost": 4, "records": 5}
+
+
+def test_a_sweep_without_a_budget_does_not_speak_of_one():
+    assert "budget" not in Sweep().configuration()
+
+
+# A budget beside a preset
+
+
+def test_a_budget_takes_the_place_of_a_presets_steps_and_steps_that_of_a_budget():
+    sweep = asked("--preset", "f-grpo-fig2", "--budget", "1e6")
+    assert (sweep.steps, sweep.record_every, sweep.budget) == (None, None, Budget(1e6))
+    assert asked("--preset", "f-grpo-fig2").steps == 1000
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "20"], "budget = 20, but a step of grpo at group size 4 costs 32; allowed: 32 or more"),
+        (["--budget", "0"], "budget = 0"),
+        (["--budget", "inf"], "budget = inf"),
+        (["--budget", "nan"], "budget = nan"),
+        (["--budget", "many"], "'many' cannot be read; allowed: a number"),
+        (["--budget", "1e12"], "steps of grpo at group size 4; allowed: steps up to 2147483647"),
+        (["--budget", "100", "--rollout-cost", "0"], "rollout_cost = 0"),
+        (["--budget", "100", "--update-cost", "-1"], "update_cost = -1"),
+        (["--budget", "100", "--records", "0"], "records = 0"),
+        (["--budget", "100", "--steps", "5"], "--steps beside a budget, which sets the steps; allowed: one of the two"),
+        (["--budget", "100", "--record-every", "5"], "--record-every beside a budget"),
+        (["--update-cost", "2"], "--update-cost without --budget; allowed: beside one, such as --budget 1e6"),
+        (["--records", "2"], "--records without --budget"),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused_in_one_line(arguments, message, tmp_path, capsys):
+    given_ = [*BANK, "--group-size", "4", *arguments, "--out", str(tmp_path / "x.nc")]
+    try:
+        code = cli.main(["sweep", *given_])
+    except SystemExit as ended:
+        code = ended.code
+    complaint = capsys.readouterr().err
+    assert code == 2
+    assert message in complaint
+    assert len(complaint.strip().splitlines()) == 1
+
+
+def test_steps_beside_a_budget_are_refused_of_python_too():
+    assert "steps = 5 beside a budget" in refusal(Sweep, steps=5, budget=Budget(100))

@@ -1,0 +1,199 @@
+"""A sampler that is not the policy: older, or of another dtype; against a textbook's loss, one sequence at a time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from naive_training import NaiveAdamW, assert_trees_agree, naive_logp, sequence_tables
+from training_cases import parameters_of, settings, trainer_and_state
+
+from simlab.errors import InputError
+from simlab.llm.training.memory import needed_memory
+from simlab.llm.training.origin import Origin
+from simlab.llm.training.state import load_state, save_state
+
+KEY = jax.random.key(7)
+BOUND = 1.2
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+
+def stepped(trainer, state, count):
+    """The states after each of some steps; the optimiser's state is copied, for a step uses it up."""
+    states = [state]
+    for step in range(count):
+        given = states[-1]._replace(optimizer=jax.tree.map(jnp.copy, states[-1].optimizer))
+        states.append(trainer.step(given, jax.random.fold_in(KEY, step), False)[0])
+    return states
+
+
+# Who samples
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_the_sampler_is_the_policy_of_as_many_steps_before_and_at_first_the_start(lag):
+    trainer, state = trainer_and_state("grpo", {"lag": lag, "learning_rate": 0.1})
+    states = stepped(trainer, state, 5)
+    plain, of_plain = trainer_and_state("grpo")
+    for step, now in enumerate(states):
+        sampler = states[max(0, step - lag)].parameters
+        found, _, _ = trainer.collect(now, KEY)
+        wanted, _, _ = plain.collect(of_plain._replace(parameters=sampler, cursor=now.cursor), KEY)
+        np.testing.assert_array_equal(found.batch.tokens, wanted.batch.tokens)
+        np.testing.assert_array_equal(found.sampled.logp, wanted.sampled.logp)
+        assert len(now.older) == lag
+
+
+def test_a_sampler_of_another_dtype_is_that_of_a_model_in_it_and_the_policy_is_not():
+    trainer, state = trainer_and_state("grpo", {"sampler": "bfloat16"})
+    rounded, of_rounded = trainer_and_state("grpo", model={"dtype": "bfloat16"})
+    found, wanted = (own.collect(each, KEY)[0] for own, each in ((trainer, state), (rounded, of_rounded)))
+    np.testing.assert_array_equal(found.sampled.logp, wanted.sampled.logp)
+    proximal = trainer.proximal(state.parameters, found)
+    np.testing.assert_allclose(proximal, naive_logp(state.parameters, trainer.policy.config, found.batch), atol=1e-5)
+    assert 1e-4 < np.abs(proximal - found.sampled.logp).max() < 0.5
+
+
+# What is learned
+
+
+def naive_importance(log_ratio, mask, correction, unit):
+    """Token by token, from log(proximal / sampler)."""
+    weights = np.ones(mask.shape)
+    if correction in ("none", "ratio"):
+        return weights
+    for p, g, t in np.ndindex(mask.shape):
+        own = [log_ratio[p, g, t]] if unit == "token" else log_ratio[p, g][mask[p, g]]
+        weight = float(np.exp(sum(own)))
+        if correction == "truncated":
+            weight = min(weight, BOUND)
+        if correction == "masked" and not 1 / BOUND <= weight <= BOUND:
+            weight = 0.0
+        weights[p, g, t] = weight
+    return weights
+
+
+def loss(logp, against, weights, mask, advantages):
+    """-mean over rollouts of mean over tokens of weight times min(ratio A, clip(ratio) A)."""
+    ratio, own = jnp.exp(logp - against), advantages[..., None]
+    bounded = weights * jnp.minimum(ratio * own, jnp.clip(ratio, 0.8, 1.2) * own)
+    return -jnp.mean(jnp.sum(bounded * mask, axis=2) / jnp.sum(mask, axis=2))
+
+
+@pytest.mark.parametrize(
+    ("correction", "unit"),
+    [
+        ("none", "token"),
+        ("ratio", "token"),
+        ("decoupled", "token"),
+        ("decoupled", "sequence"),
+        ("truncated", "token"),
+        ("truncated", "sequence"),
+        ("masked", "token"),
+        ("masked", "sequence"),
+    ],
+)
+def test_a_step_is_that_of_a_textbook(correction, unit):
+    """Two updates by groups of an older policy; parameters to 1e-5 of the largest (float32)."""
+    rl = {"lag": 1, "epochs": 2, "learning_rate": 0.02, "correction": correction, "correction_unit": unit}
+    trainer, state = trainer_and_state("grpo(ddof=1,eps=1e-6)", rl | {"correction_bound": BOUND})
+    config, parameters = trainer.policy.config, state.parameters
+    noise = parameters_of(config, scale=0.04, seed=2)
+    state = state._replace(older=(jax.tree.map(jnp.add, parameters, noise),))
+    groups, _, _ = trainer.collect(state, KEY)
+    (_, after) = stepped_once(trainer, state)
+
+    mean, std = groups.rewards.mean(axis=1, keepdims=True), groups.rewards.std(axis=1, keepdims=True, ddof=1)
+    advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
+    sampler = naive_logp(state.older[0], config, groups.batch)
+    proximal = naive_logp(parameters, config, groups.batch)
+    weights = naive_importance(proximal - sampler, mask, correction, unit)
+    if correction in ("truncated", "masked"):
+        own = np.exp(proximal - sampler)[mask]
+        assert own.max() > BOUND, "the bound acts"
+    against = sampler if correction == "ratio" else proximal
+    rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
+    naive = NaiveAdamW(parameters, **rule)
+    for _ in range(2):
+        logp, found = np.zeros(mask.shape), {}
+        for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
+            found[p, g] = jacobian
+            for t, row in enumerate(table):
+                logp[p, g, t] = row[groups.batch.tokens[p, g, t]]
+        slopes = jax.grad(loss)(*map(jnp.float32, (logp, against, weights, mask, advantages)))
+        total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
+        for p, g, t in zip(*np.nonzero(mask), strict=True):
+            at = (t, groups.batch.tokens[p, g, t])
+            slope = float(slopes[p, g, t])
+            total = jax.tree.map(lambda sum_, d, at=at, c=slope: sum_ + c * d[at], total, found[p, g])
+        parameters, _ = naive.descend(parameters, total, trainer.settings.rate(1, 2))
+        parameters = jax.tree.map(np.float32, parameters)
+    assert_trees_agree(after.parameters, parameters, rtol=1e-5)
+
+
+def stepped_once(trainer, state):
+    """The state before and after a step with the key of this file."""
+    given = state._replace(optimizer=jax.tree.map(jnp.copy, state.optimizer))
+    return state, trainer.step(given, KEY, False)[0]
+
+
+@pytest.mark.parametrize("correction", ["none", "ratio", "truncated"])
+def test_no_lag_of_a_policy_that_does_not_move_changes_anything(correction):
+    """To rounding: the policy is then its own sampler, whatever corrects for it."""
+    trainer, state = trainer_and_state("grpo", {"lag": 1, "correction": correction})
+    plain, of_plain = trainer_and_state("grpo")
+    (_, found), (_, wanted) = stepped_once(trainer, state), stepped_once(plain, of_plain)
+    assert_trees_agree(found.parameters, wanted.parameters, rtol=1e-4)
+
+
+# What is kept
+
+
+def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
+    trainer, state = trainer_and_state("grpo", {"lag": 2, "learning_rate": 0.1})
+    *_, last = stepped(trainer, state, 3)
+    origin: Origin = {"arm": "grpo"}
+    save_state(tmp_path / "state", last, origin)
+    found = load_state(tmp_path / "state", state, [origin])
+    jax.tree.map(np.testing.assert_array_equal, found, last)
+    longer = state._replace(older=(*state.older, state.parameters))
+    with pytest.raises(InputError, match="is another's"):
+        load_state(tmp_path / "state", longer, [origin])
+
+
+def test_a_lag_takes_as_many_copies_of_the_parameters():
+    trainer, _ = trainer_and_state("grpo")
+    config = trainer.policy.config
+    plain, lagging = (needed_memory(settings({"rl": {"lag": lag}}), config, 8, 3) for lag in (0, 5))
+    assert "older samplers" not in plain
+    assert lagging["older samplers"] == 5 * lagging["AdamW"] // 2
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ({"rl": {"lag": -1}}, "lag = -1 is outside its range [0, 1024]"),
+        ({"rl": {"lag": 1.5}}, "rl.lag = 1.5; allowed: a whole number"),
+        ({"rl": {"sampler": "float16"}}, "sampler = 'float16' is unknown; allowed: exact, bfloat16"),
+        ({"rl": {"lag": 1, "correction": "all"}}, "correction = 'all' is unknown; allowed: none, ratio, decoupled"),
+        (
+            {"rl": {"lag": 1, "correction_unit": "word"}},
+            "correction_unit = 'word' is unknown; allowed: token, sequence",
+        ),
+        ({"rl": {"lag": 1, "correction_bound": 0.5}}, "correction_bound = 0.5 is outside its range [1, inf)"),
+        ({"rl": {"correction": "masked"}}, "rl.correction = 'masked' of a sampler that is the policy; allowed: none"),
+        (
+            {"rl": {"lag": 1}, "arms": ["grpo+casp"]},
+            "rl.lag = 1 and rl.sampler = 'exact' with a method that reads entropies",
+        ),
+        (
+            {"rl": {"lag": 1}, "arms": ["entropy_advantage"]},
+            "reads entropies; allowed: 0 and 'exact', as these are the policy's",
+        ),
+    ],
+)
+def test_what_no_sampler_is(run, message):
+    with pytest.raises(InputError) as refused:
+        settings(run)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
