@@ -74,10 +74,10 @@ def of_epochs(dataset: xr.Dataset) -> dict[str, Any]:
 
 
 def of_minibatches(dataset: xr.Dataset) -> dict[str, Any]:
-    """Pass@1 at the end, less that of the plain ratio seed by seed, of each surrogate and number of minibatches."""
-    dataset = dataset.isel(estimator=0, group_size=0, step=-1)
-    ends = dataset.pass_at_k.sel(k=1).transpose("surrogate", "minibatches", "seed")
-    gain = (ends - ends.sel(surrogate="unclipped")).values
+    """Mean pass@1 of a run, less that of the plain ratio seed by seed, of each surrogate and number of minibatches."""
+    dataset = dataset.isel(estimator=0, group_size=0)
+    means = dataset.pass_at_k.sel(k=1).mean("step").transpose("surrogate", "minibatches", "seed")
+    gain = (means - means.sel(surrogate="unclipped")).values
     names, parts = dataset.surrogate.values.tolist(), dataset.minibatches.values.tolist()
     return {
         name: {str(part): mean_and_error(gain[i, j]) for j, part in enumerate(parts)} for i, name in enumerate(names)
@@ -142,16 +142,16 @@ def draw_rows(below: Any, data: dict[str, Any], numbers: list[str]) -> None:
     left, right = below
     for number, epochs in enumerate(numbers):
         draw_bars(left, order, lambda name, epochs=epochs: at_most[name][epochs]["level"]["retained_mass"], number)
-    left.legend([f"{epochs} epoch{'s' * (epochs != '1')}" for epochs in numbers], loc="lower right", fontsize=7)
+    left.legend([f"{epochs} epoch{'s' * (epochs != '1')}" for epochs in numbers], loc="upper left", fontsize=7)
     left.set(xlabel=f"retained mass where pass@1 is {data['level']:g}", ylim=(-0.7, len(order) - 0.3))
     left.set_yticks(range(len(order)), order, fontsize=7)
     left.set_title("(d) at equal pass@1", loc="left")
     parts = list(next(iter(data["minibatches"].values())))
     for number, part in enumerate(parts):
         draw_bars(right, order, lambda name, part=part: data["minibatches"][name][part], number)
-    right.legend([f"{part} minibatch{'es' * (part != '1')}" for part in parts], loc="lower left", fontsize=7)
+    right.legend([f"{part} minibatch{'es' * (part != '1')}" for part in parts], loc="center left", fontsize=7)
     right.axvline(0, color="0.6", linewidth=0.8, zorder=0)
-    right.set(xlabel="pass@1, less that of unclipped")
+    right.set(xlabel="mean pass@1, less that of unclipped")
     right.set_title("(e) one epoch, prompts that share features", loc="left")
     for axes in below:
         axes.grid(axis="y", color="0.92", linewidth=0.6)
