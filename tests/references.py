@@ -253,6 +253,46 @@ def entropy_advantage(steps: list[Step], alpha: float = 0.4, kappa: float = 2.0,
     ]
 
 
+def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "grpo") -> list[Tokens]:
+    """Advantage Reweighting (arXiv 2505.12929): alpha pi + 1 - alpha times the advantage of each token."""
+    return [
+        [
+            [
+                [(alpha * math.exp(x) + 1 - alpha) * a for x, a in zip(tokens, of_tokens(own, tokens), strict=True)]
+                for tokens, own in zip(group, row, strict=True)
+            ]
+            for group, row in zip(step.logp, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def of_tokens(advantage: Any, tokens: list[float]) -> list[float]:
+    """A rollout's advantage for each of its tokens, or those that they have already."""
+    return advantage if isinstance(advantage, list) else [advantage] * len(tokens)
+
+
+def aem(steps: list[Step], strength: float = 1.0, least_spread: float = 0.1, base: str = "grpo") -> list[Batch]:
+    """AEM (arXiv 2605.00425): responses of low entropy weigh more than others of their group."""
+    return [
+        [
+            [times(weight, a) for weight, a in zip(modulation(group, strength, least_spread), row, strict=True)]
+            for group, row in zip(step.entropy, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def modulation(group: list[list[float]], strength: float, least_spread: float) -> list[float]:
+    """What each response of a group is multiplied by."""
+    own = [mean(tokens) for tokens in group]
+    low, high = min(own), max(own)
+    if high - low < least_spread:
+        return [1.0] * len(own)
+    weights = [math.exp(-strength * (h - low) / (high - low)) for h in own]
+    return [weight / mean(weights) for weight in weights]
+
+
 def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
@@ -277,5 +317,7 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     "a_grae": each_batch(a_grae),
     **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
+    "advantage_reweighting": advantage_reweighting,
+    "aem": aem,
     "linked": linked,
 }

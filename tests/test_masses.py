@@ -44,6 +44,8 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "t2t": [{"alpha": 0.0}, {"alpha": 1.0}, {"alpha": 0.7, "ddof": 1, "eps": 0.1}, {"alpha": 1.0, "eps": 0.0}],
     "cw_grpo": [{"scope": "batch"}, {"base": "maxrl"}],
     "entropy_advantage": [{"alpha": 3.0, "kappa": 0.5}, {"base": "asym_power"}],
+    "advantage_reweighting": [{"alpha": 0.7}, {"base": "psr"}],
+    "aem": [{"strength": 3.0, "least_spread": 0.01}, {"base": "nsr"}],
     "pass_at_k_chen": [{"k": k} for k in (1, 2, 8, 40)],
     "mix": [{"k": k} for k in (1, 2, 8, 40)],
     "softmax": [{"beta": beta} for beta in (1e-3, 5.0, 2000.0)],
@@ -133,6 +135,8 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int, tuple[float, float]]] = [
     ("t2t", {"eps": 0.4}, 2, 1, (1 / 4, 1 / 4)),  # rewards .9 and .1, std .4
     ("cw_grpo", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
     ("entropy_advantage", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
+    ("advantage_reweighting", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
+    ("aem", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
     ("asym_rl", {"delta": 0.25}, 2, 1, (1 / 8, 3 / 8)),
     ("asym_grpo", {"delta": 0.5}, 2, 1, (1 / 4, 1 / 2)),
     ("positive_dominant", {"eps": 0.0}, 2, 1, (5, 1 / 2)),

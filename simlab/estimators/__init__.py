@@ -3,8 +3,8 @@
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
 this one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
 ``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
-of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``tokens`` and
-``schedule``, ``schedule_ablations``. ``linked`` joins any of the links, one a role.
+of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``tokens``,
+``uncertainty``, ``schedule`` and ``schedule_ablations``. ``linked`` joins any of the links, one a role.
 """
 
 from simlab.estimators.balanced import (
@@ -82,6 +82,7 @@ from simlab.estimators.sign import (
     outcome,
 )
 from simlab.estimators.tokens import add_entropy, cw_grpo, entropy_advantage, tame_covariance
+from simlab.estimators.uncertainty import advantage_reweighting, aem, modulate_by_entropy, weigh_by_probability
 
 __all__ = [
     "DOMAINS",
@@ -91,7 +92,9 @@ __all__ = [
     "Registered",
     "a_grae",
     "add_entropy",
+    "advantage_reweighting",
     "advantages",
+    "aem",
     "asym_grpo",
     "asym_power",
     "asym_rl",
@@ -137,6 +140,7 @@ __all__ = [
     "maxrl",
     "mc_grpo",
     "mix",
+    "modulate_by_entropy",
     "multiply_by_std",
     "multiply_positive",
     "negative_dominant",
@@ -174,4 +178,5 @@ __all__ = [
     "w_reinforce",
     "weigh",
     "weigh_by_history",
+    "weigh_by_probability",
 ]

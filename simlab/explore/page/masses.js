@@ -78,6 +78,8 @@ const FORMS = {
     balanced(ratio((1 - alpha) * g.p * g.q, (1 - alpha) * g.std(ddof) + eps)),
   cw_grpo: (g, own, base) => base,
   entropy_advantage: (g, own, base) => base,
+  advantage_reweighting: (g, own, base) => base,
+  aem: (g, own, base) => base,
   pass_at_k_chen: (g, { k }) => balanced(g.p * successAdvantage(g, k)),
   mix: (g, { k }) => balanced(g.p * (g.p * successAdvantage(g, k) + g.q * successAdvantage(g, 1))),
   softmax: (g, { beta }) => balanced(tilted(g, beta) / g.size),

@@ -100,6 +100,18 @@ def cw_grpo(group: Group, scope: str, base: str | Estimator) -> Pair:
     return base_masses(group, base)
 
 
+@form("m_base, at pi = 1")
+def advantage_reweighting(group: Group, alpha: float, base: str | Estimator) -> Pair:
+    """``[arxiv:2505.12929]``: log-probabilities of 0 make the factor 1, for any ``alpha``."""
+    return base_masses(group, base)
+
+
+@form("m_base, at entropy 0")
+def aem(group: Group, strength: float, least_spread: float, base: str | Estimator) -> Pair:
+    """``[arxiv:2605.00425]``: equal entropies leave the base as it is, for any ``strength``."""
+    return base_masses(group, base)
+
+
 @form("m_base, at entropy 0")
 def entropy_advantage(group: Group, alpha: float, kappa: float, base: str | Estimator) -> Pair:
     """``[casp:entropy-adv]``: the bonus, at most ``alpha`` times the entropy and 0 for any ``kappa``, vanishes."""
