@@ -53,6 +53,10 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("pkpo", {"k": 1, "baseline": "none"}, "reinforce", {}),
     ("entropy_advantage", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
     ("advantage_reweighting", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
+    ("opo", {}, "dr_grpo", {}),
+    ("gpg", {}, "dr_grpo", {}),
+    ("reinforce_pp_baseline", {"eps": 1e-6}, "grpo", {}),
+    ("reinforce_pp", {"ddof": 1, "eps": 1e-6}, "grpo", {"ddof": 1}),
     ("aem", {"strength": 0.0, "base": "rloo"}, "rloo", {}),
     ("aem", {"least_spread": 1e9, "base": "maxrl"}, "maxrl", {}),
 ]

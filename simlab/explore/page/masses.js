@@ -63,6 +63,10 @@ function quantile(g, tau) {
 // What the masses of an estimator are, given a group, its parameters, and those of its base.
 const FORMS = {
   dr_grpo: (g) => balanced(g.p * g.q),
+  gpg: (g) => balanced(g.p * g.q),
+  opo: (g) => balanced(g.p * g.q),
+  reinforce_pp: (g, own) => balanced(grpoMass(g, own)),
+  reinforce_pp_baseline: (g, own) => balanced(grpoMass(g, own)),
   grpo: (g, own) => balanced(grpoMass(g, own)),
   rloo: (g) => balanced(g.std(1) ** 2),
   skew_r: (g, { ddof }) => balanced(g.p * g.q * g.std(ddof)),

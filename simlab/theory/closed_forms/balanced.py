@@ -12,6 +12,18 @@ def dr_grpo(group: Group) -> Pair:
     return balanced(group.p * group.q)
 
 
+@form("p q, in a batch of this group")
+def gpg(group: Group) -> Pair:
+    """``[arxiv:2504.02546]``."""
+    return balanced(group.p * group.q)
+
+
+@form("p q, at equal lengths")
+def opo(group: Group) -> Pair:
+    """``[arxiv:2505.23585]``."""
+    return balanced(group.p * group.q)
+
+
 def grpo_mass(group: Group, ddof: int, eps: float) -> Values:
     """p q / (std + eps), std = sqrt(p q G / (G - ddof)): FADE's sqrt(p q) at ``ddof`` 0 and ``eps`` 0."""
     return ratio(group.p * group.q, group.std(ddof) + eps)
@@ -20,6 +32,18 @@ def grpo_mass(group: Group, ddof: int, eps: float) -> Values:
 @form("p q/(std + eps)")
 def grpo(group: Group, ddof: int, eps: float) -> Pair:
     """``[f-grpo:eq-3]``; the derivation is FADE's section 8.1."""
+    return balanced(grpo_mass(group, ddof, eps))
+
+
+@form("p q/(std + eps), in a batch of this group")
+def reinforce_pp(group: Group, ddof: int, eps: float) -> Pair:
+    """``[arxiv:2501.03262]``."""
+    return balanced(grpo_mass(group, ddof, eps))
+
+
+@form("p q/(std + eps), in a batch of this group")
+def reinforce_pp_baseline(group: Group, ddof: int, eps: float) -> Pair:
+    """``[arxiv:2501.03262]``."""
     return balanced(grpo_mass(group, ddof, eps))
 
 
