@@ -82,10 +82,8 @@ def answer_column(columns: Mapping[str, str], canonical: str | None) -> AnswerCo
         return AnswerColumn(answer, lambda value: _cell_text(value, answer), str.strip, "as it stands")
     if completion is None:
         return None
-    if canonical is None:
-        function, what = from_completion, FROM_COMPLETIONS
-    else:
-        function, what = own_function(canonical), canonical
+    function = from_completion if canonical is None else own_function(canonical)
+    what = FROM_COMPLETIONS if canonical is None else canonical
     return AnswerColumn(completion, lambda value: completion_text(value, completion), function, what)
 
 

@@ -65,9 +65,7 @@ class Layout:
         """Raise ``Unreadable`` for a row that lacks a column, or has one of which the first row told nothing."""
         for role, name in self.needed:
             if name not in row:
-                raise Unreadable(
-                    f"no column {name!r} for the {role}; its columns: {in_words(row)} (--columns names one)"
-                )
+                raise Unreadable(f"no column {name!r} for the {role} (--columns); its columns: {in_words(row)}")
         for role in OPTIONAL:
             if role not in self.columns and self.format.columns.get(role) in row:
                 name = self.format.columns[role]

@@ -8,7 +8,6 @@ from simlab.diagnose.reading.gather import Row
 from simlab.diagnose.reading.layouts import MAY_LACK, Layout
 from simlab.diagnose.reading.rewards import Rewards
 from simlab.diagnose.reading.values import Unreadable, as_json, optional_number, prompt_text, whole
-from simlab.errors import InputError
 
 ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
 
