@@ -131,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_explore(commands.add_parser("explore", help="a page to look and drag", formatter_class=_Wide))
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
+    _add_rollouts(commands.add_parser("rollouts", help="show rollouts of a training run, token by token"))
     _add_diagnose(commands.add_parser("diagnose", help="what the logs of a training run tell", formatter_class=_Wide))
     _add_notebooks(commands.add_parser("notebooks", help="open the notebooks in marimo"))
     return parser
@@ -670,16 +671,43 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
+def _add_rollouts(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show what a training run has kept of its rollouts: prompt, rewards, advantages and texts of a group.\n"
+        "With --rollout, one of them token by token. Example: simlab rollouts run --step 20 --rollout 0"
+    )
+    parser.set_defaults(run=_rollouts)
+    parser.add_argument("folder", type=_path, metavar="RUN", help="folder that simlab train wrote")
+    parser.add_argument("--arm", metavar="ARM", help="default: the first")
+    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--step", type=_whole, metavar="N", help="default: the last")
+    parser.add_argument(
+        "--prompt", type=_whole, metavar="N", help="which group of the step, from 0 (default: one of unequal rewards)"
+    )
+    parser.add_argument(
+        "--rollout", type=_whole, metavar="N", help="which rollout of the group, from 0, to see by token"
+    )
+
+
+def _rollouts(options: argparse.Namespace) -> int:
+    from simlab.llm.compare import read_run
+    from simlab.llm.rollouts_view import show_rollouts
+
+    chosen = {name: getattr(options, name) for name in ("arm", "seed", "step", "prompt", "rollout")}
+    print(show_rollouts(read_run(options.folder), **chosen))
+    return 0
+
+
 def _add_diagnose(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Read what a trainer has logged, and say what it tells of prompts, groups and solutions.\n\n"
-        "Read are TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir), and\n"
-        "tables with a rollout a row: .parquet (extra logs), .jsonl, .csv or .tsv. A row that cannot be read is left\n"
-        "out, and named. In a run that still goes on, the last line may be such a row."
+        "Read are TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),\n"
+        "an arm's seed in a run of simlab train, and tables with a rollout a row: .parquet (extra logs), .jsonl, .csv\n"
+        "or .tsv. A row that cannot be read is left out, and named."
     )
     parser.set_defaults(run=_diagnose)
     parser.add_argument("logs", type=_path, nargs="+", metavar="LOGS", help="files, or a folder of them")
-    parser.add_argument("--format", metavar="NAME", help="trl, verl or table (default: told by the columns)")
+    parser.add_argument("--format", metavar="NAME", help="trl, verl, simlab or table (default: told by the columns)")
     parser.add_argument(
         "--columns",
         metavar="ROLE=NAME,...",

@@ -9,6 +9,7 @@ from simlab.diagnose.reading.comma_separated import csv_rows
 from simlab.diagnose.reading.jsonl import json_rows
 from simlab.diagnose.reading.parquet import parquet_rows, pyarrow_parquet
 from simlab.diagnose.reading.refusals import Refusals
+from simlab.diagnose.reading.simlab_run import SEED_FILES, of_run, run_rows
 from simlab.errors import InputError
 from simlab.reading import reason
 
@@ -38,7 +39,7 @@ def _files_at(path: Path) -> list[Path]:
             if not path.exists():
                 raise InputError(f"{path} is not there; allowed: a file of a log, or a folder with some")
             return [path]
-        found = _inside(path) or (_inside(path / BELOW) if (path / BELOW).is_dir() else [])
+        found = of_run(path) or _inside(path) or (_inside(path / BELOW) if (path / BELOW).is_dir() else [])
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -65,13 +66,14 @@ def rows_of(path: Path, refused: Refusals) -> Iterator[tuple[int, dict[str, Any]
         InputError: where the package that the format needs is not installed.
     """
     suffix = path.suffix.lower()
-    if suffix not in READERS:
+    read = run_rows if path.name in SEED_FILES else READERS.get(suffix)
+    if read is None:
         refused.add(path, None, f"its name ends on {suffix!r}; allowed: {', '.join(READERS)}")
         return
-    if READERS[suffix] is parquet_rows:
+    if read is parquet_rows:
         pyarrow_parquet()
     try:
-        yield from READERS[suffix](path, refused)
+        yield from read(path, refused)
     except InputError as error:
         refused.add(path, None, _without(path, str(error)))
     except OSError as error:

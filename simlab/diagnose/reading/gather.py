@@ -21,7 +21,8 @@ class Row(NamedTuple):
     Attributes:
         prompt: its text.
         step: of the training.
-        correct: whether its reward reaches the threshold.
+        reward: of it.
+        correct: whether the reward reaches the threshold.
         answer: the canonical form, None for an incorrect rollout and where there is none.
         log_probability: in nats, None where there is none.
         length: in tokens, 0 where it is not told.
@@ -30,11 +31,26 @@ class Row(NamedTuple):
 
     prompt: str
     step: int
+    reward: float
     correct: bool
     answer: str | None
     log_probability: float | None
     length: int
     content: str
+
+
+class Gathered(NamedTuple):
+    """What the rows make.
+
+    Attributes:
+        log: their groups.
+        mean_reward: of the rows in it.
+        repeated: steps that were left out since they repeat the step before.
+    """
+
+    log: Log
+    mean_reward: float
+    repeated: int
 
 
 class Gatherer:
@@ -50,8 +66,8 @@ class Gatherer:
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE):
         self._prompts: dict[bytes, int] = {}
         self._shown: list[str] = []
-        self._waiting: list[tuple[int, int, bool, int, float, int]] = []
-        self._groups, self._answers = Tally(2, 2), Tally(3, 1)
+        self._waiting: list[tuple[int, int, float, bool, int, float, int]] = []
+        self._groups, self._answers = Tally(2, 3), Tally(3, 1)
         self._sample = UniformSample(5)
         self._contents: dict[int, int] = {}
         self._rows_at_once = rows_at_once
@@ -60,7 +76,9 @@ class Gatherer:
         """Add one rollout."""
         log_probability = np.nan if row.log_probability is None else row.log_probability
         answer = NO_ANSWER if row.answer is None else answer_hash(row.answer)
-        self._waiting.append((row.step, self._prompt(row), row.correct, answer, log_probability, row.length))
+        self._waiting.append(
+            (row.step, self._prompt(row), row.reward, row.correct, answer, log_probability, row.length)
+        )
         if row.content:
             added = self._contents.get(row.step, 0) + int.from_bytes(_digest(row.content, 16), "big")
             self._contents[row.step] = added % 2**128
@@ -76,20 +94,19 @@ class Gatherer:
     def _flush(self) -> None:
         if not self._waiting:
             return
-        step, prompt, correct, answer, log_probability, length = zip(*self._waiting, strict=True)
+        step, prompt, reward, correct, answer, log_probability, length = zip(*self._waiting, strict=True)
         self._waiting = []
         keys = np.array([step, prompt], np.uint64).T
-        right = np.array(correct, np.int64)
-        self._groups.add(keys, np.stack([np.ones_like(right), right], axis=1))
+        self._groups.add(keys, np.array([np.ones(len(keys)), correct, reward]).T)
         answers = np.array(answer, np.uint64)
         told = answers != NO_ANSWER
         with_answers = np.concatenate([keys, answers[:, None]], axis=1)[told]
-        self._answers.add(with_answers, np.ones((told.sum(), 1), np.int64))
+        self._answers.add(with_answers, np.ones((told.sum(), 1)))
         columns = np.array([step, prompt, correct, log_probability, length], float).T
         self._sample.add(columns[~np.isnan(columns[:, 3])])
 
-    def log(self, form: str, *, answers: bool) -> tuple[Log, int]:
-        """The log of all rows, and how many steps were left out since they repeat the step before.
+    def log(self, form: str, *, answers: bool) -> "Gathered":
+        """The log of all rows.
 
         Args:
             form: the name of its format.
@@ -103,13 +120,14 @@ class Gatherer:
             form,
             prompt=keys[:, 1].astype(np.int64),
             step=keys[:, 0].astype(np.int64),
-            group_size=sums[:, 0],
-            correct=sums[:, 1],
+            group_size=sums[:, 0].astype(np.int64),
+            correct=sums[:, 1].astype(np.int64),
             prompts=tuple(self._shown),
             answers=self._answers_of(keys) if answers else None,
             confidence=self._confidence_of(keys),
         )
-        return log if kept.all() else log.where(kept), len(repeated)
+        mean_reward = float(sums[kept, 2].sum() / sums[kept, 0].sum())
+        return Gathered(log if kept.all() else log.where(kept), mean_reward, len(repeated))
 
     def _repeated(self) -> list[int]:
         """The steps whose rows are those of the step before."""
@@ -119,7 +137,7 @@ class Gatherer:
 
     def _answers_of(self, groups: np.ndarray) -> Answers:
         keys, sums = self._answers.totals()
-        return Answers(_places(groups, keys[:, :2]), numbered(keys[:, 1:]), sums[:, 0])
+        return Answers(_places(groups, keys[:, :2]), numbered(keys[:, 1:]), sums[:, 0].astype(np.int64))
 
     def _confidence_of(self, groups: np.ndarray) -> Confidence | None:
         rows = self._sample.rows()

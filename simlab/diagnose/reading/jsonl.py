@@ -10,7 +10,7 @@ from simlab.errors import InputError
 from simlab.reading import json_object, open_regular
 
 
-def json_rows(path: Path, refused: Refusals) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_rows(path: Path, refused: Refusals, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number of each line and its object; other lines are refused, empty ones passed over.
 
     Raises:
@@ -18,9 +18,9 @@ def json_rows(path: Path, refused: Refusals) -> Iterator[tuple[int, dict[str, An
         OSError: if it cannot be read.
     """
     with open_regular(path) as file:
-        for number, line in bounded_lines(file):
+        for number, line in bounded_lines(file, longest):
             if line is None:
-                refused.add(path, number, f"the line is too long; allowed: up to {LONGEST_LINE} bytes")
+                refused.add(path, number, f"the line is too long; allowed: up to {longest} bytes")
             elif line.strip():
                 try:
                     yield number, json_object(line, "the line")

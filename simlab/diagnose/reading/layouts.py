@@ -25,6 +25,7 @@ class Format:
         marks: columns by which a file of this format is known; a row has all of them.
         rewards: the reward columns of a row where there may be several, in place of one in ``columns``.
         repeats: whether a step may hold the rows of the step before once more, as they are.
+        note: what the reader of such a log should know of it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Format:
     marks: frozenset[str]
     rewards: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     repeats: bool = False
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from simlab.diagnose.reading.gather import ROWS_AT_ONCE, Gatherer
 from simlab.diagnose.reading.layouts import Format, layout_of
 from simlab.diagnose.reading.refusals import Refusals
 from simlab.diagnose.reading.rollouts import Rollouts
+from simlab.diagnose.reading.simlab_run import SIMLAB, SIMLAB_EVALUATIONS
 from simlab.diagnose.reading.table import TABLE
 from simlab.diagnose.reading.trl import TRL
 from simlab.diagnose.reading.values import Unreadable
@@ -17,7 +18,8 @@ from simlab.diagnose.reading.verl import VERL
 from simlab.errors import InputError, check_choice
 
 NO_ANSWERS = "there is neither a column of answers nor one of completions"
-FORMATS = {form.name: form for form in (TRL, VERL, TABLE)}
+FORMATS = (TRL, VERL, SIMLAB, SIMLAB_EVALUATIONS, TABLE)
+NAMES = tuple(dict.fromkeys(form.name for form in FORMATS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +57,7 @@ def read_log(
 
     Args:
         paths: files, and folders of them.
-        form: what wrote them, ``trl``, ``verl`` or ``table``; None to tell by the columns of the first row.
+        form: what wrote them, one of ``NAMES``; None to tell by the columns of the first row.
         columns: the column of each role (``layouts.ROLES``), where it is not the format's own.
         reward: the column of the reward; by default, the sum of those that there are.
         threshold: a rollout is correct if its reward is at least so much; not needed where all rewards are 0 or 1.
@@ -67,15 +69,14 @@ def read_log(
             no row can be read.
     """
     if form is not None:
-        check_choice("--format", form, FORMATS)
+        check_choice("--format", form, NAMES)
     files, refused, gatherer = files_of(paths), Refusals(), Gatherer(rows_at_once)
     rollouts = None
     for path in files:
         for number, row in rows_of(path, refused):
             try:
                 if rollouts is None:
-                    own = FORMATS[form] if form is not None else format_of(row)
-                    rollouts = Rollouts(layout_of(own, row, columns, reward), threshold, answer)
+                    rollouts = Rollouts(layout_of(format_of(row, form), row, columns, reward), threshold, answer)
                 gatherer.add(rollouts.row(row))
             except Unreadable as why:
                 refused.add(path, number, str(why))
@@ -84,9 +85,10 @@ def read_log(
     return _reading(rollouts, gatherer, refused, len(files))
 
 
-def format_of(row: Mapping[str, object]) -> Format:
-    """The format that has the columns of a row."""
-    return next(form for form in FORMATS.values() if form.marks <= row.keys())
+def format_of(row: Mapping[str, object], name: str | None = None) -> Format:
+    """The first format, of this name if one is given, that has the columns of a row; or the last of them."""
+    allowed = [form for form in FORMATS if name in (None, form.name)]
+    return next((form for form in allowed if form.marks <= row.keys()), allowed[-1])
 
 
 def _reading(rollouts: Rollouts, gatherer: Gatherer, refused: Refusals, files: int) -> Reading:
@@ -94,10 +96,10 @@ def _reading(rollouts: Rollouts, gatherer: Gatherer, refused: Refusals, files: i
     rewards.check()
     if rollouts.unseen:
         raise InputError(f"no row has a column {min(rollouts.unseen)!r}; allowed: the columns of the log")
-    log, repeated = gatherer.log(layout.format.name, answers=rollouts.answers is not None)
-    notes = []
+    log, mean_reward, repeated = gatherer.log(layout.format.name, answers=rollouts.answers is not None)
+    notes = [layout.format.note] if layout.format.note else []
     if repeated:
-        notes.append(f"{repeated} steps repeat the rollouts of the step before; they are left out")
+        notes.append(f"steps that repeat the rollouts of the step before, and are left out: {repeated}")
     if rollouts.without_answer:
         notes.append(f"{rollouts.without_answer} correct rollouts have no answer; they are no solutions")
     if "step" not in layout.columns:
@@ -107,7 +109,7 @@ def _reading(rollouts: Rollouts, gatherer: Gatherer, refused: Refusals, files: i
     return Reading(
         dataclasses.replace(log, refused=refused.found()),
         files,
-        rewards.mean,
+        mean_reward,
         f"{columns}, of which {least}",
         NO_ANSWERS if rollouts.answers is None else f"{rollouts.answers.in_words}, in column {rollouts.answers.column}",
         tuple(notes),

@@ -7,7 +7,7 @@ NAMED = 6  # rewards that are named then
 
 
 class Rewards:
-    """Rewards, and their mean.
+    """Judges rewards, and notices where a threshold is needed.
 
     Args:
         threshold: the least reward of a correct rollout; None where all rewards are 0 or 1.
@@ -16,7 +16,7 @@ class Rewards:
 
     def __init__(self, threshold: float | None, names: tuple[str, ...]):
         self.threshold, self.names = threshold, names
-        self.rows, self.sum = 0, 0.0
+        self.rows = 0
         self.different: set[float] = set()
 
     def reach(self, reward: float) -> bool:
@@ -30,7 +30,6 @@ class Rewards:
             InputError: as ``check``, once enough rows have been seen.
         """
         self.rows += 1
-        self.sum += reward
         if self.threshold is None and len(self.different) <= NAMED:
             self.different.add(reward)
         if self.rows >= LOOKED_AT:
@@ -47,8 +46,3 @@ class Rewards:
         raise InputError(
             f"rewards ({columns}) are {seen}; needed: --threshold X, the least reward of a correct rollout{others}"
         )
-
-    @property
-    def mean(self) -> float:
-        """The mean reward of the rows; NaN of none."""
-        return self.sum / self.rows if self.rows else float("nan")

@@ -49,7 +49,7 @@ class Rollouts:
         self.rewards.count(reward)
         correct = self.rewards.reach(reward)
         answer = self._canonical(text) if correct else None
-        return Row(prompt, step, correct, answer, log_probability, length, content)
+        return Row(prompt, step, reward, correct, answer, log_probability, length, content)
 
     def _cell(self, row: Mapping[str, Any], role: str) -> Any:
         return row.get(self.layout.columns[role]) if role in self.layout.columns else None

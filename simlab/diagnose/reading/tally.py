@@ -1,13 +1,13 @@
-"""Count rows by their keys, where the keys are whole numbers and there are millions of rows."""
+"""Add up rows by their keys, where the keys are whole numbers and there are millions of rows."""
 
 import numpy as np
-from jaxtyping import Int, UInt64
+from jaxtyping import Float, Int, UInt64
 
 AT_LEAST = 2**18  # rows that wait before they are added up
 
 
 class Tally:
-    """Sums of counts by key, in memory that grows with the different keys and not with the rows.
+    """Sums by key, in memory that grows with the different keys and not with the rows.
 
     Args:
         keys: numbers of a key, K.
@@ -16,10 +16,10 @@ class Tally:
 
     def __init__(self, keys: int, sums: int):
         self._keys = [np.zeros((0, keys), np.uint64)]
-        self._sums = [np.zeros((0, sums), np.int64)]
+        self._sums = [np.zeros((0, sums))]
         self._waiting = self._known = 0
 
-    def add(self, keys: UInt64[np.ndarray, "rows K"], sums: Int[np.ndarray, "rows S"]) -> None:
+    def add(self, keys: UInt64[np.ndarray, "rows K"], sums: Float[np.ndarray, "rows S"]) -> None:
         """Add rows; they are added up when they are as many as the different keys."""
         self._keys.append(keys)
         self._sums.append(sums)
@@ -27,7 +27,7 @@ class Tally:
         if self._waiting > max(AT_LEAST, self._known):
             self.totals()
 
-    def totals(self) -> tuple[UInt64[np.ndarray, "different K"], Int[np.ndarray, "different S"]]:
+    def totals(self) -> tuple[UInt64[np.ndarray, "different K"], Float[np.ndarray, "different S"]]:
         """The different keys in ascending order, the first number first, and the sums of each."""
         keys, sums = np.concatenate(self._keys), np.concatenate(self._sums)
         order, first = _in_order(keys)

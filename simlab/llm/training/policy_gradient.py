@@ -1,5 +1,6 @@
 """One step of group-sampled policy gradients: sample, judge, estimate advantages, ascend."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -52,8 +53,16 @@ class Trainer(NamedTuple):
     top_n: int
     verifier: PRNGKeyArray
 
-    def step(self, state: State, key: PRNGKeyArray, instruments: bool) -> tuple[State, Metrics]:
+    def step(
+        self,
+        state: State,
+        key: PRNGKeyArray,
+        instruments: bool,
+        watch: Callable[[Groups, np.ndarray], None] | None = None,
+    ) -> tuple[State, Metrics]:
         """The state after one batch, and what was seen of it.
+
+        ``watch`` is shown the groups and their advantages before the model moves.
 
         Raises:
             InputError: for an update that is not finite, and what the task does wrong.
@@ -64,6 +73,8 @@ class Trainer(NamedTuple):
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
+        if watch is not None:
+            watch(groups, np.asarray(advantages))
         after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
         metrics = self.metrics(groups, advantages) | seen | updates
         if rollouts.ref_logp is not None:

@@ -33,10 +33,21 @@ from simlab.llm.tasks import Task, task
 from simlab.llm.tensorboard import Scalars, check_tensorboard
 from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, arm_folder, complain
+from simlab.llm.training.folder import (
+    CHECKPOINT,
+    EVALUATIONS,
+    METRICS,
+    MODEL,
+    ROLLOUTS,
+    RUN,
+    ArmFolder,
+    arm_folder,
+    complain,
+)
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.groups import Reader
+from simlab.llm.training.groups import Groups, Reader
 from simlab.llm.training.interrupt import interrupts
+from simlab.llm.training.kept_rollouts import kept_rollouts
 from simlab.llm.training.lines import name_of
 from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.origin import CONTINUED, Origin, difference, first_difference, maker, makers
@@ -313,9 +324,15 @@ class Run:
     def _step(
         self, trainer: Trainer, state: State, name: str, seed: int, folder: ArmFolder
     ) -> tuple[State, dict[str, Any]]:
-        instruments = (state.step + 1) % self.settings.record.instruments_every == 0
+        record = self.settings.record
+        instruments = (state.step + 1) % record.instruments_every == 0
+
+        def keep(groups: Groups, advantages: np.ndarray) -> None:
+            if kept := kept_rollouts(groups, advantages, self.reader, record.rollouts):
+                folder.append(ROLLOUTS, {"step": state.step + 1, "groups": kept})
+
         try:
-            return trainer.step(state, key_of(seed, state.step + 1), instruments)
+            return trainer.step(state, key_of(seed, state.step + 1), instruments, keep)
         except InputError as error:
             raise _stopped(folder, state, f"{name}, seed {seed}, step {state.step + 1}", error) from None
 

@@ -242,6 +242,7 @@ class Record:
         checkpoint_every: steps between two checkpoints.
         instruments_every: steps between two uses of the instruments that compute with the model.
         top_n: likeliest candidates whose log-probabilities are recorded by rank.
+        rollouts: most rollouts of a step that are kept with their texts, whole groups of them; 0 for none.
         weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
             every matrix, which takes seconds in a model of 100 million parameters.
     """
@@ -249,12 +250,14 @@ class Record:
     checkpoint_every: int = 25
     instruments_every: int = 10
     top_n: int = 0
+    rollouts: int = 256
     weight_changes: bool = True
 
     def __post_init__(self) -> None:
         check_whole("record.checkpoint_every", self.checkpoint_every, 1)
         check_whole("record.instruments_every", self.instruments_every, 1)
         check_whole("record.top_n", self.top_n, 0)
+        check_whole("record.rollouts", self.rollouts, 0)
 
 
 SECTIONS = {
