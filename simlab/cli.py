@@ -132,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
     _add_rollouts(commands.add_parser("rollouts", help="show rollouts of a training run, token by token"))
+    _add_diagnose(commands.add_parser("diagnose", help="what the logs of a training run tell", formatter_class=_Wide))
     _add_notebooks(commands.add_parser("notebooks", help="open the notebooks in marimo"))
     return parser
 
@@ -697,6 +698,61 @@ def _rollouts(options: argparse.Namespace) -> int:
 
     chosen = {name: getattr(options, name) for name in ("arm", "seed", "step", "prompt", "rollout")}
     print(show_rollouts(read_run(options.folder), **chosen))
+    return 0
+
+
+def _add_diagnose(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Read what a trainer has logged, and say what it tells of prompts, groups and solutions.\n\n"
+        "Read are TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),\n"
+        "an arm's seed in a run of simlab train, and tables with a rollout a row: .parquet (extra logs), .jsonl, .csv\n"
+        "or .tsv. A row that cannot be read is left out, and named."
+    )
+    parser.set_defaults(run=_diagnose)
+    parser.add_argument("logs", type=_path, nargs="+", metavar="LOGS", help="files, or a folder of them")
+    parser.add_argument("--format", metavar="NAME", help="trl, verl, simlab or table (default: told by the columns)")
+    parser.add_argument(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        help="columns by their roles: prompt, reward, step, completion, answer, log_probability (of the whole "
+        "rollout, in nats), length (in tokens)",
+    )
+    parser.add_argument("--reward", metavar="NAME", help="column of the reward (default: the sum of several)")
+    parser.add_argument(
+        "--threshold", type=_number, metavar="X", help="least reward of a correct rollout, if not all are 0 or 1"
+    )
+    parser.add_argument(
+        "--answer",
+        metavar="FILE.py:NAME",
+        help="your function of a completion that gives the canonical form of its answer (default: column answer, or "
+        "the last \\boxed{}, or the last number)",
+    )
+    parser.add_argument("--json", type=_path, metavar="FILE", help="write what was found")
+
+
+def _diagnose(options: argparse.Namespace) -> int:
+    from simlab.diagnose.contents import as_entries, in_words
+    from simlab.diagnose.reading import read_log
+    from simlab.diagnose.reading.layouts import named_columns
+    from simlab.files import check_replaceable, make_folder, write_output
+
+    if options.threshold is not None:
+        check_range("threshold", options.threshold)
+    if options.json:
+        check_replaceable(options.json)
+        make_folder(options.json.parent)
+    reading = read_log(
+        options.logs,
+        form=options.format,
+        columns=named_columns(options.columns),
+        reward=options.reward,
+        threshold=options.threshold,
+        answer=options.answer,
+    )
+    print(*in_words(reading), sep="\n")
+    if options.json:
+        write_output(options.json, json.dumps(as_entries(reading), indent=1).encode(), "it is printed above")
+        print(f"\njson    {options.json}")
     return 0
 
 

@@ -1,0 +1,111 @@
+"""Logs of training runs, written as plainly as can be, and what is to be read of them: by loops over rows."""
+
+import csv
+import json
+from collections import Counter, defaultdict
+
+import pandas
+
+# Columns of each format; what a row lacks is left out.
+TABLE = {name: name for name in ("step", "prompt", "completion", "answer", "reward", "log_probability", "length")}
+VERL = {"step": "step", "prompt": "input", "completion": "output", "reward": "score"}
+TRL = {"step": "step", "prompt": "prompt", "completion": "completion", "reward": "accuracy_reward"}
+
+
+def row(step, prompt, reward, answer="7", **others):
+    """One rollout, whose completion says its answer."""
+    return {
+        "step": step, "prompt": prompt, "completion": f"so 2 and then \\boxed{{{answer}}}", "answer": answer,
+        "reward": reward, "log_probability": -1.5, "length": 3, **others,
+    }  # fmt: skip
+
+
+def renamed(rows, names):
+    return [{names[role]: value for role, value in row.items() if role in names} for row in rows]
+
+
+def by_step(rows):
+    """The rows of each step."""
+    found = defaultdict(list)
+    for one in rows:
+        found[one["step"]].append(one)
+    return found
+
+
+def write_csv(folder, rows):
+    with (folder / "log.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(TABLE))
+        writer.writeheader()
+        writer.writerows(renamed(rows, TABLE))
+    return folder / "log.csv"
+
+
+def write_jsonl(folder, rows):
+    (folder / "log.jsonl").write_text("".join(json.dumps(one) + "\n" for one in renamed(rows, TABLE)))
+    return folder / "log.jsonl"
+
+
+def write_parquet(folder, rows):
+    pandas.DataFrame(renamed(rows, TABLE)).to_parquet(folder / "log.parquet")
+    return folder / "log.parquet"
+
+
+def write_verl(folder, rows):
+    """As verl does it: a file a step, with the ground truth and what the reward function adds."""
+    for step, own in by_step(rows).items():
+        lines = [{**one, "gts": "7", "acc": True} for one in renamed(own, VERL)]
+        (folder / f"{step}.jsonl").write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    return folder
+
+
+def write_trl(folder, rows):
+    """As TRL does it: a file a step, with an advantage that tells the rows of two steps apart."""
+    (folder / "completions").mkdir()
+    for step, own in by_step(rows).items():
+        frame = pandas.DataFrame([{**one, "note": "x", "advantage": step / 8} for one in renamed(own, TRL)])
+        frame.to_parquet(folder / "completions" / f"completions_{step:05d}.parquet")
+    return folder
+
+
+WRITERS = {
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+    "verl": write_verl,
+    "trl": write_trl,
+}
+
+
+def groups_of(rows, threshold=1.0):
+    """By step and prompt: rollouts, correct ones, and how often the answers of these occur."""
+    found = {}
+    for one in rows:
+        size, correct, answers = found.setdefault((one["step"], one["prompt"]), (0, 0, Counter()))
+        right = one["reward"] >= threshold
+        if right:
+            answers[one["answer"]] += 1
+        found[one["step"], one["prompt"]] = size + 1, correct + right, answers
+    return found
+
+
+def solutions_of(groups):
+    """By prompt, for each of its correct answers in which steps it occurs how often: without the answers' texts."""
+    found = defaultdict(Counter)
+    for (step, prompt), (_, _, answers) in groups.items():
+        for answer, count in answers.items():
+            found[prompt, answer][step] += count
+    return sorted((prompt, sorted(steps.items())) for (prompt, _), steps in found.items())
+
+
+def read_groups(log):
+    """What ``groups_of`` says, of a log; its answers are numbers."""
+    found = {}
+    for group in range(len(log.prompt)):
+        key = int(log.step[group]), log.prompts[log.prompt[group]]
+        assert key not in found, "a group stands twice"
+        found[key] = int(log.group_size[group]), int(log.correct[group]), Counter()
+    for group, answer, count in zip(log.answers.group, log.answers.answer, log.answers.count, strict=True):
+        answers = found[int(log.step[group]), log.prompts[log.prompt[group]]][2]
+        assert int(answer) not in answers, "an answer of a group stands twice"
+        answers[int(answer)] = int(count)
+    return found

@@ -1,0 +1,344 @@
+"""Logs are read as the groups that they hold, whichever format they have and however they are cut into batches."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from log_files import WRITERS, groups_of, read_groups, row, solutions_of, write_csv, write_jsonl, write_trl, write_verl
+from run_folders import evaluation, metrics, write_run
+from sweep_cases import refusal
+
+from simlab.cli import main
+from simlab.diagnose.reading import read_log, rewards
+from simlab.diagnose.reading.answers import from_completion
+from simlab.diagnose.reading.sample import UniformSample
+
+# Formats
+
+
+def texts(most):
+    """Texts that CSV keeps as they are: it has one kind of line end, and no text of its own for a null."""
+    return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=most)
+
+
+ROLLOUTS = st.lists(
+    st.builds(
+        row,
+        step=st.integers(0, 3),
+        prompt=st.sampled_from(["a", "b, \"c\"\nd", "ä\u2028"]) | texts(6),
+        reward=st.sampled_from([0.0, 1.0]),
+        answer=st.sampled_from(["x", "y", "1/2"]),
+    ),
+    min_size=1,
+    max_size=24,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@settings(max_examples=12)
+@given(rows=ROLLOUTS, rows_at_once=st.integers(1, 30))
+@example(rows=[row(0, "p", 0.0)], rows_at_once=1)
+def test_what_is_written_is_read_back_as_the_same_groups(form, rows, rows_at_once):
+    with tempfile.TemporaryDirectory() as folder:
+        reading = read_log([WRITERS[form](Path(folder), rows)], rows_at_once=rows_at_once)
+    found, expected = read_groups(reading.log), groups_of(rows)
+    assert {key: group[:2] for key, group in found.items()} == {key: group[:2] for key, group in expected.items()}
+    assert solutions_of(found) == solutions_of(expected)
+    assert reading.log.refused.count == 0
+    assert list(reading.log.step) == sorted(reading.log.step)
+    assert reading.log.format == (form if form in ("verl", "trl") else "table")
+    assert reading.mean_reward == pytest.approx(np.mean([one["reward"] for one in rows]))
+    if form in ("csv", "jsonl", "parquet"):
+        assert set(reading.log.confidence.log_probability) == {-1.5}
+        assert set(reading.log.confidence.length) == {3}
+        assert len(reading.log.confidence.group) == len(rows)
+    else:
+        assert reading.log.confidence is None
+
+
+def test_log_probabilities_stay_with_their_groups(tmp_path):
+    rows = [
+        row(step, f"p{prompt}", float((step + prompt) % 2), log_probability=-10.0 * step - prompt)
+        for step in (2, 1) for prompt in range(3) for _ in range(2)
+    ]  # fmt: skip
+    log = read_log([write_jsonl(tmp_path, rows)], rows_at_once=5).log
+    for group, right, logp in zip(
+        log.confidence.group, log.confidence.correct, log.confidence.log_probability, strict=True
+    ):
+        step, prompt = log.step[group], int(log.prompts[log.prompt[group]][1:])
+        assert logp == -10.0 * step - prompt
+        assert right == bool((step + prompt) % 2)
+
+
+def test_the_files_of_a_folder_are_one_log(tmp_path):
+    rows = [row(step, "p", float(step > 9), str(step)) for step in range(1, 12) for _ in range(3)]
+    log = read_log([write_verl(tmp_path, rows)]).log
+    assert list(log.step) == list(range(1, 12))
+    assert list(log.correct) == [0] * 9 + [3] * 2
+    again = read_log([tmp_path / "11.jsonl", tmp_path / "10.jsonl"]).log
+    assert list(again.step) == [10, 11]
+
+
+def test_steps_at_which_trl_has_learned_again_from_old_rollouts_are_left_out(tmp_path):
+    rows = [row(1, "p", 0.0), row(1, "q", 1.0)]
+    folder = write_trl(tmp_path, rows)
+    first = folder / "completions" / "completions_00001.parquet"
+    for step in (2, 3, 5):
+        frame = pandas.read_parquet(first)
+        frame["step"] = step
+        if step == 5:
+            frame.loc[0, "completion"] = "another"
+        frame.to_parquet(first.with_name(f"completions_{step:05d}.parquet"))
+    reading = read_log([folder])
+    assert sorted(set(reading.log.step)) == [1, 5]
+    assert reading.notes == ("steps that repeat the rollouts of the step before, and are left out: 2",)
+    assert reading.mean_reward == 0.5
+
+
+def test_prompts_may_be_conversations(tmp_path):
+    def asked(text):
+        return [{"role": "system", "content": "s"}, {"role": "user", "content": text}]
+
+    def said(text):
+        return [{"role": "assistant", "content": "thinking 5"}, {"role": "assistant", "content": text}]
+
+    rows = [row(1, asked(prompt), 1.0) | {"completion": said(f"is {n}")} for prompt in "ab" for n in (1, 2, 2)]
+    for write in (write_trl, write_verl):
+        (tmp_path / write.__name__).mkdir()
+        log = read_log([write(tmp_path / write.__name__, rows)]).log
+        assert list(log.group_size) == [3, 3]
+        assert sorted(log.answers.count) == [1, 1, 2, 2]
+
+
+# Rewards
+
+
+def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
+    rows = [row(1, "p", reward) for reward in (0.0, 1.0, 1.0)]
+    folder = write_trl(tmp_path, rows)
+    path = folder / "completions" / "completions_00001.parquet"
+    frame = pandas.read_parquet(path)
+    frame.insert(4, "format_reward", [0.5, 0.5, float("nan")])
+    frame.to_parquet(path)
+    assert read_log([folder], threshold=1.2).log.correct == [1]  # 0.5, 1.5 and 1: what is NaN does not count
+    assert read_log([folder], reward="accuracy_reward").log.correct == [2]
+    assert read_log([folder], reward="format_reward", threshold=0.5).log.group_size == [2]
+    line = refusal(read_log, [folder])
+    assert line == (
+        "rewards (accuracy_reward + format_reward) are 0.5, 1, 1.5; needed: --threshold X, the least reward of a "
+        "correct rollout, or --reward NAME for one of them alone"
+    )
+
+
+@pytest.mark.parametrize("late", [0, 50])
+def test_graded_rewards_need_a_threshold(late, tmp_path, monkeypatch):
+    """After some rows the first graded reward is one too many."""
+    monkeypatch.setattr(rewards, "LOOKED_AT", 40)
+    rows = [row(1, "p", 0.0)] * late + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]
+    path = write_csv(tmp_path, rows)
+    seen = {0: "-1, 0.25, 1", 50: "-1, 0"}[late]
+    assert refusal(read_log, [path]).startswith(f"rewards (reward) are {seen}; needed: --threshold X")
+    assert read_log([path], threshold=0.25).log.correct == [2]
+    assert read_log([path], threshold=0.25).mean_reward == pytest.approx(0.25 / (late + 3))
+
+
+def test_what_says_0_or_1_is_a_reward(tmp_path):
+    lines = [f'{{"prompt": "p", "reward": {value}}}' for value in ("true", "false", '"1.0"', '"True"', "1", "0.0")]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    reading = read_log([tmp_path])
+    assert (reading.log.group_size, reading.log.correct) == ([6], [4])
+    assert list(reading.log.step) == [0]
+    assert "no column tells the step" in reading.notes[0]
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("completion", "answer"),
+    [
+        (r"2, so \boxed{3} or \boxed{ \frac{1}{2} }", r"\frac{1}{2}"),
+        (r"\boxed{-0,5}", "-0,5"),
+        (r"\boxed{1,234.50} apples", "1234.5"),
+        ("it is 12, no: -7.0.", "-7"),
+        ("about $1,000,000 in 2", "2"),
+        ("x2 and 3b", "x2 and 3b"),
+        ("  left, up\n", "left, up"),
+        (r"\boxed{unclosed", r"\boxed{unclosed"),
+        ("", ""),
+    ],
+)
+def test_the_answer_is_in_the_box_or_the_last_number_or_all(completion, answer):
+    assert from_completion(completion) == answer
+
+
+def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone):
+    rows = [row(1, "p", 1.0, answer) for answer in ("a", "A", "b", "none")] + [row(1, "p", 0.0, "c")]
+    path = write_jsonl(tmp_path, rows)
+    (tmp_path / "mine.py").write_text(
+        "def canonical(completion):\n"
+        "    text = completion[completion.index('{') + 1:-1].lower()\n"
+        "    return None if text == 'none' else text\n"
+        "def broken(completion):\n    return 1 / 0\n"
+        "def other(completion):\n    return 3\n"
+        "word = 'a'\n"
+    )
+    mine = str(tmp_path / "mine.py")
+    reading = read_log([path], answer=f"{mine}:canonical")
+    assert sorted(reading.log.answers.count) == [1, 2]
+    assert reading.notes == ("1 correct rollouts have no answer; they are no solutions",)
+    assert reading.answer == f"{mine}:canonical, in column completion"
+    assert "ZeroDivisionError: division by zero, line 5 of mine.py" in refusal(
+        read_log, [path], answer=f"{mine}:broken"
+    )
+    assert "returned 3; allowed: a text, or None" in refusal(read_log, [path], answer=f"{mine}:other")
+    assert "is 'a'; allowed: a function" in refusal(read_log, [path], answer=f"{mine}:word")
+
+
+def test_without_answers_and_completions_there_are_no_solutions(tmp_path):
+    (tmp_path / "log.csv").write_text("prompt,reward\np,1\np,0\n")
+    reading = read_log([tmp_path / "log.csv"])
+    assert reading.log.answers is None
+    assert reading.answer == "there is neither a column of answers nor one of completions"
+
+
+# Columns
+
+
+def test_columns_of_a_table_may_be_named(tmp_path):
+    (tmp_path / "log.tsv").write_text("question\tgrade\tepoch\tlogp\np\t1\t4\t-2\np\t1\t4\t\n")
+    names = {"prompt": "question", "reward": "grade", "step": "epoch", "log_probability": "logp"}
+    log = read_log([tmp_path / "log.tsv"], columns=names).log
+    assert (log.step, log.group_size, log.confidence.log_probability) == ([4], [2], [-2.0])
+
+
+COLUMNS = {
+    "a role that there is not": ({"columns": {"reword": "grade"}}, "names 'reword'; allowed: prompt, reward, step"),
+    "two rewards": ({"columns": {"reward": "a"}, "reward": "b"}, "--reward b and --columns reward=a differ"),
+    "no prompt": ({}, "log.csv:2: no column 'prompt' for the prompt (--columns); its columns: question, grade, step"),
+    "no such column": ({"columns": {"prompt": "q"}}, "no column 'q' for the prompt"),
+    "no such answer": (
+        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}}, "no row has a column 'typo'",
+    ),
+    "a format that there is not": ({"form": "trlx"}, "--format = 'trlx' is unknown; allowed: trl, verl, simlab, table"),
+    "another's format": ({"form": "verl"}, "no column 'input' for the prompt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_a_wrong_column_is_named_in_one_line(case, tmp_path):
+    named, message = COLUMNS[case]
+    (tmp_path / "log.csv").write_text("question,grade,step\np,1,4\n")
+    assert message in refusal(read_log, [tmp_path / "log.csv"], **named)
+
+
+# Runs of simlab train
+
+
+def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
+    folder = tmp_path / "run" / "arms" / "grpo" / "seed-0"
+    folder.mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    rollouts = [
+        {"text": "1+2", "tokens": ["1", "+2"], "reward": 1.0, "solution": "1+2", "logp": [-1.0, -0.5]},
+        {"text": "2+1", "tokens": ["2+1"], "reward": 1.0, "solution": "1+2", "logp": [-2.0]},
+        {"text": "7", "tokens": ["7"], "reward": 0.0, "solution": None, "logp": [-3.0]},
+    ]
+    lines = [{"step": step, "groups": [{"prompt": "3:", "rollouts": rollouts}]} for step in (1, 2)]
+    (folder / "rollouts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for path in (tmp_path / "run", folder.parent, folder, folder / "rollouts.jsonl"):
+        log = read_log([path]).log
+        assert log.format == "simlab"
+        assert (list(log.step), list(log.group_size), list(log.correct)) == ([1, 2], [3, 3], [2, 2])
+        assert (list(log.answers.count), list(log.answers.answer)) == ([2, 2], [0, 0])
+        assert sorted(log.confidence.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
+        assert list(log.confidence.length[log.confidence.log_probability == -1.5]) == [2, 2]
+    (folder.parent / "seed-1").mkdir()
+    assert "has 2 arms and seeds; allowed: one of them, such as" in refusal(read_log, [tmp_path / "run"])
+
+
+def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
+    evaluations = [evaluation(10, [8, 0, 3]), evaluation(20, [8, 1, 4])]
+    run = write_run(tmp_path / "run", {"grpo": {0: (metrics([0.1]), evaluations)}})
+    reading = read_log([run])
+    assert list(reading.log.step) == [10, 10, 10, 20, 20, 20]
+    assert list(reading.log.correct) == [8, 0, 3, 8, 1, 4]
+    assert list(reading.log.prompt) == [0, 1, 2, 0, 1, 2]
+    assert set(reading.log.group_size) == {8}
+    assert reading.log.answers is None
+    assert "the run kept no rollouts" in reading.notes[0]
+
+
+# Samples
+
+
+def test_a_sample_is_uniform_and_the_same_in_any_batches():
+    """Each of 20 rows is among 5 with probability 1/4; over 1,000 seeds the standard error of a share is .0137."""
+    counts = np.zeros(20)
+    for seed in range(1000):
+        sample = UniformSample(1, 5, seed)
+        for part in np.split(np.arange(20.0)[:, None], [1, 2, 13]):
+            sample.add(part)
+        whole = UniformSample(1, 5, seed)
+        whole.add(np.arange(20.0)[:, None])
+        np.testing.assert_array_equal(sample.rows(), whole.rows())
+        counts[sample.rows()[:, 0].astype(int)] += 1
+    assert counts.sum() == 5 * 1000
+    assert np.abs(counts / 1000 - 0.25).max() < 4 * 0.0137
+
+
+# The command
+
+
+def test_the_command_says_what_the_log_holds(tmp_path, capsys):
+    rows = [row(step, f"p{n}", float(step + n > 2), str(n % 2)) for step in (1, 2) for n in range(3) for _ in range(4)]
+    path = write_jsonl(tmp_path, rows)
+    with path.open("a") as file:
+        file.write('{"prompt": "cut o')
+    assert main(["diagnose", str(path), "--json", str(tmp_path / "out.json")]) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) <= 25
+    for line in (
+        "rows        24, and 1 refused", "prompts     3", "groups      6 of 4 rollouts (6)",
+        "steps       2, from 1 to 2", "correct     50.0% of rollouts", f"refused     {path}:25: the line is no JSON",
+        "no signal   50.0% of groups are all right, 50.0% all wrong",
+    ):  # fmt: skip
+        assert line in said
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert (found["rows"], found["distinct_answers"], found["refused"]["count"]) == (24, 2, 1)
+
+
+def test_bad_input_is_one_line_of_the_command(tmp_path, capsys):
+    for arguments, message in (
+        (["nowhere"], "nowhere is not there; allowed: a file of a log, or a folder with some"),
+        ([str(tmp_path)], "has no file of a log; allowed: .parquet, .jsonl, .ndjson, .csv, .tsv"),
+        ([str(tmp_path), "--columns", "prompt"], "--columns 'prompt' cannot be read; allowed: prompt=NAME"),
+        ([str(tmp_path), "--threshold", "nan"], "threshold = nan is outside its range"),
+    ):
+        assert main(["diagnose", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
+def test_pyarrow_is_loaded_for_parquet_alone_and_asked_for_in_one_line(tmp_path):
+    (tmp_path / "log.csv").write_text("prompt,reward\np,1\n")
+    (tmp_path / "log.parquet").write_bytes(b"PAR1")
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from simlab.cli import main\n"
+        f"print(main(['diagnose', {str(tmp_path / 'log.csv')!r}]), main(['diagnose', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("0 2\n")
+    assert re.fullmatch(
+        r'simlab: parquet files need pyarrow \(.*\); install it with: pip install "simlab\[logs\]"\n', done.stderr
+    )
