@@ -10,7 +10,7 @@ Weights = Float[np.ndarray, " K"]
 # Value, gradient, and the negative of the curvature, (K, K); the value is -infinity where it is not defined.
 Objective = Callable[[Weights], tuple[float, Weights, np.ndarray]]
 
-MOST_STEPS, CENTRED, SHORTEST = 50, 1e-3, 1e-10  # of Newton's method: steps, their gain at the end, and their length
+MOST_STEPS, CENTRED, SHORTEST = 50, 1e-2, 1e-10  # of Newton's method: steps, their gain at the end, and their length
 ROUNDING = 1e-15
 
 
@@ -29,8 +29,8 @@ def climb(at: Callable[[float], Objective], start: Weights, scales: Float[np.nda
 
 
 def path(start: float, end: float) -> Float[np.ndarray, " S"]:
-    """Scales from ``start`` to ``end``, each about a fifth of the one before."""
-    stages = max(int(np.ceil(np.log(start / end) / np.log(5))), 1)
+    """Scales from ``start`` to ``end``, each about a tenth of the one before."""
+    stages = max(int(np.ceil(np.log10(start / end))), 1)
     scales: Float[np.ndarray, " S"] = start * (end / start) ** (np.arange(stages + 1) / stages)
     return scales
 

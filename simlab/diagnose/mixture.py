@@ -32,7 +32,7 @@ STEPS, WIDTH = 60, 0.2
 # Means below the first of those, and above the last by symmetry: only pass@k of large k tells them from 0.
 RARE = (3e-4, 1e-4, 3e-5, 1e-5)
 CENTRAL = 0.5  # how far below the largest log-likelihood the centre is sought: what a standard error costs
-FITTED, BOUNDED = 1e-4, 1e-8  # where the two paths of the barrier end: log-likelihood and a share of the range
+FITTED, BOUNDED = 1e-4, 1e-7  # where the two paths of the barrier end: log-likelihood and a share of the range
 MOST_RATIOS = 20  # of Dinkelbach's method, which needs about four
 
 

@@ -75,12 +75,13 @@ def recommend(now: Population, solution: Solution | None, group_size: int, rollo
     check_whole("rollouts", rollouts, SMALLEST)
     powers = [2**power for power in range(1, LARGEST.bit_length())]
     sizes = sorted({size for size in (*powers, group_size) if 2 <= size <= rollouts})
-    splits = tuple(_split(now, solution, size, group_size, rollouts) for size in sizes)
+    splits = tuple(split_at(now, solution, size, group_size, rollouts) for size in sizes)
     chosen, reason = _chosen(splits, group_size)
     return Recommendation(rollouts, group_size, splits, chosen, reason)
 
 
-def _split(now: Population, solution: Solution | None, size: int, in_use: int, rollouts: int) -> Split:
+def split_at(now: Population, solution: Solution | None, size: int, in_use: int, rollouts: int) -> Split:
+    """The rollouts in groups of one size, beside the size in use."""
     groups, base = rollouts / size, rollouts / in_use
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
     where = f"at G = {size}"

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import betainc
 
-from simlab.diagnose.estimate import Estimate, between, bootstrapped, resamples
+from simlab.diagnose.estimate import Estimate, between, bootstrapped, resampled_sums
 from simlab.diagnose.interior_point import Weights
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import Mixture, components, counts, fit
@@ -180,9 +180,7 @@ def _change(first: Log, last: Log, level: float, seed: int) -> Estimate:
 
 
 def _difference(table: Float[np.ndarray, "P 4"], level: float, seed: int) -> Estimate:
-    sums = np.concatenate([times @ table for times in resamples(len(table), seed)])
+    sums = resampled_sums(table, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         draws = sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1]
-    whole = table.sum(axis=0)
-    value = float(whole[2] / whole[3] - whole[0] / whole[1])
-    return between("change of the mean solve rate", value, draws, level, "bootstrap over prompts")
+    return between("change of the mean solve rate", float(draws[0]), draws[1:], level, "bootstrap over prompts")

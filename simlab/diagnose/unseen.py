@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import ncx2
 
-from simlab.diagnose.estimate import Estimate, between, resamples
+from simlab.diagnose.estimate import Estimate, between, resampled_sums
 from simlab.diagnose.log import Log
 from simlab.diagnose.solutions import Solutions, drawn_once, estimated, never_drawn, solutions
 from simlab.theory import conditional_tail_miss, tail_miss
@@ -216,10 +216,7 @@ def _solution(name: str, parts: Parts, level: float, seed: int) -> Solution:
     """Mass and solve rate as sums over prompts of the first two parts, over that of the third, their weights."""
     table = np.stack(parts, axis=1)
     table = table[np.isfinite(table).all(axis=1)]
-    sums = [table.sum(axis=0, keepdims=True)]
-    if len(table):
-        sums += [times @ table for times in resamples(len(table), seed)]
-    mass, rate, weight = np.concatenate(sums).T
+    mass, rate, weight = resampled_sums(table, seed).T
     defined = weight > 0
     mass, rate = (np.where(defined, own / np.where(defined, weight, 1), np.nan) for own in (mass, rate))
     rate = np.clip(rate, 0, 1)
