@@ -22,13 +22,14 @@ import numpy as np
 from benchmarks.machine import describe
 from simlab.diagnose.confidence import confidence
 from simlab.diagnose.estimate import LEVEL, Estimate
-from simlab.diagnose.groups import EDGES, at_size, gradient_masses
+from simlab.diagnose.groups import EDGES, dead_share, gradient_parts
 from simlab.diagnose.log import Log
-from simlab.diagnose.pass_at_k import pass_at_k
+from simlab.diagnose.mixture import components
+from simlab.diagnose.pass_at_k import of_population
 from simlab.diagnose.predict import score
 from simlab.diagnose.recommend import split_at
 from simlab.diagnose.solutions import solutions
-from simlab.diagnose.solve_rates import of_prompts, population, solve_rates, split
+from simlab.diagnose.solve_rates import change, learnability, mean_solve_rate, population, share_below, split
 from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen_mass
 from simlab.files import write_whole
 
@@ -38,8 +39,8 @@ from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, 
 
 DATA = Path(__file__).parent.parent / "figures" / "data" / "diagnose_coverage.json"
 TABLE = Path(__file__).parent / "results" / "diagnose_coverage.md"
-SETTINGS = ((4, 100), (8, 300), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, of a visit each
-QUICK = ((4, 100), (8, 300))
+SETTINGS = ((4, 100), (16, 1000), (64, 100), (4, 10_000))  # G and prompts, each visited once
+QUICK = ((4, 100), (64, 100))
 REPETITIONS = 200
 STEPS = 24  # of logs whose later half is predicted
 MEAN_SURPRISE = 20.0
@@ -92,12 +93,11 @@ def truths(shape: str, size: int) -> dict[str, float]:
         )
         / whole,
         "change of the mean solve rate": 0.0,
-        "pass@1": mean(lambda p: p),
         "entropy": MEAN_SURPRISE,
         "groups gained at 2 G": (1 - dead(2 * size)) / 2 - (1 - dead(size)),
     }
     found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
-    found |= {f"all wrong at {name}": mean(lambda p, k=times * size: (1 - p) ** k) for name, times in SIZES.items()}
+    found["all wrong at 4 G"] = mean(lambda p: (1 - p) ** (4 * size))
     found |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
     return found | of_solutions(shape, size)
 
@@ -133,23 +133,23 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
 
 def checked(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
     """Every estimate of a log that has a truth, by name."""
-    now, prompts = population(seen, LEVEL), of_prompts(seen)
-    of_rates = solve_rates(split(seen, 2), now, seed)
-    yield from ((found.name, Checked(found, truth[found.name])) for found in (of_rates.mean, of_rates.learnability))
-    yield "change of the mean solve rate", Checked(of_rates.change, 0.0)
-    yield from ((found.name, Checked(found, truth[found.name])) for found in of_rates.below if found.name in truth)
-    for name, times in SIZES.items():
-        found = at_size(now, int(times * size), 1.0)
-        yield f"dead at {name}", Checked(found.dead, truth[f"dead at {name}"])
-        yield f"all wrong at {name}", Checked(found.all_wrong, truth[f"all wrong at {name}"])
-    masses = gradient_masses(seen, now, "grpo", seed)
-    yield "gradient from hard prompts", Checked(masses.of_prompts[0], truth["gradient from hard prompts"])
-    few = truth["gradient from groups of few correct"]
-    yield "gradient from groups of few correct", Checked(masses.of_groups[0], few)
-    passes = pass_at_k(prompts, now, seed)
-    by_k = dict(zip((*passes.k, *passes.beyond_k), (*passes.carried, *passes.beyond), strict=True))
-    yield "pass@1", Checked(by_k[1], truth["pass@1"])
-    yield from ((f"pass@{name}", Checked(by_k[k * size], truth[f"pass@{name}"])) for name, k in PASSES.items())
+    now, none = population(seen, LEVEL), np.array(0)
+    yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
+    yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
+    yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seed), 0.0)
+    for rate in (0.1, 0.5):
+        name = f"share of prompts with p <= {rate:g}"
+        yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
+    for where, times in SIZES.items():
+        name = f"dead at {where}"
+        yield name, Checked(now.estimate(name, dead_share(int(times * size))), truth[name])
+    name = "all wrong at 4 G"
+    yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
+    of_prompts, of_groups, whole = gradient_parts("grpo", size)
+    for name, parts in (("gradient from hard prompts", of_prompts), ("gradient from groups of few correct", of_groups)):
+        yield name, Checked(now.ratio(name, next(iter(parts.values())), whole), truth[name])
+    for where, k in PASSES.items():
+        yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
     yield from of_answers(own, seen, truth, size, seed)
     yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
     surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE), "grpo", LEVEL, seed)

@@ -85,7 +85,7 @@ def diagnosis(
     parts = split(log, windows)
     last = parts[-1]
     now = population(last, level)
-    of_groups = groups(last, now, estimator, others, seed)
+    of_groups = groups(last, now, estimator, others)
     seen = solutions(last)
     size = of_groups.observed.group_size
     solution = typical(seen, level, seed) if seen is not None else None
@@ -95,7 +95,7 @@ def diagnosis(
         (int(log.step.min()), int(log.step.max())),
         solve_rates(parts, now, seed),
         of_groups,
-        pass_at_k(of_prompts(last), now, seed),
+        pass_at_k(of_prompts(last), now),
         unseen(parts, level, seed),
         confidence(last, estimator, level, seed),
         predict(log, level, share=holdout),

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from scipy.special import betainc, gammaln
 
 from simlab.arms import parse
-from simlab.diagnose.estimate import Estimate, bootstrapped
+from simlab.diagnose.estimate import Estimate
 from simlab.diagnose.interior_point import Weights
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components
@@ -92,7 +92,7 @@ class Groups:
     gradient_masses: tuple[GradientMasses, ...]
 
 
-def groups(log: Log, now: Population, estimator: str, others: tuple[str, ...], seed: int) -> Groups:
+def groups(log: Log, now: Population, estimator: str, others: tuple[str, ...] = OTHERS) -> Groups:
     """What a window of a log tells of groups.
 
     Args:
@@ -100,7 +100,6 @@ def groups(log: Log, now: Population, estimator: str, others: tuple[str, ...], s
         now: its population.
         estimator: in use, such as ``"grpo"``; its masses are those of one group seen from a fresh state.
         others: to compare it with.
-        seed: of the bootstrap.
 
     Raises:
         InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
@@ -111,7 +110,7 @@ def groups(log: Log, now: Population, estimator: str, others: tuple[str, ...], s
     return Groups(
         seen,
         tuple(at_size(now, size, seen.groups_per_step) for size in sizes),
-        tuple(gradient_masses(log, now, name, seed) for name in names),
+        tuple(gradient_masses(now, name, seen.group_size) for name in names),
     )
 
 
@@ -150,29 +149,29 @@ def at_size(now: Population, group_size: int, groups_per_step: float) -> AtSize:
     )
 
 
-def gradient_masses(log: Log, now: Population, estimator: str, seed: int) -> GradientMasses:
-    """Where the gradient of an estimator comes from, in groups of the usual size.
+def gradient_masses(now: Population, estimator: str, group_size: int) -> GradientMasses:
+    """Where the gradient of an estimator comes from, in groups of one size.
 
     Raises:
         InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
     """
-    group_size = observed(log).group_size
-    mass = total_mass(estimator, group_size)
-    parts = [mass @ _chances(group_size, low, high) for low, high in RANGES]
-    whole = np.sum(parts, axis=0)
-    of_prompts = (
-        now.ratio(f"gradient from prompts with p in {_range(own)}", part, whole)
-        for own, part in zip(RANGES, parts, strict=True)
+    of_prompts, of_groups, whole = gradient_parts(estimator, group_size)
+    return GradientMasses(
+        estimator,
+        tuple(now.ratio(f"gradient from prompts with p in {where}", part, whole) for where, part in of_prompts.items()),
+        tuple(
+            now.ratio(f"gradient from groups with X / G in {where}", part, whole) for where, part in of_groups.items()
+        ),
     )
-    usual = log.where(log.group_size == group_size)
-    place = np.unique(usual.prompt, return_inverse=True)[1]
-    of_log, rates = mass[usual.correct], usual.correct / group_size
 
-    def of_groups(own: tuple[float, float]) -> Estimate:
-        inside, everything = (np.bincount(place, values) for values in (of_log * _within(rates, own), of_log))
-        return bootstrapped(f"gradient from groups with X / G in {_range(own)}", inside, now.level, seed, everything)
 
-    return GradientMasses(estimator, tuple(of_prompts), tuple(of_groups(own) for own in RANGES))
+def gradient_parts(estimator: str, group_size: int) -> tuple[dict[str, Weights], dict[str, Weights], Weights]:
+    """The expected mass under each component: by the prompt's range, by the group's own range, and in all."""
+    mass, rates = total_mass(estimator, group_size), np.arange(group_size + 1) / group_size
+    anywhere = _chances(group_size, 0, 1)
+    of_prompts = {_range(own): mass @ _chances(group_size, *own) for own in RANGES}
+    of_groups = {_range(own): (mass * _within(rates, own)) @ anywhere for own in RANGES}
+    return of_prompts, of_groups, mass @ anywhere
 
 
 def total_mass(estimator: str, group_size: int) -> Float[np.ndarray, " counts"]:
@@ -182,9 +181,9 @@ def total_mass(estimator: str, group_size: int) -> Float[np.ndarray, " counts"]:
     return mass
 
 
-def _within(rates: Float[np.ndarray, " groups"], own: tuple[float, float]) -> Bool[np.ndarray, " groups"]:
+def _within(rates: Float[np.ndarray, " counts"], own: tuple[float, float]) -> Bool[np.ndarray, " counts"]:
     low, high = own
-    inside: Bool[np.ndarray, " groups"] = ((rates > low) | ((rates == 0) & (low == 0))) & (rates <= high)
+    inside: Bool[np.ndarray, " counts"] = ((rates > low) | ((rates == 0) & (low == 0))) & (rates <= high)
     return inside
 
 

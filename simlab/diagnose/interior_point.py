@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 Weights = Float[np.ndarray, " K"]
 # Value, gradient, and the negative of the curvature, (K, K); the value is -infinity where it is not defined.
@@ -36,27 +36,25 @@ def path(start: float, end: float) -> Float[np.ndarray, " S"]:
 
 
 def _centred(objective: Objective, weights: Weights) -> Weights:
+    value, slope, curvature = objective(weights)
     for _ in range(MOST_STEPS):
-        value, slope, curvature = objective(weights)
         slope = slope + 1 / weights
         step = _newton(slope, curvature, weights)
         gain = float(slope @ step)
-        moved = _along(objective, weights, step, float(value + np.log(weights).sum()), gain)
-        if gain < CENTRED or moved is None:
+        if gain < CENTRED:
             break
+        length = min(1.0, 0.99 / max(float(-(step / weights).min()), 0.1))
+        least = value + np.log(weights).sum()
+        while True:
+            moved = weights + length * step
+            value, slope, curvature = objective(moved)
+            if value + np.log(moved).sum() >= least + 0.1 * length * gain:
+                break
+            length /= 2
+            if length < SHORTEST:  # rounding hides the gain
+                return weights
         weights = moved
     return weights
-
-
-def _along(objective: Objective, weights: Weights, step: Weights, value: float, gain: float) -> Weights | None:
-    """The weights so far along the step that a tenth of the gain that the slope promises is had; None if nowhere."""
-    length = min(1.0, 0.99 / max(float(-(step / weights).min()), 0.1))
-    while length > SHORTEST:
-        moved = weights + length * step
-        if objective(moved)[0] + np.log(moved).sum() >= value + 0.1 * length * gain:
-            return moved
-        length /= 2
-    return None
 
 
 def _newton(slope: Weights, curvature: np.ndarray, weights: Weights) -> Weights:
@@ -67,8 +65,7 @@ def _newton(slope: Weights, curvature: np.ndarray, weights: Weights) -> Weights:
     scaled = weights[:, None] * curvature * weights
     # Close to where the objective ends, one curvature is larger than the others by more than a float can tell.
     scaled += max(1.0, ROUNDING * float(scaled.trace())) * np.eye(len(weights))
-    factor = cho_factor(scaled, check_finite=False)
-    both = cho_solve(factor, np.stack([weights * slope, weights], axis=1), check_finite=False)
+    _, both, _ = dposv(scaled, np.stack([weights * slope, weights], axis=1))
     price = (weights @ both[:, 0]) / (weights @ both[:, 1])
     step: Weights = weights * (both[:, 0] - price * both[:, 1])
     return step

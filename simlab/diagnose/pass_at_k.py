@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from simlab.diagnose.estimate import Estimate, bootstrapped
+from simlab.diagnose.estimate import Estimate
 from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population, Prompts
 from simlab.errors import InputError
@@ -21,7 +21,8 @@ class PassAtK:
 
     Attributes:
         k: that every prompt's rollouts carry.
-        carried: the unbiased estimate at each, with the bootstrap over prompts.
+        carried: the unbiased estimate at each, with the interval of the mixtures that explain the data as well: the
+            bootstrap over prompts has no width where all are solved, and held the truth in none of 100 such logs.
         beyond_k: larger ones.
         beyond: what the mixtures of solve rates that explain the data as well give: wide where the data do not tell.
         power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those
@@ -41,10 +42,10 @@ class PassAtK:
     shift: float | None
 
 
-def pass_at_k(own: Prompts, now: Population, seed: int) -> PassAtK:
+def pass_at_k(own: Prompts, now: Population) -> PassAtK:
     """Pass@k of a window's prompts, whose population is ``now``."""
     carried = powers(int(own.trials.min()))
-    values = [bootstrapped(f"pass@{k}", unbiased(own, k), now.level, seed) for k in carried]
+    values = [_carried(own, now, k) for k in carried]
     beyond = [k for k in powers(BEYOND * carried[-1]) if k > carried[-1]]
     extrapolated = tuple(of_population(now, k) for k in beyond)
     law = _power_law(carried, values)
@@ -59,6 +60,11 @@ def pass_at_k(own: Prompts, now: Population, seed: int) -> PassAtK:
         within,
         *((law.scale, law.exponent, law.shift) if law else (None, None, None)),
     )
+
+
+def _carried(own: Prompts, now: Population, k: int) -> Estimate:
+    value, found = float(unbiased(own, k).mean()), of_population(now, k)
+    return dataclasses.replace(found, value=value, low=min(found.low, value), high=max(found.high, value))
 
 
 def unbiased(own: Prompts, k: int) -> Float[np.ndarray, " P"]:

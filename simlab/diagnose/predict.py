@@ -130,9 +130,9 @@ def _by_step(log: Log, of_groups: Float[np.ndarray, " groups"]) -> Float[np.ndar
 def _predicted(log: Log, ahead: int, level: float) -> tuple[Estimate, ...]:
     steps = np.unique(log.step)
     gap = float(np.median(np.diff(steps))) if len(steps) > 1 else 1.0
+    later, groups = steps[-1] + gap * np.arange(1, ahead + 1), len(log.step) / len(steps)
     return tuple(
-        extrapolated(name, steps, of(log), steps[-1] + gap * np.arange(1, ahead + 1), level)
-        for name, of in quantities(log).items()
+        extrapolated(name, steps, of(log), later, groups=groups, level=level) for name, of in quantities(log).items()
     )
 
 
@@ -141,9 +141,14 @@ def extrapolated(
     steps: Int[np.ndarray, " steps"],
     values: Float[np.ndarray, " steps"],
     later: Float[np.ndarray, " ahead"],
+    *,
+    groups: float,
     level: float,
 ) -> Estimate:
     """The mean of the next values of a line, with the interval of that mean, noise included.
+
+    The sum of squared residuals is that of the line and of one more group that comes out otherwise: of steps that are
+    all alike, nobody knows that the next ones will be. ``groups`` are those of a step.
 
     The variance is s^2 (1 / m + 1 / n + d^2 / sum (t - mean)^2) for m next values, n past ones, and the distance d
     between their mean steps. Intervals are cut at 0, and those of shares at 1.
@@ -158,7 +163,8 @@ def extrapolated(
     distance = float(later.mean() - past.mean())
     value = float(own.mean()) + slope * distance
     spread = 1 / len(later) + 1 / len(past) + distance**2 / float(away @ away)
-    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(float(residuals @ residuals) / freedom * spread)
+    noise = (float(residuals @ residuals) + 1 / groups**2) / freedom
+    half = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(noise * spread)
     highest = math.inf if name.startswith("distinct") else 1.0
     inside = min(max(value, 0.0), highest)
     return Estimate(

@@ -139,6 +139,31 @@ def share_below(rate: float) -> Weights:
     return np.concatenate([betainc(own.a, own.b, rate), [1.0, float(rate >= 1)]])
 
 
+def mean_solve_rate(now: Population) -> Estimate:
+    """E p."""
+    return now.estimate("mean solve rate", components().moment(np.array(1), np.array(0)))
+
+
+def learnability(now: Population) -> Estimate:
+    """E p (1 - p)."""
+    return now.estimate("mean of p (1 - p)", components().moment(np.array(1), np.array(1)))
+
+
+def change(first: Log, last: Log, level: float, seed: int) -> Estimate:
+    """The difference of the mean solve rates of two windows; prompts of both are resampled together."""
+    early, late = of_prompts(first), of_prompts(last)
+    everyone = np.union1d(early.prompt, late.prompt)
+    table = np.zeros((len(everyone), 4))
+    for column, own in zip((0, 2), (early, late), strict=True):
+        rows = np.searchsorted(everyone, own.prompt)
+        table[rows, column], table[rows, column + 1] = own.successes / own.trials, 1
+    sums = resampled_sums(table, seed)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        draws = sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1]
+    name = "change of the mean solve rate"
+    return between(name, float(draws[0]), draws[1:], level, "bootstrap over prompts")
+
+
 def solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
     """What the windows of a log tell of solve rates.
 
@@ -147,18 +172,16 @@ def solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
         now: the population of the last one.
         seed: of the bootstrap.
     """
-    means = components().moment(np.array(1), np.array(0))
-    variances = components().moment(np.array(1), np.array(1))
     last = of_prompts(windows[-1])
     raw = last.successes / last.trials
     return SolveRates(
         len(last.prompt),
-        now.estimate("mean solve rate", means),
-        now.estimate("mean of p (1 - p)", variances),
+        mean_solve_rate(now),
+        learnability(now),
         tuple(now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW),
         tuple(float((raw <= rate).mean()) for rate in SHARES_BELOW),
         tuple(_window(window, now.level, seed) for window in windows),
-        _change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
+        change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
     )
 
 
@@ -166,21 +189,3 @@ def _window(window: Log, level: float, seed: int) -> Window:
     own = of_prompts(window)
     mean = bootstrapped("mean solve rate", own.successes / own.trials, level, seed)
     return Window(int(window.step[0]), int(window.step[-1]), mean)
-
-
-def _change(first: Log, last: Log, level: float, seed: int) -> Estimate:
-    """The difference of the windows' means; prompts of both are resampled together."""
-    early, late = of_prompts(first), of_prompts(last)
-    everyone = np.union1d(early.prompt, late.prompt)
-    table = np.zeros((len(everyone), 4))
-    for column, own in zip((0, 2), (early, late), strict=True):
-        rows = np.searchsorted(everyone, own.prompt)
-        table[rows, column], table[rows, column + 1] = own.successes / own.trials, 1
-    return _difference(table, level, seed)
-
-
-def _difference(table: Float[np.ndarray, "P 4"], level: float, seed: int) -> Estimate:
-    sums = resampled_sums(table, seed)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        draws = sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1]
-    return between("change of the mean solve rate", float(draws[0]), draws[1:], level, "bootstrap over prompts")
