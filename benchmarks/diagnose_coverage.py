@@ -1,6 +1,6 @@
 """How often the intervals of ``simlab.diagnose`` hold the truth, on simulated logs whose truth is known.
 
-    python -m benchmarks.diagnose_coverage                 # 200 logs a setting; half an hour of one core
+    python -m benchmarks.diagnose_coverage                 # 200 logs a setting; twenty minutes of one core
     python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
     python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
 
@@ -39,7 +39,7 @@ from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, 
 
 DATA = Path(__file__).parent.parent / "figures" / "data" / "diagnose_coverage.json"
 TABLE = Path(__file__).parent / "results" / "diagnose_coverage.md"
-SETTINGS = ((4, 100), (16, 1000), (64, 100), (4, 10_000))  # G and prompts, each visited once
+SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
 QUICK = ((4, 100), (64, 100))
 REPETITIONS = 200
 STEPS = 24  # of logs whose later half is predicted
@@ -224,8 +224,6 @@ def table(content: dict[str, Any]) -> str:
 def _held(cells: list[dict[str, Any]], name: str) -> str:
     """The coverage of each shape, in the order of ``SHAPES``; errors where there is no interval."""
     found = [own["estimates"].get(name) for own in cells]
-    if any(one is None for one in found):
-        return ""
     if found[0]["held"] is None:
         return " ".join(f"({one['error']:.3f})" for one in found)
     return " ".join(f"{100 * one['held']:.0f}" for one in found)
@@ -243,16 +241,21 @@ def main() -> None:
         return
     settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS, REPETITIONS)
     work = [(shape, *setting, repetitions) for setting in settings for shape in SHAPES]
+    cells: list[dict[str, Any]] = []
+    content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
     with ProcessPoolExecutor(options.processes) as pool:
-        cells = []
         for found in pool.map(cell, *zip(*work, strict=True)):
             cells.append(found)
             print(found["shape"], found["group_size"], found["prompts"], flush=True)
-    content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
+            if not options.quick:  # whatever is finished stays if the run ends early
+                keep(content)
     print(table(content))
-    if not options.quick:
-        write_whole(DATA, (json.dumps(content, separators=(",", ":")) + "\n").encode())
-        write_whole(TABLE, (TITLE + table(content) + "\n").encode())
+
+
+def keep(content: dict[str, Any]) -> None:
+    """Write the numbers, and the table of them."""
+    write_whole(DATA, (json.dumps(content, separators=(",", ":")) + "\n").encode())
+    write_whole(TABLE, (TITLE + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
