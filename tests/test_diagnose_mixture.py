@@ -102,10 +102,11 @@ def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio(right,
 
     assert found.low == pytest.approx(brentq(lost, 1e-6, share), abs=2e-3)
     assert found.high == pytest.approx(brentq(lost, share, 1 - 1e-6), abs=2e-3)
-    # Whether every prompt has that rate or each is 0 or 1 is not told.
+    # Whether each prompt is 0 or 1, or all have one rate that the data allow, is not told.
+    middle = min(max(0.5, found.low), found.high)
     spread = learnability(population(plain([1] * right + [0] * (prompts - right), 1), LEVEL))
     assert spread.low == pytest.approx(0, abs=1e-3)
-    assert spread.high == pytest.approx(share * (1 - share), abs=2e-3)
+    assert spread.high == pytest.approx(middle * (1 - middle), abs=2e-3)
 
 
 def test_many_rollouts_a_prompt_give_raw_frequencies():

@@ -44,8 +44,8 @@ class Solutions(NamedTuple):
 
     def summed(self, of_solutions: Float[np.ndarray, " S"]) -> Float[np.ndarray, " P"]:
         """The sum over each prompt's drawn solutions."""
-        total: Float[np.ndarray, " P"] = np.bincount(self.prompt, of_solutions, len(self.trials))
-        return total
+        total: Float[np.ndarray, " P"] = np.bincount(self.prompt, of_solutions, len(self.trials)).astype(float)
+        return total  # of no solutions, bincount's sums are whole numbers
 
 
 class Linear(NamedTuple):

@@ -174,7 +174,7 @@ def _half(variance: Float[np.ndarray, "..."], bias: float, level: float) -> Floa
     """
     error = np.sqrt(np.maximum(variance, 1e-300))
     half: np.ndarray = error * np.sqrt(ncx2.ppf(level, 1, np.minimum(bias / error, MOST_BIAS) ** 2))
-    widest: np.ndarray = np.maximum(half, bias)
+    widest: np.ndarray = np.asarray(np.maximum(half, bias))
     return widest
 
 
