@@ -117,7 +117,7 @@ class Mixture(NamedTuple):
     def bounds(self, functional: Weights, level: float) -> tuple[float, float]:
         """The least and the largest value of ``functional @ weights`` within the profile likelihood's interval."""
         slack = chi2.ppf(level, 1) / 2
-        return -_largest(self, -functional, slack)[0], _largest(self, functional, slack)[0]
+        return 0 - _largest(self, -functional, slack)[0], _largest(self, functional, slack)[0]  # -x would be -0.0
 
     def ends(self, functional: Weights, level: float) -> tuple[Weights, Weights]:
         """The weights at which the functional is about the least and the largest."""
@@ -128,7 +128,7 @@ class Mixture(NamedTuple):
         """The least and the largest ratio of two functionals, the second above 0, by Dinkelbach's method (1967)."""
         slack = chi2.ppf(level, 1) / 2
         ends = [self._ratio_end(sign * above, below, slack) for sign in (-1, 1)]
-        return -ends[0], ends[1]
+        return 0 - ends[0], ends[1]
 
     def _ratio_end(self, above: Weights, below: Weights, slack: float) -> float:
         ratio = float(above @ self.weights / (below @ self.weights))

@@ -5,6 +5,7 @@ independent draws at one solve rate within a window of steps. Raw frequencies ar
 """
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,9 @@ class Population(NamedTuple):
         return Estimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
 
     def ratio(self, name: str, above: Weights, below: Weights) -> Estimate:
-        """The ratio of two such means."""
+        """The ratio of two such means; NaN where the second is 0 for all components."""
+        if not below.any():
+            return Estimate(name, math.nan, math.nan, math.nan, self.level, PROFILE)
         value = float(above @ self.mixture.weights / (below @ self.mixture.weights))
         low, high = self.mixture.ratio_bounds(above, below, self.level)
         return Estimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
