@@ -727,20 +727,41 @@ def _add_diagnose(parser: argparse.ArgumentParser) -> None:
         help="your function of a completion that gives the canonical form of its answer (default: column answer, or "
         "the last \\boxed{}, or the last number)",
     )
-    parser.add_argument("--json", type=_path, metavar="FILE", help="write what was found")
+    parser.add_argument("--estimator", default="grpo", metavar="ARM", help="weight in use (default: grpo)")
+    parser.add_argument(
+        "--rollouts", type=_whole, default=2048, metavar="N", help="budget of a step, to be split anew (default: 2048)"
+    )
+    parser.add_argument(
+        "--holdout",
+        type=_number,
+        default=0.0,
+        metavar="SHARE",
+        help="score predictions on this later part of the steps",
+    )
+    parser.add_argument(
+        "--simulate", action="store_true", help="simulate difficulty weights on the fitted prompts (minutes)"
+    )
+    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="of the bootstrap (default: 0)")
+    parser.add_argument("--contents", action="store_true", help="only say what the files hold")
+    parser.add_argument("--html", type=_path, metavar="FILE", help="write a report with plots, one file")
+    parser.add_argument("--json", type=_path, metavar="FILE", help="write all estimates")
 
 
 def _diagnose(options: argparse.Namespace) -> int:
     from simlab.diagnose.contents import as_entries, in_words
+    from simlab.diagnose.diagnosis import diagnosis
+    from simlab.diagnose.estimate import as_json
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.reading.layouts import named_columns
+    from simlab.diagnose.report import report
+    from simlab.diagnose.summary import summary
     from simlab.files import check_replaceable, make_folder, write_output
 
     if options.threshold is not None:
         check_range("threshold", options.threshold)
-    if options.json:
-        check_replaceable(options.json)
-        make_folder(options.json.parent)
+    for path in filter(None, (options.json, options.html)):
+        check_replaceable(path)
+        make_folder(path.parent)
     reading = read_log(
         options.logs,
         form=options.format,
@@ -749,10 +770,26 @@ def _diagnose(options: argparse.Namespace) -> int:
         threshold=options.threshold,
         answer=options.answer,
     )
-    print(*in_words(reading), sep="\n")
+    entries = {"contents": as_entries(reading)}
+    if options.contents:
+        print(*in_words(reading), sep="\n")
+    else:
+        found = diagnosis(
+            reading.log,
+            estimator=options.estimator,
+            rollouts=options.rollouts,
+            holdout=options.holdout,
+            simulate=options.simulate,
+            seed=options.seed,
+        )
+        print(*summary(reading, found), sep="\n")
+        entries["diagnosis"] = as_json(found)
+        if options.html:
+            write_output(options.html, report(reading, found).encode(), "a summary is printed above")
+            print(f"\nreport    {options.html}")
     if options.json:
-        write_output(options.json, json.dumps(as_entries(reading), indent=1).encode(), "it is printed above")
-        print(f"\njson    {options.json}")
+        write_output(options.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")
+        print(f"\njson      {options.json}")
     return 0
 
 
