@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, undrawn, with_surprise, zipf
 
-DATA = Path(__file__).parent.parent / "figures" / "data" / "diagnose_coverage.json"
-TABLE = Path(__file__).parent / "results" / "diagnose_coverage.md"
+DATA = Path(__file__).parent / "results" / "diagnose_coverage.json"
+TABLE = DATA.with_suffix(".md")
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
 QUICK = ((4, 100), (64, 100))
 REPETITIONS = 200
@@ -255,7 +255,8 @@ def main() -> None:
 def keep(content: dict[str, Any]) -> None:
     """Write the numbers, and the table of them."""
     write_whole(DATA, (json.dumps(content, separators=(",", ":")) + "\n").encode())
-    write_whole(TABLE, (TITLE + table(content) + "\n").encode())
+    done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
+    write_whole(TABLE, (TITLE + done + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
