@@ -736,7 +736,7 @@ def _add_diagnose(parser: argparse.ArgumentParser) -> None:
         type=_number,
         default=0.0,
         metavar="SHARE",
-        help="score predictions on this later part of the steps",
+        help="score predictions on this last part of the steps",
     )
     parser.add_argument(
         "--simulate", action="store_true", help="simulate difficulty weights on the fitted prompts (minutes)"

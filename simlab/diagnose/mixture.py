@@ -8,10 +8,9 @@ The value of an estimate is that of the centre of the weights whose likelihood i
 of the weights is; the likeliest weights themselves are 0 but for a few solve rates.
 
 An interval holds the values that a functional takes on all weights whose log-likelihood lies within half the chi-square
-quantile of one degree of freedom below the largest (the profile likelihood). The bootstrap of the same fit was tried
-first. It covers as well where the data tell a functional, and too rarely where they do not, such as for groups of four
-times as many rollouts: its fits are all alike sure of what none of them can know. The profile includes every mixture
-that explains the data as well, so that its interval is then wide.
+quantile of one degree of freedom below the largest (the profile likelihood). It includes every mixture that explains
+the data as well, so that the interval is wide where the data do not tell a functional, such as for groups of many times
+as many rollouts.
 """
 
 import functools

@@ -22,7 +22,7 @@ class PassAtK:
     Attributes:
         k: that every prompt's rollouts carry.
         carried: the unbiased estimate at each, with the interval of the mixtures that explain the data as well: the
-            bootstrap over prompts has no width where all are solved, and held the truth in none of 100 such logs.
+            bootstrap over prompts has no width where all are solved.
         beyond_k: larger ones.
         beyond: what the mixtures of solve rates that explain the data as well give: wide where the data do not tell.
         power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those

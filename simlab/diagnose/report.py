@@ -38,26 +38,25 @@ svg {{ max-width: 100%; height: auto }}
 {rows}
 </table></body></html>
 """
+NO_COMMAND = "No split of the budget is surely better than the one in use."
 
 
 def report(reading: Reading, found: Diagnosis) -> str:
     """The page."""
-    estimates = list(dict.fromkeys(_estimates(found)))
-    rows = "\n".join(
-        f"<tr><td>{_text(one.name)}</td><td>{_text(shown(one))}</td><td>{_text(one.method)}</td></tr>"
-        for one in estimates
-    )
     listed = "".join(f"<li><code>{_text(command)}</code></li>" for command in commands(found))
     return PAGE.format(
         summary=_text("\n".join(summary(reading, found))),
         plots=_plots(found),
-        commands=f"<ul>{listed}</ul>"
-        if listed
-        else "<p>No split of the budget is surely better than the one in use.</p>",
+        commands=f"<ul>{listed}</ul>" if listed else f"<p>{NO_COMMAND}</p>",
         untold="".join(f"<li>{_text(sentence)}</li>" for sentence in found.untold),
         level=f"{found.level:.0%}",
-        rows=rows,
+        rows="\n".join(map(_row, dict.fromkeys(_estimates(found)))),
     )
+
+
+def _row(one: Estimate) -> str:
+    cells = "".join(f"<td>{_text(cell)}</td>" for cell in (one.name, shown(one), one.method))
+    return f"<tr>{cells}</tr>"
 
 
 def _text(text: str) -> str:
@@ -74,18 +73,15 @@ def _estimates(found: object) -> list[Estimate]:
 
 
 def _plots(found: Diagnosis) -> str:
-    drawn: list[tuple[str, Callable[[Axes], None]]] = [
-        ("Dead groups by group size", lambda axes: _dead(axes, found)),
-        ("pass@k", lambda axes: _pass_at_k(axes, found)),
-        (
-            f"Groups that teach, of {found.recommendation.rollouts:,} rollouts a step",
-            lambda axes: _teaching(axes, found),
-        ),
-    ]
+    drawn: dict[str, Callable[[Axes, Diagnosis], None]] = {
+        "Dead groups": _dead,
+        "pass@k": _pass_at_k,
+        f"Groups of {found.recommendation.rollouts:,} rollouts a step": _teaching,
+    }
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(9.6, 3.1), layout="constrained")
-        for (title, draw), axes in zip(drawn, figure.subplots(1, len(drawn)).flat, strict=True):
-            draw(axes)
+        for (title, draw), axes in zip(drawn.items(), figure.subplots(1, len(drawn)).flat, strict=True):
+            draw(axes, found)
             axes.set_title(title, loc="left", fontsize=9)
             axes.set_xscale("log", base=2)
         file = io.StringIO()

@@ -38,12 +38,10 @@ def _now(found: Diagnosis) -> list[str]:
     rates, groups, size = found.solve_rates, found.groups, found.groups.observed.group_size
     last = rates.windows[-1]
     dead = {own.group_size: own for own in groups.at_sizes}
-    masses = ", ".join(f"{own.estimator} {percent(own.of_prompts[0].value)}" for own in groups.gradient_masses)
+    masses = ", ".join(f"{own.estimator} {percent(own.of_prompts[0].value)}" for own in groups.gradient_masses[:4])
     lines = [
         f"now, steps {last.first} to {last.last} [{found.level:.0%} intervals]",
-        f"  mean solve rate     {shown(rates.mean)}, changed by {shown(rates.change, '+')} since the first quarter"
-        if math.isfinite(rates.change.value)
-        else f"  mean solve rate     {shown(rates.mean)}",
+        f"  mean solve rate     {shown(rates.mean)}{_change(rates.change)}",
         *(
             f"  prompts p <= {SHARE_BELOW:g}    {share(own)}; raw frequencies say {percent(raw)}"
             for own, raw in zip(rates.below, rates.raw_below, strict=True)
@@ -52,7 +50,7 @@ def _now(found: Diagnosis) -> list[str]:
         f"  dead groups         {share(dead[size].dead)} at G = {size}"
         + "".join(f", {percent(dead[g].dead.value)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in dead),
         f"  effective prompts   {shown(dead[size].effective_prompts)} of {groups.observed.groups_per_step:.4g} a step",
-        f"  gradient from hard  {masses} (prompts with p <= 1/4)",
+        f"  gradient, p <= 1/4   {masses}",
         f"  pass@k              {_pass_at_k(found)}",
     ]
     if found.unseen is not None:
@@ -69,6 +67,10 @@ def _now(found: Diagnosis) -> list[str]:
     return lines
 
 
+def _change(change: Estimate | None) -> str:
+    return "" if change is None else f", changed by {shown(change, '+')} since the first steps"
+
+
 def _pass_at_k(found: Diagnosis) -> str:
     own = found.pass_at_k
     carried, beyond = own.carried[-1], own.beyond[-1] if own.beyond else None
@@ -83,8 +85,11 @@ def _next(found: Diagnosis) -> list[str]:
     several = "; ".join(f"{one.name.removeprefix('next steps: ')} {shown(one)}" for one in own.next_steps[:3])
     lines = [f"next {own.steps:<4} {several}"]
     if own.scored:
-        held = sum(one.held for one in own.scored)
-        lines.append(f"held out  {held} of {len(own.scored)} predictions hold what came in the last {own.share:.0%}")
+        scored = [one for one in own.scored if math.isfinite(one.predicted.low)]
+        held = sum(one.held for one in scored)
+        lines.append(
+            f"held out  {held} of {len(scored)} intervals hold what came in the last {own.share:.0%} of the steps"
+        )
     return lines
 
 
@@ -100,11 +105,10 @@ def _budget(found: Diagnosis) -> list[str]:
     ]
     if own.recommended is not None:
         lines.append(f"try       {commands(found)[0]}")
-    clear = [one for one in found.weight_effects if one.pass_at_1.sign or one.pass_at_k.sign]
     if found.weight_effects:
-        lines.append(
-            f"weights   {'; '.join(f'{one.weight}: {one.verdict}' for one in clear[:2]) or 'none differs surely'}"
-        )
+        clear = [one for one in found.weight_effects if one.pass_at_1.sign or one.pass_at_k.sign]
+        effects = "; ".join(f"{one.weight}: {one.verdict}" for one in clear[:2])
+        lines.append(f"weights   {effects or 'none differs surely'}")
     return lines
 
 

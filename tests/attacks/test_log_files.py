@@ -26,7 +26,10 @@ BAD_LINES = {
     "too deep": (b'{"prompt": ' + b"[" * DEEPEST_JSON + b"]" * DEEPEST_JSON + b"}", "the line is nested too deeply"),
     "no UTF-8": (b'{"prompt": "\xff", "reward": 1, "step": 3}', "the line is no JSON"),
     "5,000 digits": (b'{"prompt": "p", "reward": ' + b"9" * 5000 + b"}", "the line is no JSON"),
-    "a name twice": (b'{"prompt": "p", "prompt": "q", "reward": 1, "step": 3}', "the line is no JSON: the name 'prompt' stands twice"),
+    "a name twice": (
+        b'{"prompt": "p", "prompt": "q", "reward": 1, "step": 3}',
+        "the line is no JSON: the name 'prompt' stands twice",
+    ),
     "zeros": (bytes(100), "the line is no JSON"),
     "too long": (b'{"prompt": "' + b"p" * LONGEST_LINE + b'"}', "the line is too long; allowed: up to 8388608 bytes"),
     "no reward": (b'{"prompt": "p", "step": 3}', "no column 'reward' for the reward"),
