@@ -194,7 +194,7 @@ def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone
     mine = str(tmp_path / "mine.py")
     reading = read_log([path], answer=f"{mine}:canonical")
     assert sorted(reading.log.answers.count) == [1, 2]
-    assert reading.notes == ("1 correct rollouts have no answer; they are no solutions",)
+    assert reading.notes == ("correct rollouts without an answer, which are no solutions: 1",)
     assert reading.answer == f"{mine}:canonical, in column completion"
     assert "ZeroDivisionError: division by zero, line 5 of mine.py" in refusal(
         read_log, [path], answer=f"{mine}:broken"

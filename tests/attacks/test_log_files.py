@@ -27,8 +27,7 @@ BAD_LINES = {
     "no UTF-8": (b'{"prompt": "\xff", "reward": 1, "step": 3}', "the line is no JSON"),
     "5,000 digits": (b'{"prompt": "p", "reward": ' + b"9" * 5000 + b"}", "the line is no JSON"),
     "a name twice": (
-        b'{"prompt": "p", "prompt": "q", "reward": 1, "step": 3}',
-        "the line is no JSON: the name 'prompt' stands twice",
+        b'{"prompt": "p", "prompt": "q", "reward": 1}', "the line is no JSON: the name 'prompt' stands twice",
     ),
     "zeros": (bytes(100), "the line is no JSON"),
     "too long": (b'{"prompt": "' + b"p" * LONGEST_LINE + b'"}', "the line is too long; allowed: up to 8388608 bytes"),
@@ -125,13 +124,13 @@ def test_a_quote_that_never_ends_takes_bounded_memory(tmp_path):
     path = tmp_path / "log.csv"
     with path.open("wb") as file:
         file.write(b'prompt,reward\np,1\n"')
-        for _ in range(64):
+        for _ in range(24):
             file.write((b"p" * 1000 + b",1\n") * 2**10)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     log = read_log([path]).log
     assert log.refused.count >= 1
     assert "field larger than field limit" in log.refused.first[0]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 * 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024
 
 
 def pipe(folder):
@@ -213,4 +212,4 @@ def test_a_damaged_log_is_read_as_far_as_it_goes_or_refused_in_one_line(write, t
         assert 0 < log.group_size.sum() <= 41 + log.refused.count
         assert (log.correct <= log.group_size).all()
 
-    assert outcomes(read, range(150))["read"] > 10
+    assert outcomes(read, range(60))["read"] > 10

@@ -79,12 +79,16 @@ def answer_column(columns: Mapping[str, str], canonical: str | None) -> AnswerCo
     if canonical is not None and completion is None:
         raise InputError(f"--answer {canonical} needs completions; name their column: --columns completion=NAME")
     if canonical is None and answer is not None:
-        return AnswerColumn(answer, lambda value: _cell_text(value, answer), str.strip, "as it stands")
+        return AnswerColumn(answer, lambda value: _cell_text(value, answer), _own_form, "as it stands")
     if completion is None:
         return None
     function = from_completion if canonical is None else own_function(canonical)
     what = FROM_COMPLETIONS if canonical is None else canonical
     return AnswerColumn(completion, lambda value: completion_text(value, completion), function, what)
+
+
+def _own_form(text: str) -> str | None:
+    return text.strip() or None  # an empty cell
 
 
 def _cell_text(value: Any, name: str) -> str | None:

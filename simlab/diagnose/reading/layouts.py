@@ -4,6 +4,7 @@ Each format has a file of its own (``trl``, ``verl``, ``table``), which says how
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -65,19 +66,26 @@ class Layout:
 
     def check(self, row: Mapping[str, Any]) -> None:
         """Raise ``Unreadable`` for a row that lacks a column, or has one of which the first row told nothing."""
-        for role, name in self.needed:
-            if name not in row:
-                raise Unreadable(f"no column {name!r} for the {role} (--columns); its columns: {in_words(row)}")
-        for role in OPTIONAL:
-            if role not in self.columns and self.format.columns.get(role) in row:
-                name = self.format.columns[role]
-                raise Unreadable(f"the first row has no column {name!r}; allowed: --columns {role}={name}")
+        if not self.needed.keys() <= row.keys():
+            name = next(name for name in self.needed if name not in row)
+            raise Unreadable(
+                f"no column {name!r} for the {self.needed[name]} (--columns); its columns: {in_words(row)}"
+            )
+        if self.untold.keys() & row.keys():
+            name = next(name for name in self.untold if name in row)
+            raise Unreadable(f"the first row has no column {name!r}; allowed: --columns {self.untold[name]}={name}")
 
-    @property
-    def needed(self) -> tuple[tuple[str, str], ...]:
-        """Roles and columns that every row has; where another has no value, a row of JSON may lack its name."""
-        others = ((role, name) for role, name in self.columns.items() if role not in MAY_LACK)
-        return (*others, *(("reward", name) for name in self.rewards))
+    @functools.cached_property
+    def needed(self) -> Mapping[str, str]:
+        """By the columns that every row has, their roles; where others have no value, a row of JSON may lack them."""
+        others = {name: role for role, name in self.columns.items() if role not in MAY_LACK}
+        return others | dict.fromkeys(self.rewards, "reward")
+
+    @functools.cached_property
+    def untold(self) -> Mapping[str, str]:
+        """By the columns that the format has and this log has not, their roles."""
+        usual = self.format.columns
+        return {name: role for role, name in usual.items() if role not in self.columns and role != "reward"}
 
 
 def layout_of(

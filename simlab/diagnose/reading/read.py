@@ -100,8 +100,8 @@ def _reading(rollouts: Rollouts, gatherer: Gatherer, refused: Refusals, files: i
     notes = [layout.format.note] if layout.format.note else []
     if repeated:
         notes.append(f"steps that repeat the rollouts of the step before, and are left out: {repeated}")
-    if rollouts.without_answer:
-        notes.append(f"{rollouts.without_answer} correct rollouts have no answer; they are no solutions")
+    if log.answers is not None and (untold := log.correct.sum() - log.answers.count.sum()):
+        notes.append(f"correct rollouts without an answer, which are no solutions: {untold}")
     if "step" not in layout.columns:
         notes.append("no column tells the step: all rows of a prompt are one group")
     columns = " + ".join(layout.rewards)

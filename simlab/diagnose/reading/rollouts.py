@@ -27,7 +27,6 @@ class Rollouts:
     def __init__(self, layout: Layout, threshold: float | None, canonical: str | None):
         self.layout, self.rewards = layout, Rewards(threshold, layout.rewards)
         self.answers = answer_column(layout.columns, canonical)
-        self.without_answer = 0  # correct rollouts
         self.unseen = {name for role, name in layout.columns.items() if role in MAY_LACK}  # columns
 
     def row(self, row: Mapping[str, Any]) -> Row:
@@ -48,17 +47,13 @@ class Rollouts:
         content = _content(row, self.layout.columns["step"]) if self.layout.format.repeats else ""
         self.rewards.count(reward)
         correct = self.rewards.reach(reward)
-        answer = self._canonical(text) if correct else None
+        answer = None
+        if correct and text is not None and self.answers is not None:
+            answer = self.answers.canonical(text)
         return Row(prompt, step, reward, correct, answer, log_probability, length, content)
 
     def _cell(self, row: Mapping[str, Any], role: str) -> Any:
         return row.get(self.layout.columns[role]) if role in self.layout.columns else None
-
-    def _canonical(self, text: str | None) -> str | None:
-        """The canonical form of a correct rollout's answer."""
-        found = None if text is None or self.answers is None else self.answers.canonical(text)
-        self.without_answer += self.answers is not None and not found
-        return found or None
 
     def _log_probability(self, row: Mapping[str, Any]) -> float | None:
         found = optional_number(self._cell(row, "log_probability"), "log_probability")
