@@ -31,6 +31,7 @@ def _log(reading: Reading) -> list[str]:
         f"steps {steps[0]} to {steps[-1]}; {log.refused.count:,} rows refused",
         f"observed  {log.correct.sum() / rows:.1%} correct ({reading.reward}); of the groups "
         f"{(log.correct == log.group_size).mean():.1%} all right, {(log.correct == 0).mean():.1%} all wrong",
+        *(f"refused   {why}" for why in log.refused.first[:1]),
     ]
 
 
