@@ -595,7 +595,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _train(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
     from simlab.plotting import check_figure
@@ -614,9 +614,13 @@ def _train(options: argparse.Namespace) -> int:
         tensorboard=options.tensorboard,
         say=print,
     )
-    found = [read_run(options.out)]
-    draw_comparison(found, figure)
-    print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
+    found = read_run(options.out)
+    draw_comparison([found], figure)
+    for name in set_names(found):
+        print(f"evaluation set {name}:", comparison_table([of_set(found, name)]), "", sep="\n")
+    if not set_names(found):
+        print(comparison_table([found]), "", sep="\n")
+    print(f"run     {options.out}\nfigure  {figure}")
     return 0
 
 
@@ -641,6 +645,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
     )
+    parser.add_argument("--set", metavar="NAME", help="which evaluation set, of runs with several (default: the first)")
     parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
     parser.add_argument(
         "--fit",
@@ -670,12 +675,14 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 def _compare(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, of_set, read_run
     from simlab.plotting import check_figure
 
     check_figure(options.figure)
     check_replaceable(options.figure)
     runs = [read_run(folder) for folder in options.runs]
+    if options.set is not None:
+        runs = [of_set(run, options.set) for run in runs]
     print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
     if options.fit is not None:
         print("", *fit_tables(runs, options.fit, pass_at_k=options.pass_at_k, baseline=options.baseline), sep="\n")

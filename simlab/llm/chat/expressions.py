@@ -136,8 +136,8 @@ class Expressions:
 
     def _add(self, node: Any, scope: Scope) -> Any:
         left, right = self._values((node.left, node.right), scope)
-        for same in (str, list, tuple):
-            if isinstance(left, same) and isinstance(right, same):
+        for kind_of_both in (str, list, tuple):
+            if isinstance(left, kind_of_both) and isinstance(right, kind_of_both):
                 self.budget.room(len(left) + len(right))
                 return left + right  # type: ignore[operator]
         return _calculated(left, right, lambda one, other: one + other)

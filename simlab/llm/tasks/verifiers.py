@@ -13,8 +13,9 @@ name                      the answer in a completion                      it is 
 A right answer in a data file is read like a completion, so that one of GSM8K's, with its calculation, is the number
 behind it, and one of MATH's is what its box holds. Where it has no box or match, all of it is the answer.
 
-A pattern is followed by RE2, in time linear in the length of the completion: no completion makes it slow. It knows no
-look-around and no reference back to a group; such a pattern is refused.
+A pattern is followed by RE2, which finds one place in time linear in the length of the text, whatever the pattern. All
+places may take the square of that, as each may be looked for up to the end; so only the last ``LONGEST_READ`` characters
+are read. RE2 knows no look-around and no reference back to a group; such a pattern is refused.
 """
 
 import re
@@ -31,9 +32,10 @@ from simlab.values import shortened
 
 LONGEST_NUMBER = 64  # characters
 LONGEST_PATTERN = 1000  # characters
+LONGEST_READ = 2**15  # characters of a completion that a pattern is looked for in, the last ones
 # A sign counts where a number may begin: not in 5-3. Only ASCII digits.
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)\]}.,])[-+])?[0-9][0-9,]*(?:\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
-LONGEST_EXPONENT = 4  # characters, its sign included
+LONGEST_EXPONENT = 3  # digits
 GROUPED = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?([eE].*)?")
 
 
@@ -90,7 +92,7 @@ class Number(Verifier):
         ['2401/2', '3', '-1/2', '2', '1/5', None]
         """
         found = _last(NUMBER.finditer(text))
-        if found is None or len(found[0]) > LONGEST_NUMBER or len(found["exponent"] or "") > LONGEST_EXPONENT + 1:
+        if found is None or len(found[0]) > LONGEST_NUMBER or len((found["exponent"] or "").lstrip("eE+-")) > LONGEST_EXPONENT:
             return None
         written = found[0].rstrip(",")
         if "," in written:
@@ -171,7 +173,8 @@ class Pattern(Verifier):
 
     def answer(self, text: str) -> str | None:
         """What the last place that matches says, without the space around it; None if none does, or its group not."""
-        found = _last(self.pattern.finditer(text))
+        read = text[-LONGEST_READ:].encode(errors="replace").decode()  # RE2 takes no half of a character
+        found = _last(self.pattern.finditer(read))
         return None if found is None else (found[min(1, self.pattern.groups)] or "").strip() or None
 
     def right_answer(self, text: str) -> str | None:
