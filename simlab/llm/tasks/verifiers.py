@@ -14,8 +14,8 @@ A right answer in a data file is read like a completion, so that one of GSM8K's,
 behind it, and one of MATH's is what its box holds. Where it has no box or match, all of it is the answer.
 
 A pattern is followed by RE2, which finds one place in time linear in the length of the text, whatever the pattern. All
-places may take the square of that, as each may be looked for up to the end; so only the last ``LONGEST_READ`` characters
-are read. RE2 knows no look-around and no reference back to a group; such a pattern is refused.
+places may take the square of that, as each may be looked for up to the end; so only the last ``LONGEST_READ``
+characters are read. RE2 knows no look-around and no reference back to a group; such a pattern is refused.
 """
 
 import re
@@ -92,7 +92,8 @@ class Number(Verifier):
         ['2401/2', '3', '-1/2', '2', '1/5', None]
         """
         found = _last(NUMBER.finditer(text))
-        if found is None or len(found[0]) > LONGEST_NUMBER or len((found["exponent"] or "").lstrip("eE+-")) > LONGEST_EXPONENT:
+        exponent = (found["exponent"] or "").lstrip("eE+-") if found is not None else ""
+        if found is None or len(found[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
             return None
         written = found[0].rstrip(",")
         if "," in written:
