@@ -1,4 +1,4 @@
-"""Files of prompts and answers, and a tiny pretrained model with a chat template, for tests of tasks of a user's own."""
+"""Files of prompts and answers, and a tiny pretrained model with a chat template, for tests of own data."""
 
 import json
 
@@ -30,8 +30,8 @@ def pretrained(folder, chat_template=CHAT, max_positions=64):
     """A folder such as ``transformers`` writes: a random model of characters."""
     vocabulary = characters(ALPHABET)
     config = ModelConfig(
-        architecture="qwen2", vocab_size=vocabulary.size, hidden_size=16, intermediate_size=16, num_layers=1, num_heads=2,
-        num_kv_heads=1, max_positions=max_positions, tie_embeddings=True, bos_id=vocabulary.bos,
+        architecture="qwen2", vocab_size=vocabulary.size, hidden_size=16, intermediate_size=16, num_layers=1,
+        num_heads=2, num_kv_heads=1, max_positions=max_positions, tie_embeddings=True, bos_id=vocabulary.bos,
         eos_ids=(vocabulary.eos,), pad_id=vocabulary.pad,
     )  # fmt: skip
     write_tokenizer(folder, vocabulary)

@@ -50,8 +50,8 @@ class ChatTemplate:
             raise InputError(f"the chat template cannot be read: {reason(error)}") from None
 
     def check(self) -> None:
-        """Raise ``InputError`` for a template that cannot be read, or that fails for one message of a user."""
-        self.render([Message("user", "?")])
+        """Raise ``InputError`` for a template that cannot be read, and without the package that reads it."""
+        _ = self._body
 
     def render(self, messages: Sequence[Message]) -> str:
         """The prompt: the messages, and the beginning of the assistant's answer.

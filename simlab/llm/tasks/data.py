@@ -1,10 +1,12 @@
 """Tasks of a user's own data: files of prompts and answers, and a verifier by name or a reward function of theirs."""
 
 import contextlib
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_parameters, check_range, check_whole
@@ -79,7 +81,7 @@ class Data(Task[DataProblem]):
         checksums: SHA-256 of the files by name.
         vocabulary: the characters of prompts and demonstrations; None where prompts are messages, or where there are
             more than ``MOST_CHARACTERS``.
-        longest, template, system: ``max_new_tokens`` and others of ``data``.
+        longest, template, system, shuffle: ``max_new_tokens`` and others of ``data``.
         notes: what became of the rows, once the task is put to a model.
     """
 
@@ -91,6 +93,7 @@ class Data(Task[DataProblem]):
     longest: int
     template: str
     system: str
+    shuffle: bool
     notes: tuple[str, ...] = ()
     name: str = field(default="data", init=False)
     stop: str | None = field(default=None, init=False)
@@ -126,13 +129,14 @@ class Data(Task[DataProblem]):
         return self.judge.own_functions
 
     def training(self, index: int) -> DataProblem:
-        """The training problems in the order of their file, over and over.
+        """The training problems, over and over; each pass has them all, in an order of its own.
 
         Raises:
             InputError: for a negative index.
         """
         check_whole("index of a training problem", index, 0)
-        return self.train.problems[index % len(self.train.problems)]
+        number, place = divmod(index, len(self.train.problems))
+        return self.train.problems[_order(len(self.train.problems), number)[place] if self.shuffle else place]
 
     def demonstration(self, problem: DataProblem) -> str:
         """The answer, as the verifier wants it.
@@ -168,6 +172,8 @@ class Data(Task[DataProblem]):
         chat = vocabulary.chat_template if isinstance(vocabulary, Tokenizer) and self.template != "none" else None
         if chat is None and self.template == "chat":
             raise InputError("task.template = 'chat' of a model without a chat template; allowed: auto or none")
+        if chat is not None:
+            chat.check()
         room = max_positions - self.longest
         if room < 1:
             raise InputError(
@@ -227,6 +233,7 @@ def data(
     evaluation_size: int = 256,
     template: str = "auto",
     system: str = "",
+    shuffle: bool = True,
 ) -> Data:
     """A task of files: JSON Lines, CSV or Parquet.
 
@@ -247,6 +254,7 @@ def data(
         evaluation_size: the most problems of an evaluation set; the others of its file have no part in the run.
         template: whether prompts are put into the model's chat template: "chat", "none", or "auto" for where there is
             one. Messages need one.
+        shuffle: whether each pass through the training rows has an order of its own, or all have that of the file.
         system: a system message before prompts that are texts; "" for none. It needs a chat template.
 
     Raises:
@@ -259,6 +267,7 @@ def data(
     check_whole("task.evaluation_size", evaluation_size, 1)
     check_range("task.correct_from", correct_from)
     check_choice("task.template", template, TEMPLATES)
+    check_choice("task.shuffle", shuffle, (True, False))
     if system and template == "none":
         raise InputError("task.system is for a chat template; allowed with task.template: auto or chat")
     given, named = {**(columns or {})}, {**(evaluate or {})}
@@ -278,7 +287,7 @@ def data(
         sets = {HELD_OUT: held_out}
     files = {file: checksum(Path(file)) for file in (train, *named.values())}
     vocabulary = _characters(judge, (part, *sets.values()))
-    return Data(part, sets, judge, files, vocabulary, max_new_tokens, template, system)
+    return Data(part, sets, judge, files, vocabulary, max_new_tokens, template, system, shuffle)
 
 
 def _characters(judge: Judge, parts: Iterable[Part]) -> Vocabulary | None:
@@ -394,6 +403,14 @@ def _held_out(part: Part, most: int) -> tuple[Part, Part]:
     held_out = {place: "held out" for place, own in enumerate(part.problems) if own.asked in chosen}
     problems = tuple(part.problems[place] for place in held_out)
     return part.without(held_out), _once(Part(problems, LeftOut(part.left_out.file, len(problems))))
+
+
+@functools.lru_cache(maxsize=4)
+def _order(count: int, number: int) -> list[int]:
+    """The order of a pass."""
+    order = [*range(count)]
+    Random(int.from_bytes(hashlib.sha256(f"{count} {number}".encode()).digest())).shuffle(order)
+    return order
 
 
 def _hash(asked: str | tuple[Message, ...]) -> bytes:
