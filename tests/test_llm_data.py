@@ -291,7 +291,8 @@ TINY = (
     "--param", "warm_start.steps=2", "--param", "warm_start.batch=4", "--param", "evaluation.samples=4",
     "--param", "evaluation.every=2", "--param", "record.checkpoint_every=1", "--param", "model.hidden_size=16",
     "--param", "model.intermediate_size=16", "--param", "model.num_layers=1", "--param", "model.num_heads=2",
-    "--param", "model.num_kv_heads=1", "--param", "rl.microbatch=8", "--param", "evaluation.rollouts=16", "--param", "record.instruments_every=1000", "--param", "task.evaluation_size=4",
+    "--param", "model.num_kv_heads=1", "--param", "rl.microbatch=8", "--param", "evaluation.rollouts=16",
+    "--param", "record.instruments_every=1000", "--param", "task.evaluation_size=4",
 )  # fmt: skip
 
 
