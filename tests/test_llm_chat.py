@@ -5,13 +5,17 @@ import json
 import time
 
 import pytest
+from data_cases import pretrained
 from hypothesis import given
 from hypothesis import strategies as st
-from sweep_cases import refusal
+from refusals import refusal
+from training_cases import settings
 
 from simlab.errors import InputError
 from simlab.llm.chat import ChatTemplate, Message
 from simlab.llm.chat.values import FILTERS, MAPPING_METHODS, TESTS, TEXT_METHODS
+from simlab.llm.tokenizer import read_tokenizer, write_tokenizer
+from simlab.llm.training.run import train
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
 TALK = [
@@ -188,3 +192,36 @@ def test_random_templates_render_or_are_refused_in_one_line(pieces):
     except InputError as error:
         found = str(error)
     assert " at 0x" not in found, "no address of this process"
+
+
+@pytest.mark.transformers
+@pytest.mark.parametrize("messages", [ASKED, TALK], ids=["asked", "talk"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_prompt_is_the_one_that_transformers_makes_of_a_model_that_a_run_leaves(tmp_path, name, messages):
+    transformers = pytest.importorskip("transformers")
+    if "strftime_now" in TEMPLATES[name]:
+        pytest.skip("there is a clock in transformers")
+    source = TEMPLATES[name].replace("mark='-' * 0 if false else '#'", "mark='#'")
+    pretrained(tmp_path / "source", source)
+    write_tokenizer(tmp_path / "left", read_tokenizer(tmp_path / "source"))
+    left = transformers.AutoTokenizer.from_pretrained(tmp_path / "left")
+    talk = [message._asdict() for message in messages]
+    found = read_tokenizer(tmp_path / "left").chat_template.render(messages)
+    assert left.apply_chat_template(talk, tokenize=False, add_generation_prompt=True) == found
+
+
+@pytest.mark.transformers
+def test_transformers_samples_by_what_the_run_sampled_by(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    source = pretrained(tmp_path / "model")
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"prompt": f"{n}+1=", "answer": n + 1}) + "\n" for n in range(9))
+    )
+    asked = {"name": "data", "train": str(tmp_path / "a.jsonl"), "verifier": "number", "max_new_tokens": 4}
+    train(
+        settings({"task": asked, "model": {"source": source}, "rl": {"steps": 1, "temperature": 0.8}}), tmp_path / "run"
+    )
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "arms" / "grpo" / "seed-0" / "model")
+    found = model.generation_config
+    assert (found.do_sample, found.temperature, found.top_k, found.top_p) == (True, 0.8, 0, 1.0)
+    assert (found.eos_token_id, found.pad_token_id, found.max_new_tokens) == ([2], 0, 4)
