@@ -15,7 +15,8 @@ behind it, and one of MATH's is what its box holds. Where it has no box or match
 
 A pattern is followed by RE2, which finds one place in time linear in the length of the text, whatever the pattern. All
 places may take the square of that, as each may be looked for up to the end; so only the last ``LONGEST_READ``
-characters are read. RE2 knows no look-around and no reference back to a group; such a pattern is refused.
+characters are read, for numbers too. RE2 knows no look-around and no reference back to a group; such a pattern is
+refused.
 """
 
 import re
@@ -32,7 +33,7 @@ from simlab.values import shortened
 
 LONGEST_NUMBER = 64  # characters
 LONGEST_PATTERN = 1000  # characters
-LONGEST_READ = 2**15  # characters of a completion that a pattern is looked for in, the last ones
+LONGEST_READ = 2**13  # characters of a completion that a number or pattern is looked for in, the last ones
 # A sign counts where a number may begin: not in 5-3. Only ASCII digits.
 NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)\]}.,])[-+])?[0-9][0-9,]*(?:\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
 LONGEST_EXPONENT = 3  # digits
@@ -84,14 +85,17 @@ class Number(Verifier):
     """The last decimal number, as an exact fraction."""
 
     def answer(self, text: str) -> str | None:
-        """The last number of a text; None if there is none, or one of more than ``LONGEST_NUMBER`` characters.
+        """The last number of a text; None if there is none, or one that is too long or too far from the end.
 
         Commas may stand between groups of three digits. Fractions and percentages are not read: 1/2 ends with a 2.
 
         >>> [Number().answer(text) for text in ("1,200.50 or so", "5-3", "about -0.5.", "1,2", "2e-1", "none")]
         ['2401/2', '3', '-1/2', '2', '1/5', None]
         """
-        found = _last(NUMBER.finditer(text))
+        read = text[-LONGEST_READ:]
+        found = _last(NUMBER.finditer(read))
+        if found is not None and found.start() == 0 and len(text) > len(read):
+            return None  # it may begin before
         exponent = (found["exponent"] or "").lstrip("eE+-") if found is not None else ""
         if found is None or len(found[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
             return None
