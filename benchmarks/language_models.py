@@ -152,7 +152,9 @@ def main() -> None:
         f"measured; see benchmarks/language_limits.py. {in_words(machine)}.\n"
     )
     print(text)
-    if not options.quick:
+    if options.quick:
+        print("--quick: one timed call of small batches. This shows that the benchmark runs; its ratios are no result.")
+    else:
         name = f"language_models_{options.peer}"
         content = {"machine": machine, "cases": cases}
         (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")

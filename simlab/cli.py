@@ -1,6 +1,7 @@
 """Parse and run the ``simlab`` command. Each subcommand imports the heavy libraries that it needs."""
 
 import argparse
+import functools
 import io
 import json
 import os
@@ -130,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_explore(commands.add_parser("explore", help="a page to look and drag", formatter_class=_Wide))
     _add_train(commands.add_parser("train", help="train language models", formatter_class=_Wide))
     _add_compare(commands.add_parser("compare", help="compare training runs: a table and a figure"))
+    _add_rollouts(commands.add_parser("rollouts", help="show rollouts of a training run, token by token"))
     _add_notebooks(commands.add_parser("notebooks", help="open the notebooks in marimo"))
     return parser
 
@@ -539,6 +541,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "An arm is an estimator or a method, perhaps with parameters, another surrogate (+) or aggregation (@):\n"
         "grpo  f_grpo(gamma=0.5)  grpo+casp(alpha=0.05)  maxrl+clip_higher@token_mean  grpo+kl_penalty\n"
         "Your own is named by its file: mine.py:weight, or mine.py:weight(power=2) where it has that parameter.\n"
+        "Behind @ an arm may have settings of rl for itself: grpo@group_size=4@learning_rate=1e-4.\n"
         "The same command, run again after a kill, goes on from the last checkpoints in OUT."
     )
     parser.set_defaults(run=_train)
@@ -594,7 +597,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from simlab.files import check_replaceable, make_folder
+    from simlab.files import check_replaceable, folders_for
     from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
@@ -604,16 +607,15 @@ def _train(options: argparse.Namespace) -> int:
     figure = options.figure or options.out / "comparison.png"
     check_figure(figure)
     check_replaceable(figure)
-    for folder in (options.out, figure.parent):
-        make_folder(folder)
-    train(
-        settings,
-        options.out,
-        overwrite=options.overwrite,
-        other_code=options.other_code,
-        tensorboard=options.tensorboard,
-        say=print,
-    )
+    with folders_for(options.out, figure.parent):
+        train(
+            settings,
+            options.out,
+            overwrite=options.overwrite,
+            other_code=options.other_code,
+            tensorboard=options.tensorboard,
+            say=functools.partial(print, flush=True),
+        )
     found = read_run(options.out)
     draw_comparison([found], figure)
     for name in set_names(found):
@@ -689,6 +691,33 @@ def _compare(options: argparse.Namespace) -> int:
     make_folder(options.figure.parent)
     draw_comparison(runs, options.figure, at=options.at)
     print(f"\nfigure  {options.figure}")
+    return 0
+
+
+def _add_rollouts(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show what a training run has kept of its rollouts: prompt, rewards, advantages and texts of a group.\n"
+        "With --rollout, one of them token by token. Example: simlab rollouts run --step 20 --rollout 0"
+    )
+    parser.set_defaults(run=_rollouts)
+    parser.add_argument("folder", type=_path, metavar="RUN", help="folder that simlab train wrote")
+    parser.add_argument("--arm", metavar="ARM", help="default: the first")
+    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--step", type=_whole, metavar="N", help="default: the last")
+    parser.add_argument(
+        "--prompt", type=_whole, metavar="N", help="which group of the step, from 0 (default: one of unequal rewards)"
+    )
+    parser.add_argument(
+        "--rollout", type=_whole, metavar="N", help="which rollout of the group, from 0, to see by token"
+    )
+
+
+def _rollouts(options: argparse.Namespace) -> int:
+    from simlab.llm.compare import read_run
+    from simlab.llm.rollouts_view import show_rollouts
+
+    chosen = {name: getattr(options, name) for name in ("arm", "seed", "step", "prompt", "rollout")}
+    print(show_rollouts(read_run(options.folder), **chosen))
     return 0
 
 

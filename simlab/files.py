@@ -130,6 +130,21 @@ def make_folder(folder: Path) -> None:
         remove_unfinished(folder)
 
 
+@contextlib.contextmanager
+def folders_for(*folders: Path) -> Iterator[None]:
+    """Make folders to write to, as ``make_folder`` does; work that is refused leaves none of them behind empty."""
+    missing = [above for folder in folders for above in (folder, *folder.parents) if not above.exists()]
+    for folder in folders:
+        make_folder(folder)
+    try:
+        yield
+    except InputError:
+        for folder in sorted(set(missing), key=lambda path: -len(path.parts)):
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
+        raise
+
+
 def check_replaceable(path: Path) -> None:
     """Raise ``InputError`` if something other than a file stands at ``path``, such as a folder or a device."""
     with explained(f"cannot write {path}"):

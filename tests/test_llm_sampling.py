@@ -18,11 +18,11 @@ from simlab.llm.sampling import (
     draw_token,
     entropy,
     log_distribution,
-    nucleus,
     rounded_length,
     rounded_up,
     sample,
 )
+from simlab.llm.truncation import Truncation, most_likely, nucleus
 
 KEY = jax.random.key(3)
 CONFIG = ModelConfig(
@@ -53,14 +53,18 @@ PARAMETERS = random_parameters(CONFIG)
 run = jax.jit(forward, static_argnums=1)
 
 
-def naive_log_distribution(logits, temperature=1.0, top_p=1.0):
-    """Of one token, in float64."""
+def naive_log_distribution(logits, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0):
+    """Of one token, in float64: the k likeliest, of these the nucleus, of these what is likely enough."""
     logits = np.asarray(logits, float) / temperature
     p = np.exp(logits - logits.max())
     p /= p.sum()
+    if top_k:
+        p = np.where(p >= np.sort(p)[-min(top_k, len(p))], p, 0)
+        p /= p.sum()
     order = np.argsort(-p, kind="stable")
     count = np.searchsorted(np.cumsum(p[order]), top_p) + 1
-    kept = p >= p[order[min(count, len(p)) - 1]]
+    kept = (p >= p[order[min(count, len(p)) - 1]]) & (p > 0)
+    kept &= p >= min_p * p.max()
     with np.errstate(divide="ignore"):
         return np.log(np.where(kept, p, 0) / p[kept].sum())
 
@@ -186,15 +190,27 @@ def test_at_temperature_0_the_likeliest_token_is_taken():
     assert (greedy.topn_logp[greedy.mask] == [0, -np.inf, -np.inf]).all()
 
 
-def test_with_top_p_only_the_nucleus_is_drawn_and_its_own_probabilities_are_recorded(sampled):
-    top = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_p=0.6, top_n=3)
+@pytest.mark.parametrize(
+    "truncation",
+    [
+        {"top_p": 0.6},
+        {"top_k": 2},
+        {"min_p": 0.3},
+        {"top_k": 4, "top_p": 0.8, "min_p": 0.2},
+        {"top_k": 1},
+        {"top_k": 99, "min_p": 1.0},
+    ],
+    ids=str,
+)
+def test_of_a_truncated_distribution_only_what_is_left_is_drawn_and_its_own_probabilities_are_recorded(truncation):
+    top = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3, **truncation)
     for (p, prompt), g in itertools.product(enumerate(PROMPTS), range(5)):
         completion = top.tokens[p, g][top.mask[p, g]].tolist()
         whole = np.zeros((1, 18), int)
         whole[0, : len(prompt) + len(completion)] = prompt + completion
         logits = np.asarray(run(PARAMETERS, CONFIG, whole))[0, len(prompt) - 1 :]
         for t, token in enumerate(completion):
-            logp = naive_log_distribution(logits[t], 1.3, 0.6)
+            logp = naive_log_distribution(logits[t], 1.3, **truncation)
             assert top.logp[p, g, t] == pytest.approx(logp[token], abs=1e-5)
             assert top.topn_logp[p, g, t].tolist() == pytest.approx(np.sort(logp)[:-4:-1].tolist(), abs=1e-5)
 
@@ -207,16 +223,20 @@ def test_the_nucleus_is_the_smallest_set_of_likeliest_tokens_that_reaches_top_p(
         p[0] = [0.4, 0.2, 0.2, 0.2, *[0] * 5]  # a tie at the border stays whole
         p[1] = np.eye(9)[4]
         kept = np.asarray(nucleus(jnp.asarray(p), jnp.asarray(0.55, dtype)))
+        three = np.asarray(most_likely(jnp.asarray(p), jnp.int32(3)))
     assert kept[0].tolist() == [True] * 4 + [False] * 5
     assert kept[1].tolist() == np.eye(9, dtype=bool)[4].tolist()
     for row, chosen in zip(p[2:].astype(float), kept[2:], strict=True):
         assert chosen.sum() == np.searchsorted(np.cumsum(np.sort(row)[::-1]), 0.55) + 1
         assert row[chosen].min() > row[~chosen].max()
+    assert three[0].tolist() == [True] * 4 + [False] * 5, "a tie at the border stays whole here too"
+    for row, chosen in zip(p[2:], three[2:], strict=True):
+        assert sorted(row[chosen]) == sorted(row)[-3:]
 
 
 def test_a_tiny_temperature_is_no_overflow():
     logits = jnp.array([[1e3, -1e38, 999.0, 1e3]])
-    found = log_distribution(logits, jnp.float32(1e-30), jnp.float32(1))[0]
+    found = log_distribution(logits, jnp.float32(1e-30), Truncation(jnp.int32(0), jnp.float32(1), jnp.float32(0)))[0]
     np.testing.assert_allclose(found, [np.log(0.5), -np.inf, -1e30, np.log(0.5)], rtol=1e-6)
     np.testing.assert_allclose(entropy(jnp.log(jnp.array([0.5, 0.0, 0.5]))), np.log(2), rtol=1e-6)
 
@@ -239,7 +259,7 @@ def test_sizes_are_rounded_up_by_less_than_half():
 def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sampled):
     before = sampling._start._cache_size(), sampling._go_on._cache_size()
     for group_size, limit, temperature, top_p in ((6, 9, 0.7, 1.0), (5, 12, 0.0, 0.5)):
-        choices = {"temperature": temperature, "top_p": top_p, "stop_ids": ()}
+        choices = {"temperature": temperature, "top_p": top_p, "top_k": limit, "min_p": 0.1, "stop_ids": ()}
         sample(PARAMETERS, CONFIG, PROMPTS, group_size, limit, key=KEY, top_n=3, **choices)
     assert (sampling._start._cache_size(), sampling._go_on._cache_size()) == before
 
@@ -320,6 +340,8 @@ def test_bfloat16_samples_with_float32_probabilities():
         ({"temperature": -1.0}, "temperature = -1.0 is outside its range"),
         ({"temperature": float("nan")}, "temperature = nan"),
         ({"top_p": 0.0}, "top_p = 0.0 is outside its range (0.0, 1.0]"),
+        ({"top_k": -1}, "top_k = -1 is outside its range"),
+        ({"min_p": 1.5}, "min_p = 1.5 is outside its range [0.0, 1.0]"),
         ({"top_n": 8}, "top_n = 8 is outside its range [0, 7]"),
         ({"stop_ids": [7]}, "stop token = 7 is outside its range [0, 6]"),
     ],

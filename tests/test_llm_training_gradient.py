@@ -89,6 +89,29 @@ def test_what_has_coefficient_0_contributes_exactly_0(case):
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(nothing))
 
 
+@pytest.mark.parametrize("microbatch", [2, 8, 16])
+def test_groups_whose_coefficients_are_all_0_are_not_computed(microbatch, case, monkeypatch):
+    """Two of four groups are silent, and in one of the others two rollouts; the gradient is that of all four."""
+    config, parameters, batch, coefficients = case
+    silent = coefficients.copy()
+    silent[[0, 2]] = 0
+    silent[1, :2] = 0
+    computed = []
+
+    def cut(batch, rollouts):
+        for one in microbatches(batch, rollouts):
+            computed.append({(int(p), int(g)) for p in one.prompts.ravel() for g in one.rollouts.ravel()})
+            yield one
+
+    monkeypatch.setattr("simlab.llm.training.gradient.microbatches", cut)
+    gradient, objective = gradient_at(microbatch, (config, parameters, batch, silent))
+    wanted = {(p, g) for p in (1, 3) for g in range(4)}
+    assert set().union(*computed) == (wanted - {(1, 0), (1, 1)} if microbatch == 2 else wanted)
+    expected = naive_gradient(parameters, config, batch, silent, temperature=TEMPERATURE)
+    assert_trees_agree(gradient, expected[0], rtol=1e-5)
+    assert objective == pytest.approx(expected[1], rel=1e-5)
+
+
 @pytest.mark.slow
 def test_coefficients_of_candidates_weigh_their_log_probabilities(case):
     """(P, G, T, 1 + C): the sampled token's first; more candidates may be at hand than are moved."""

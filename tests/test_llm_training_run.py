@@ -6,16 +6,18 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from naive_training import leaves
-from training_cases import parameters_of, settings, task
+from naive_training import leaves, sequence_tables
+from training_cases import EVALUATION, TRAINING, parameters_of, settings, task
 
 from simlab.errors import InputError
 from simlab.file_lock import file_lock
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task
+from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import evaluate
+from simlab.llm.training.groups import Reader
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import Run, train
 from simlab.llm.training.state import State, load_state
@@ -69,6 +71,72 @@ def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_
     run = Run(settings(), out, named_task("addition", digits=6))
     first = {(seed, start): run.reader.task.training(seed * 2**40 + start) for seed in range(2) for start in (0, 2**39)}
     assert len(set(first.values())) == 4
+
+
+def test_seeds_share_no_random_numbers(tmp_path, monkeypatch):
+    """From one and the same start, and on the same prompts, two seeds sample other rollouts, in evaluations too."""
+    monkeypatch.setattr("simlab.llm.training.run.init", lambda config, key: parameters_of(config))
+    seen, sample = {}, Reader.sample
+
+    def recorded(reader, parameters, problems, group_size, **named):
+        found = sample(reader, parameters, problems, group_size, **named)
+        prompts = tuple(problem.prompt for problem in problems)
+        seen.setdefault(prompts, []).append(found.sampled.tokens)
+        return found
+
+    monkeypatch.setattr(Reader, "sample", recorded)
+    train(settings({"seeds": 2, "rl": {"steps": 1}, "evaluation": {"every": 1}}), tmp_path / "run", own_task=task())
+    evaluations, trained = tuple(EVALUATION), tuple(TRAINING[:4])
+    assert len(seen[evaluations]) == 4, "the start and the end of each"
+    assert len(seen[trained]) == 2
+    for drawn in (seen[evaluations][::2], seen[evaluations][1::2], seen[trained]):
+        assert (drawn[0] != drawn[1]).any()
+
+
+def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, monkeypatch):
+    numbers, training = [], CallableTask.training
+
+    def recorded(own, number):
+        numbers.append(number)
+        return training(own, number)
+
+    monkeypatch.setattr(CallableTask, "training", recorded)
+    asked = settings({"seeds": 2, "rl": {"steps": 2, "prompts": 3}, "warm_start": {"steps": 2, "batch": 4}})
+    train(asked, tmp_path / "run", own_task=task())
+    assert len(numbers) == len(set(numbers)) == 2 * (2 * 4 + 2 * 3)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 1.0, 3.0])
+@pytest.mark.parametrize("own", [False, True])
+def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(tmp_path, temperature, own):
+    """Their entropy is that of the temperature: next to none at .01."""
+    asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
+    run = Run(settings(asked or {"rl": {"temperature": temperature}}), tmp_path, task())
+    config, parameters = run.loaded.config, parameters_of(run.loaded.config)
+    found = run._evaluate(parameters, 0, 0)
+    parts = [sequence_tables(parameters, config, part.batch, temperature) for part in found.groups]
+    naive = [-np.sum(np.exp(table) * table, axis=1) for part in parts for _, table, _ in part]
+    assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
+
+
+def test_greedy_and_truncated_evaluations_see_fewer_completions(tmp_path):
+    """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""
+    seen = {}
+    for name, own in {
+        "all": {},
+        "top_k": {"top_k": 2},
+        "min_p": {"min_p": 0.5},
+        "top_p": {"top_p": 0.3},
+        "greedy": {"temperature": 0, "samples": 1},
+    }.items():
+        run = Run(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), tmp_path, task())
+        found = run._evaluate(parameters_of(run.loaded.config), 0, 0)
+        seen[name] = [set(map(tuple, rows.tolist())) for part in found.groups for rows in part.batch.tokens]
+    for name in ("top_k", "min_p", "top_p"):
+        assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
+        assert all(best <= few for best, few in zip(seen["greedy"], seen[name], strict=True)), name
+    assert {len(one) for one in seen["greedy"]} == {1}
+    assert all(len({tokens[0] for tokens in few}) <= 2 for few in seen["top_k"])
 
 
 def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds):

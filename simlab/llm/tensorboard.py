@@ -4,9 +4,19 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
 from simlab.errors import InputError
 from simlab.llm.extra import package
+
+
+def check_tensorboard() -> Any:
+    """The module of TensorBoard that writes files.
+
+    Raises:
+        InputError: if tensorboard cannot be imported.
+    """
+    return package("tensorboard.summary.writer.event_file_writer", "tensorboard")
 
 
 class Scalars:
@@ -20,7 +30,7 @@ class Scalars:
     """
 
     def __init__(self, folder: str | os.PathLike):
-        writer = package("tensorboard.summary.writer.event_file_writer", "tensorboard")
+        writer = check_tensorboard()
         self._events = package("tensorboard.compat.proto.event_pb2", "tensorboard")
         self._summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
         self._folder = folder

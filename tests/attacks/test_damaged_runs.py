@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 
 import jax
@@ -81,7 +82,8 @@ def goes_on(out, unbroken, capsys):
     aside = left_aside(out)
     assert contents(out) == contents(unbroken)
     assert same(numbers_of(out)[1:], numbers_of(unbroken)[1:])
-    return capsys.readouterr().err.splitlines(), aside
+    progress = re.compile(r".*, seed \d+: step \d+ of \d+")
+    return [line for line in capsys.readouterr().err.splitlines() if not progress.match(line)], aside
 
 
 # Checkpoints

@@ -144,12 +144,14 @@ def pretended_training(monkeypatch):
         parameters = jax.tree.map(lambda leaf: 0.5 * leaf + state.step, state.parameters)
         return state._replace(parameters=parameters, step=state.step + 1, cursor=state.cursor + 1)
 
-    def step(self, state, key, instruments):
+    def step(self, state, key, instruments, watch):
         return after(state), {"reward": float(jax.tree.leaves(state.parameters)[0].sum()), "entropy": 0.0}
 
-    def line(self, found, step, parameters, start):
+    def line(self, found, step, parameters, *settings_and_start):
+        start = settings_and_start[-1]
         correct = int(100 * abs(float(jax.tree.leaves(parameters)[0].sum()))) % 4
-        return {"step": step, "samples": 4, "correct": [correct, len(start.rare.prompts)], "distinct": [correct, 0]}
+        counts = {"samples": 4, "correct": [correct, len(start.rare.prompts)], "distinct": [correct, 0]}
+        return {"step": step, **counts, "pass_at_k": {"1": {"mean": correct / 8}}}
 
     module = importlib.import_module("simlab.llm.training.run")
     pretences = {

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simlab.arms import parse
 from simlab.columns import aligned
 from simlab.errors import InputError
 from simlab.llm.compare.arms import Shown
 from simlab.llm.compare.cells import cells, errors_in_words, interval
 from simlab.llm.compare.measures import values
 from simlab.llm.instruments.significance import subsampling_test
+from simlab.llm.training.arm_text import read_arm
 
 SEED = 0  # of the subsamples: the same table every time
 TEST = "m-out-of-n test of F-GRPO App. Q; random to it are the samples of these models, not seeds and not problems"
@@ -34,7 +34,8 @@ def _spelt_alike(name: str) -> str:
     folder = name.partition("(")[0].rpartition("/")[0]
     for before in ("", f"{folder}/"):
         try:
-            return before + str(parse(name.removeprefix(before)))
+            arm = read_arm(name.removeprefix(before))
+            return before + "@".join([str(arm.method), *(f"{own}={arm.own[own]}" for own in sorted(arm.own))])
         except InputError:
             continue
     return name

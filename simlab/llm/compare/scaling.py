@@ -11,6 +11,7 @@ from simlab.llm.compare.arms import Arm, arms_of, check_comparable, shown_at
 from simlab.llm.compare.differences import baseline_of
 from simlab.llm.compare.measures import checked_ks, fewest_samples
 from simlab.llm.compare.runs import Run
+from simlab.llm.training.arm_text import read_arm
 from simlab.scaling import Curves, scaling_tables
 
 
@@ -36,7 +37,9 @@ def fit_tables(
             its batch.
     """
     check_comparable(runs)
-    owners = {id(training): run for run in runs for seeds in run.arms.values() for training in seeds.values()}
+    owners = {
+        id(training): (run, name) for run in runs for name, seeds in run.arms.items() for training in seeds.values()
+    }
     arms = [arm for arm in arms_of(runs) if any(own.evaluations for own in arm.seeds.values())]
     shown = [shown_at(arm, "last") for arm in arms]
     samples = fewest_samples(shown)
@@ -49,10 +52,10 @@ def fit_tables(
     return lines
 
 
-def _batch(arm: Arm, owners: Mapping[int, Run]) -> int:
+def _batch(arm: Arm, owners: Mapping[int, tuple[Run, str]]) -> int:
     """The rollouts of a step: P times G."""
-    run = owners[id(next(iter(arm.seeds.values())))]
-    settings: Any = run.settings.get("rl")
+    run, name = owners[id(next(iter(arm.seeds.values())))]
+    settings: Any = dict(run.settings.get("rl") or {}) | read_arm(name).own
     try:
         return int(settings["prompts"]) * int(settings["group_size"])
     except (KeyError, TypeError, ValueError):

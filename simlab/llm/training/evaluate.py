@@ -1,6 +1,6 @@
 """Evaluate a model: sample many completions of every evaluation problem, and measure what the papers measure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import Problem
-from simlab.llm.training.groups import Groups, Reader
+from simlab.llm.training.groups import NO_TRUNCATION, Groups, Reader
 
 
 class Evaluated(NamedTuple):
@@ -38,6 +38,7 @@ def evaluate(
     key: PRNGKeyArray,
     temperature: float,
     rollouts: int,
+    truncation: Mapping[str, Any] = NO_TRUNCATION,
 ) -> Evaluated:
     """``samples`` completions of each of some problems, by default the task's, at most ``rollouts`` at once."""
     problems = reader.task.evaluation if problems is None else problems
@@ -50,6 +51,7 @@ def evaluate(
             key=key,
             first=first,
             temperature=temperature,
+            truncation=truncation,
         )
         for first in range(0, len(problems), together)
     ]
@@ -63,6 +65,11 @@ def evaluate(
         "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
         "pass_at_k": {k: interval(unbiased_pass_at_k(correct, samples, k), seed=0)._asdict() for k in powers(samples)},
         "length": mask.sum(axis=2).mean(),
+        "unfinished": float(np.average([reader.unfinished(part) for part in parts], weights=[*map(_size, parts)])),
         "entropy": entropy[mask].mean(),
     }
     return Evaluated(line, parts)
+
+
+def _size(groups: Groups) -> int:
+    return len(groups.problems)

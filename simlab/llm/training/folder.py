@@ -21,7 +21,8 @@ from simlab.llm.vocabulary import Characters, Vocabulary, Words
 from simlab.seals import Damaged, json_checksum
 
 RUN = "run.json"  # beside the folders of arms
-METRICS, EVALUATIONS, CHECKPOINT, MODEL = "metrics.jsonl", "evaluation.jsonl", "state.safetensors", "model"
+METRICS, EVALUATIONS, ROLLOUTS = "metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl"
+CHECKPOINT, MODEL = "state.safetensors", "model"
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -83,13 +84,14 @@ class ArmFolder:
         """Drop the lines of later steps; of damaged ones there a copy is set aside.
 
         Args:
-            step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it.
+            step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it,
+                and some of them have a line of rollouts.
             evaluations: how many lines of evaluations there are at least.
 
         Raises:
             Damaged: if lines up to this step are damaged or missing.
         """
-        found = {name: read_lines(self.path / name) for name in (METRICS, EVALUATIONS)}
+        found = {name: read_lines(self.path / name) for name in (METRICS, EVALUATIONS, ROLLOUTS)}
         kept = {name: [line for line in found[name].lines if line["step"] <= step] for name in found}
         for name, needed in ((METRICS, step), (EVALUATIONS, evaluations)):
             if len(kept[name]) < needed:
@@ -125,12 +127,12 @@ class ArmFolder:
         with (self.path / name).open("ab") as file:
             file.write(as_line(plain, end))
         self._ends[name] = json_checksum(plain, end)
-        if self.scalars is not None:
+        if self.scalars is not None and name != ROLLOUTS:
             self.scalars.write(line["step"], {name: value for name, value in line.items() if _is_scalar(value)})
 
     def sync(self) -> None:
         """Have all lines on the disk, before a checkpoint counts on them."""
-        for name in (METRICS, EVALUATIONS):
+        for name in (METRICS, EVALUATIONS, ROLLOUTS):
             if (self.path / name).exists():
                 with (self.path / name).open("rb") as file:
                     os.fsync(file.fileno())

@@ -55,10 +55,12 @@ class Policy:
         """The gradient of J = sum over tokens of coefficient log pi, and J.
 
         With ``candidates`` the coefficients are (P, G, T, 1 + C), those of the sampled token first, as a ``Surrogate``
-        gives them.
+        gives them. Rollouts whose coefficients are all 0 cost nothing where their whole group, or the rest of their
+        microbatch, are so too: a group of equal rewards has none.
         """
         if coefficients.ndim == 3:
             coefficients = coefficients[..., None]
+        batch = batch._replace(mask=batch.mask & np.any(coefficients, axis=(2, 3))[..., None])
         targets = np.asarray(batch.tokens)[..., None]
         if candidates is not None:
             targets = np.concatenate([targets, candidates], axis=-1)[..., : coefficients.shape[-1]]

@@ -2,7 +2,8 @@
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from simlab.llm.model import Parameters
 from simlab.llm.sampling import Sampled, sample
 from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.vocabulary import Vocabulary
+
+NO_TRUNCATION: Mapping[str, Any] = MappingProxyType({})
 
 
 class Groups(NamedTuple):
@@ -117,10 +120,13 @@ class Reader:
         *,
         key: PRNGKeyArray,
         temperature: float = 1.0,
+        truncation: Mapping[str, Any] = NO_TRUNCATION,
         top_n: int = 0,
         first: int = 0,
     ) -> Groups:
         """Groups of rollouts of some problems, the first of which has the number ``first`` in a longer list.
+
+        ``truncation`` is what ``simlab.llm.sampling.sample`` takes as ``top_p``, ``top_k`` and ``min_p``.
 
         Raises:
             InputError: for a prompt that does not fit, and what the task's own reward function does wrong.
@@ -138,11 +144,19 @@ class Reader:
             top_n=top_n,
             stop_ids=self.stop_ids,
             first_prompt=first,
+            **truncation,
         )
         if not np.isfinite(sampled.logp).all():
             raise Diverged("the model's log-probabilities are NaN; allowed: finite numbers")
         rewards, solutions = self.judged(problems, sampled.tokens, sampled.mask)
         return Groups(tuple(problems), _batch(prompts, sampled), sampled, rewards, solutions)
+
+    def unfinished(self, groups: Groups) -> float:
+        """The share of completions that reach the greatest length without an end."""
+        tokens, mask = groups.sampled.tokens, groups.sampled.mask
+        lengths = mask.sum(axis=2)
+        last = np.take_along_axis(tokens, np.maximum(lengths - 1, 0)[..., None], axis=2)[..., 0]
+        return float(((lengths == self.task.max_new_tokens) & ~np.isin(last, sorted(self.stop_ids))).mean())
 
     def words(self, groups: Groups, errors_of: str) -> tuple[UInt32[np.ndarray, "P G"], UInt32[np.ndarray, "P G"]]:
         """Of each rollout, a word for its prompt and one for what of it a verifier errs about.

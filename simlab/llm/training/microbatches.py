@@ -44,13 +44,13 @@ class Microbatch(NamedTuple):
 def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
     """Cut a batch into microbatches of at most ``rollouts`` rollouts, of prompts whose completions are about as long.
 
-    Rollouts without a token are left out where all of their microbatch are.
+    Prompts without a token are left out, and rollouts without one where all of their microbatch are.
     """
-    groups, members = batch.tokens.shape[:2]
+    lengths = np.asarray(batch.mask).sum(axis=2)
+    groups, members = int(np.count_nonzero(lengths.any(axis=1))), batch.tokens.shape[1]
     width = min(members, rollouts)
     height = max(1, min(groups, rollouts // width))
-    lengths = np.asarray(batch.mask).sum(axis=2)
-    order = np.argsort(-lengths.max(axis=1), kind="stable")
+    order = np.argsort(-lengths.max(axis=1), kind="stable")[:groups]
     for first in range(0, groups, height):
         chosen = order[first : first + height]
         for start in range(0, members, width):

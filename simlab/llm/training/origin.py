@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 
-from simlab.arms import parse
 from simlab.identity.code import TRAINING, code_fingerprint
 from simlab.identity.processor import processor
 from simlab.identity.source import Unseen, fingerprint, own_source
 from simlab.identity.versions import NUMERIC, commit, versions
 from simlab.llm.tasks import TASKS, Task
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.settings import Settings
 from simlab.own_files import file_of, source_of
 
@@ -39,12 +39,13 @@ def maker(settings: Settings, own_task: Task | None, built: Task | None = None) 
         built: the task that is trained, whichever of these it is.
     """
     libraries = ("simlab", *LIBRARIES, *(OF_TRL if settings.engine == "trl" else ()))
-    own = {f"arm {name}": _seen(own_source, parse(name).build()) for name in settings.arms}
+    methods = {name: read_arm(name).method for name in settings.arms}
+    own = {f"arm {name}": _seen(own_source, method.build()) for name, method in methods.items()}
     # Of a task that is handed in the settings say nothing, whoever's code it is.
     own["task"] = _seen(own_source, TASKS[settings.task["name"]]) if own_task is None else _seen(fingerprint, own_task)
     functions = built.own_functions if built is not None else {}
     own |= {f"reward {reference}": _seen(own_source, function) for reference, function in functions.items()}
-    named = [*(file for name in settings.arms for file in parse(name).files), *functions]
+    named = [*(file for method in methods.values() for file in method.files), *functions]
     texts = {file_of(reference): source_of(reference) for reference in named}
     files = {file: _sha256(text) for file, text in texts.items()} | dict(built.files if built is not None else {})
     return {

@@ -1,5 +1,6 @@
 """One step of group-sampled policy gradients: sample, judge, estimate advantages, ascend."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from simlab.finite import check_finite
 from simlab.llm.instruments.entropy_change import entropy_change
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.instruments.tokens import token_metrics
+from simlab.llm.instruments.updates import batch_values, kl_of, update_values
 from simlab.llm.model import Parameters
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Groups, Reader, correct, joined
@@ -51,8 +53,16 @@ class Trainer(NamedTuple):
     top_n: int
     verifier: PRNGKeyArray
 
-    def step(self, state: State, key: PRNGKeyArray, instruments: bool) -> tuple[State, Metrics]:
+    def step(
+        self,
+        state: State,
+        key: PRNGKeyArray,
+        instruments: bool,
+        watch: Callable[[Groups, np.ndarray], None] | None = None,
+    ) -> tuple[State, Metrics]:
         """The state after one batch, and what was seen of it.
+
+        ``watch`` is shown the groups and their advantages before the model moves.
 
         Raises:
             InputError: for an update that is not finite, and what the task does wrong.
@@ -63,8 +73,13 @@ class Trainer(NamedTuple):
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
-        after, norm = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
-        metrics = self.metrics(groups, advantages) | seen | {"grad_norm": norm}
+        if watch is not None:
+            watch(groups, np.asarray(advantages))
+        after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
+        metrics = self.metrics(groups, advantages) | seen | updates
+        if rollouts.ref_logp is not None:
+            gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
+            metrics["reference_kl"] = kl_of(gap.astype(float))
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
         older = (state.parameters, *state.older)[: self.settings.lag]
@@ -100,10 +115,19 @@ class Trainer(NamedTuple):
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
         settings = self.settings
         problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
-        top_n = max(self.top_n, self.method.surrogate.candidates)
-        return self.reader.sample(
-            parameters, problems, settings.group_size, key=key, temperature=settings.temperature, top_n=top_n
-        )
+        parts = [
+            self.reader.sample(
+                parameters,
+                problems[first : first + settings.prompts_at_once],
+                settings.group_size,
+                key=key,
+                temperature=settings.temperature,
+                top_n=max(self.top_n, self.method.surrogate.candidates),
+                first=first,
+            )
+            for first in range(0, settings.prompts, settings.prompts_at_once)
+        ]
+        return joined(parts)
 
     def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """What the verifier accepts of groups that the task has judged."""
@@ -117,8 +141,13 @@ class Trainer(NamedTuple):
         return np.asarray(verdicts(jnp.asarray(correct(groups)), chances, *rates))
 
     def proximal(self, parameters: Parameters, groups: Groups) -> np.ndarray:
-        """(P, G, T) log-probabilities of the tokens under the policy before the updates."""
-        return self.policy.logp(parameters, groups.batch) if self.settings.samples_otherwise else groups.sampled.logp
+        """(P, G, T) log-probabilities of the tokens under the policy before the updates.
+
+        The sampler's own serve where nothing is divided by them. Elsewhere the trainer computes them: in bfloat16 the
+        two differ by up to .2 nats, so that a ratio to the sampler's would be clipped before the policy has moved.
+        """
+        divides = self.settings.samples_otherwise or self.settings.updates > 1
+        return self.policy.logp(parameters, groups.batch) if divides else groups.sampled.logp
 
     def importance(self, groups: Groups, proximal: np.ndarray) -> np.ndarray | None:
         """(P, G, T) or (P, G, 1) what a token weighs because another policy sampled it; None for 1."""
@@ -149,15 +178,16 @@ class Trainer(NamedTuple):
         rollouts: Rollouts,
         advantages: np.ndarray,
         importance: np.ndarray | None = None,
-    ) -> tuple[State, float]:
-        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient."""
-        rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
+    ) -> tuple[State, Metrics]:
+        """The state after an update by each minibatch, in all epochs, and what was seen of these updates."""
+        rate, updates = self.settings.rate(state.step + 1, self.settings.steps), []
         parts = minibatches(len(groups.problems), self.settings.minibatches)
         for number, places in enumerate(parts * self.settings.epochs):
             own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
             ratio = self.ratio(state.parameters, own, read, number)
             coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
             check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            seen = update_values(ratio, coefficients, np.asarray(advantages[places]), own.batch.mask)
             if importance is not None:
                 coefficients = coefficients * importance[places].reshape(
                     *importance[places].shape, *[1] * (coefficients.ndim - 3)
@@ -165,8 +195,8 @@ class Trainer(NamedTuple):
             gradient, _ = self.policy.gradient(state.parameters, own.batch, coefficients, own.sampled.topn_ids)
             parameters, optimizer, norm = ascend(self.settings, state.parameters, state.optimizer, gradient, rate)
             state = state._replace(parameters=parameters, optimizer=optimizer)
-            norms.append(norm)
-        return state, norms[0]
+            updates.append(seen | {"grad_norm": norm})
+        return state, {**batch_values(updates, rate)}
 
     def ratio(self, parameters: Parameters, groups: Groups, rollouts: Rollouts, update: int) -> np.ndarray:
         """(P, G, T) pi over the policy that the ratio is against.
@@ -187,7 +217,8 @@ class Trainer(NamedTuple):
         tokens = token_metrics(
             sampled.logp, sampled.entropy, advantages, mask=sampled.mask, topn_logp=sampled.topn_logp
         )
-        return {**own, **tokens, "length": float(sampled.mask.sum(axis=2).mean())}
+        lengths = {"length": float(sampled.mask.sum(axis=2).mean()), "unfinished": self.reader.unfinished(groups)}
+        return {**own, **tokens, **lengths}
 
     def entropy_change(self, before: Parameters, after: Parameters, groups: Groups, advantages: np.ndarray) -> Metrics:
         """The change of entropy in the contexts of some of the rollouts: those of one microbatch."""

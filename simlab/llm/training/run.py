@@ -4,6 +4,7 @@
 have given: everything is a function of the settings, the seed and the step.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -17,9 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from tqdm import tqdm
 
-from simlab.arms import parse
 from simlab.errors import Diverged, InputError
 from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished, set_aside, write_whole
@@ -34,18 +33,33 @@ from simlab.llm.instruments.weight_change import weight_change_metrics, weight_c
 from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
 from simlab.llm.tasks import OWN, Problem, Task, task
-from simlab.llm.tensorboard import Scalars
+from simlab.llm.tensorboard import Scalars, check_tensorboard
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, RUN, ArmFolder, arm_folder, complain
+from simlab.llm.training.folder import (
+    CHECKPOINT,
+    EVALUATIONS,
+    METRICS,
+    MODEL,
+    ROLLOUTS,
+    RUN,
+    ArmFolder,
+    arm_folder,
+    complain,
+)
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.groups import Reader, word
+from simlab.llm.training.groups import Groups, Reader, word
+from simlab.llm.training.interrupt import interrupts
+from simlab.llm.training.kept_rollouts import kept_rollouts
 from simlab.llm.training.lines import name_of
 from simlab.llm.training.memory import check_memory, in_words, needed_memory
 from simlab.llm.training.origin import CONTINUED, Origin, difference, first_difference, maker, makers
 from simlab.llm.training.policy_gradient import Trainer, key_of
-from simlab.llm.training.settings import SCRATCH, ModelSettings, Settings
+from simlab.llm.training.progress import Progress
+from simlab.llm.training.settings import SCRATCH, ModelSettings, PolicyGradient, Settings
 from simlab.llm.training.state import State, saved_step
 from simlab.llm.training.supervised import supervised_step
+from simlab.llm.training.warnings import warnings
 from simlab.llm.vocabulary import Vocabulary
 from simlab.seals import Damaged, sealed_json, unsealed_json
 from simlab.simulator.compiled import keep_on_disk
@@ -104,6 +118,11 @@ def train(
         package("trl", "trl")
     if own_task is not None:
         settings = dataclasses.replace(settings, task={"name": OWN, "called": own_task.name})
+    if tensorboard:
+        check_tensorboard()
+    if say is not None:
+        for line in warnings(settings):
+            say(line)
     run = Run(settings, out, task(**settings.task) if own_task is None else own_task, tensorboard)
     if say is not None:
         for note in run.reader.task.notes:
@@ -135,15 +154,21 @@ class Run:
         self.loaded, vocabulary = _model(settings.model, own_task)
         shown = own_task.put_to(vocabulary, self.loaded.config.max_positions, settings.warm_start.steps > 0)
         self.reader = Reader(shown, self.loaded.config, vocabulary)
-        rl = settings.rl
-        self.policy = Policy(self.loaded.config, settings.model.dtype, rl.temperature, rl.microbatch)
+        self.policy = self._policy(settings.rl)
+
+    def _policy(self, rl: PolicyGradient) -> Policy:
+        return Policy(self.loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays; the longest prompt is that of all that are listed, else of the evaluation's."""
+        """Bytes of the large arrays of the arm that needs most.
+
+        The longest prompt is that of all that are listed; where training problems are drawn, that of the evaluation's.
+        """
         own = self.reader.task
         known = itertools.chain(own.listed, *own.evaluation_sets.values())
-        longest = max(len(self.reader.prompt(problem)) for problem in known)
-        return needed_memory(self.settings, self.loaded.config, longest, own.max_new_tokens)
+        sizes = max(len(self.reader.prompt(problem)) for problem in known), own.max_new_tokens
+        arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
+        return max(arms, key=lambda needed: sum(needed.values()))
 
     def begin(self, here: Origin, *, overwrite: bool, other_code: bool) -> None:
         """Write ``run.json``, or find it there and say in it who goes on from where.
@@ -191,7 +216,7 @@ class Run:
             return saved_step(path / CHECKPOINT)
         from simlab.adapters import trl_engine  # noqa: PLC0415  # of an extra
 
-        return trl_engine.steps_done(path, self.settings.rl.updates)
+        return trl_engine.steps_done(path, self.settings.rl_of(name).updates)
 
     def _clear(self, overwrite: bool) -> None:
         """Remove a former run."""
@@ -215,7 +240,7 @@ class Run:
         start = Start(parameters, choose(found.solutions), _rare(found))
         content = {"tracked": start.tracked._asdict(), "rare": start.rare._asdict()}
         write_whole(folder.path / FOLLOWED, sealed_json(content, name_of(folder.path / FOLLOWED)))
-        folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, start)])
+        folder.rewrite(EVALUATIONS, [self._line(found, 0, parameters, self.settings.rl, start)])
         return start
 
     def _warm_start(self, folder: ArmFolder, seed: int, parameters: Parameters) -> Parameters:
@@ -224,7 +249,7 @@ class Run:
             (folder.path / CHECKPOINT).unlink(missing_ok=True)  # which a kill may have left
             return read_checkpoint(folder.path / MODEL).parameters
         state = folder.begin(State(parameters, settings.init(parameters)))
-        with _progress(f"warm start, seed {seed}", settings.steps, state.step) as bar:
+        with Progress(f"warm start, seed {seed}", settings.steps, state.step) as progress, interrupts() as interrupted:
             while state.step < settings.steps:
                 try:
                     state, line = supervised_step(self.policy, self.reader, settings, state, seed * PROBLEMS_OF_A_SEED)
@@ -233,9 +258,11 @@ class Run:
                 folder.append(METRICS, {"step": state.step, **line})
                 if state.step % self.settings.record.checkpoint_every == 0:
                     folder.save(state)
-                bar.set_postfix(loss=f"{line['loss']:.3f}")
-                bar.update()
-        self._save_model(folder, state.parameters)
+                progress.step(state.step, loss=line["loss"])
+                if interrupted():
+                    folder.save(state)
+                    raise KeyboardInterrupt
+        self._save_model(folder, state.parameters, self.settings.rl)
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return state.parameters
 
@@ -244,10 +271,10 @@ class Run:
         train_arm = self._by_trl if self.settings.engine == "trl" else self._by_simlab
         with self._folder(name, seed) as folder:
             parameters = train_arm(name, seed, start, folder)
-            self._save_model(folder, parameters)
+            self._save_model(folder, parameters, self.settings.of_arm(name).rl)
 
-    def _save_model(self, folder: ArmFolder, parameters: Parameters) -> None:
-        generation = generation_config(self.reader, self.settings.rl.temperature)
+    def _save_model(self, folder: ArmFolder, parameters: Parameters, rl: PolicyGradient) -> None:
+        generation = generation_config(self.reader, rl.temperature)
         folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary, generation)
 
     def _path(self, name: str, seed: int) -> Path:
@@ -260,23 +287,27 @@ class Run:
         return ArmFolder(path, [{**whose, **made_by} for made_by in self.makers], scalars)
 
     def _by_simlab(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
-        rl, record = self.settings.rl, self.settings.record
-        method = parse(name).build()
+        rl, record, policy = self.settings.rl_of(name), self.settings.record, self._policy(self.settings.rl_of(name))
+        method = read_arm(name).method.build()
         first, verifier = _first_problem(seed), key_of(seed, VERIFIER_KEY)
-        trainer = Trainer(self.policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
+        trainer = Trainer(policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
         remembered = jax.tree.map(np.float32, method.estimator.init())
         begun = State(start.parameters, rl.init(start.parameters), remembered, older=(start.parameters,) * rl.lag)
         state = folder.begin(begun, self.settings.evaluation.every)
-        with _progress(f"{name}, seed {seed}", rl.steps, state.step) as bar:
-            self._evaluate_state(folder, state, seed, start)  # which may be all that an error left undone
+        with Progress(f"{name}, seed {seed}", rl.steps, state.step) as progress, interrupts() as interrupted:
+            self._evaluate_state(folder, state, rl, seed, start)  # which may be all that an error left undone
             while state.step < rl.steps:
                 began = time.perf_counter()
                 state, line = self._step(trainer, state, name, seed, folder)
                 folder.append(METRICS, {"step": state.step, **line, "seconds": time.perf_counter() - began})
-                self._evaluate_state(folder, state, seed, start)
+                if interrupted():
+                    folder.save(state)
+                    raise KeyboardInterrupt
+                if found := self._evaluate_state(folder, state, rl, seed, start):
+                    progress.evaluated(found)
                 if state.step % record.checkpoint_every == 0 or state.step == rl.steps:
                     folder.save(state)
-                _show(bar, state.step, line)
+                _show(progress, state.step, line)
         return state.parameters
 
     def _by_trl(self, name: str, seed: int, start: Start, folder: ArmFolder) -> Parameters:
@@ -284,19 +315,22 @@ class Run:
 
         model = self._folder(START, seed)
         if not model.model_is_whole():  # there was no warm start
-            self._save_model(model, start.parameters)
-        with _progress(f"{name}, seed {seed}", self.settings.rl.steps, 0) as bar:
+            self._save_model(model, start.parameters, self.settings.rl)
+        settings = self.settings.of_arm(name)
+        with Progress(f"{name}, seed {seed}", settings.rl.steps, 0) as progress:
 
             def after_step(step: int, line: Mapping[str, Any], parameters: Callable[[], Parameters]) -> None:
                 folder.append(METRICS, {"step": step, **line})
-                if self._is_due(folder, step):
-                    self._evaluate_arm(folder, step, parameters(), seed, start)
+                if self._is_due(folder, step, settings.rl):
+                    progress.evaluated(
+                        self._evaluate_arm(folder, step, parameters(), rl=settings.rl, seed=seed, start=start)
+                    )
                 folder.sync()  # before TRL writes a checkpoint
-                _show(bar, step, line)
+                _show(progress, step, line)
 
             return trl_engine.train_arm(
-                parse(name).build(),
-                self.settings,
+                read_arm(name).method.build(),
+                settings,
                 self.reader,
                 model.path / MODEL,
                 folder,
@@ -308,29 +342,40 @@ class Run:
     def _step(
         self, trainer: Trainer, state: State, name: str, seed: int, folder: ArmFolder
     ) -> tuple[State, dict[str, Any]]:
-        instruments = (state.step + 1) % self.settings.record.instruments_every == 0
+        record = self.settings.record
+        instruments = (state.step + 1) % record.instruments_every == 0
+
+        def keep(groups: Groups, advantages: np.ndarray) -> None:
+            if kept := kept_rollouts(groups, advantages, self.reader, record.rollouts):
+                folder.append(ROLLOUTS, {"step": state.step + 1, "groups": kept})
+
         try:
-            return trainer.step(state, key_of(seed, state.step + 1), instruments)
+            return trainer.step(state, key_of(seed, state.step + 1), instruments, keep)
         except InputError as error:
             raise _stopped(folder, state, f"{name}, seed {seed}, step {state.step + 1}", error) from None
 
-    def _evaluate_state(self, folder: ArmFolder, state: State, seed: int, start: Start) -> None:
-        """Evaluate an arm after a step where that is due, unless it is done."""
-        if not self._is_due(folder, state.step):
-            return
+    def _evaluate_state(
+        self, folder: ArmFolder, state: State, rl: PolicyGradient, seed: int, start: Start
+    ) -> dict[str, Any] | None:
+        """Evaluate an arm after a step where that is due, unless it is done; what was written of it."""
+        if not self._is_due(folder, state.step, rl):
+            return None
         try:
-            self._evaluate_arm(folder, state.step, state.parameters, seed, start)
+            return self._evaluate_arm(folder, state.step, state.parameters, rl=rl, seed=seed, start=start)
         except InputError as error:
             raise _stopped(folder, state, f"the evaluation after step {state.step}", error) from None
 
-    def _is_due(self, folder: ArmFolder, step: int) -> bool:
+    def _is_due(self, folder: ArmFolder, step: int, rl: PolicyGradient) -> bool:
         """Whether an arm is to be evaluated after a step, and has not been."""
-        due = step % self.settings.evaluation.every == 0 or step == self.settings.rl.steps
+        due = step % self.settings.evaluation.every == 0 or step == rl.steps
         return step > 0 and due and all(line["step"] != step for line in folder.lines(EVALUATIONS))
 
-    def _evaluate_arm(self, folder: ArmFolder, step: int, parameters: Parameters, seed: int, start: Start) -> None:
-        found = self._evaluate(parameters, seed, step)
-        folder.append(EVALUATIONS, self._line(found, step, parameters, start))
+    def _evaluate_arm(
+        self, folder: ArmFolder, step: int, parameters: Parameters, *, rl: PolicyGradient, seed: int, start: Start
+    ) -> dict[str, Any]:
+        line = self._line(self._evaluate(parameters, seed, step), step, parameters, rl, start)
+        folder.append(EVALUATIONS, line)
+        return line
 
     def _evaluate(self, parameters: Parameters, seed: int, step: int) -> Evaluated:
         """The first evaluation set, with what is found of the others in its line."""
@@ -353,17 +398,20 @@ class Run:
             evaluation.samples,
             problems=problems,
             key=key,
-            temperature=self.settings.rl.temperature,
+            temperature=self.settings.rl.temperature if evaluation.temperature is None else evaluation.temperature,
             rollouts=evaluation.rollouts,
+            truncation=evaluation.truncation,
         )
 
-    def _line(self, found: Evaluated, step: int, parameters: Parameters, start: Start) -> dict[str, Any]:
+    def _line(
+        self, found: Evaluated, step: int, parameters: Parameters, rl: PolicyGradient, start: Start
+    ) -> dict[str, Any]:
         """An evaluation, with what is followed since the start."""
-        config, group_size = self.loaded.config, min(self.settings.rl.group_size, self.settings.evaluation.samples)
+        config, group_size = self.loaded.config, min(rl.group_size, self.settings.evaluation.samples)
         followed: dict[str, Any] = dict(tracked_metrics(start.tracked, found.solutions, group_size))
         if start.rare.prompts:
             followed["rare_nll"] = float(length_normalised_nll(parameters, config, start.rare).mean())
-        if step:
+        if step and self.settings.record.weight_changes:
             before, after = (jax.tree.map(np.asarray, each) for each in (start.parameters, parameters))
             followed |= weight_change_metrics(weight_changes(before, after))
         return {"step": step, **found.line, **followed}
@@ -437,13 +485,8 @@ def _first_problem(seed: int) -> int:
     return seed * PROBLEMS_OF_A_SEED + PROBLEMS_OF_A_SEED // 2
 
 
-def _show(bar: Any, step: int, line: Mapping[str, Any]) -> None:
-    bar.set_postfix(reward=f"{line['reward']:.3f}", entropy=f"{line['entropy']:.3f}")
-    bar.update(step - bar.n)
-
-
-def _progress(name: str, steps: int, done: int) -> Any:
-    return tqdm(desc=name, total=steps, initial=done, unit="step", disable=None)
+def _show(progress: Progress, step: int, line: Mapping[str, Any]) -> None:
+    progress.step(step, reward=line["reward"], entropy=line["entropy"])
 
 
 def _stopped(folder: ArmFolder, state: State, where: str, error: InputError) -> InputError:
@@ -482,9 +525,7 @@ def _found(path: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, A
         if overwrite:
             return None
         raise
-    before, wanted = found.get("settings"), json.loads(json.dumps(settings))
-    if isinstance(before, dict):
-        before = {"engine": "simlab", **before}  # which once was the only one
+    before, wanted = _whole(found.get("settings")), json.loads(json.dumps(settings))
     if before == wanted:
         return found
     if overwrite:
@@ -493,3 +534,10 @@ def _found(path: Path, settings: dict[str, Any], overwrite: bool) -> dict[str, A
         f"{path.parent} holds a run of other settings ({first_difference(before, wanted)}); "
         "allowed: the same settings, --overwrite, or another --out"
     )
+
+
+def _whole(settings: Any) -> Any:
+    """Settings of a file, with those that a former version did not know yet at their defaults."""
+    with contextlib.suppress(InputError, TypeError, AttributeError):
+        return json.loads(json.dumps(Settings.from_data(settings).as_data()))
+    return settings

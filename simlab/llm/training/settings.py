@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from simlab.arms import parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.estimators.registry import check_domain
+from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
 from simlab.methods import Method
 from simlab.simulator import mismatch
@@ -20,6 +20,7 @@ SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
 SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
+NONE = type(None)  # of a number that there need not be
 LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 
 
@@ -94,6 +95,7 @@ class PolicyGradient(OptimizerSettings):
         correction_bound: the largest importance weight.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
+        rollouts: most rollouts that are sampled at once.
         microbatch: rollouts whose gradient is computed at once.
     """
 
@@ -113,6 +115,7 @@ class PolicyGradient(OptimizerSettings):
     correction_unit: str = "token"
     correction_bound: float = 2.0
     rounds: int = 0
+    rollouts: int = 4096
     microbatch: int = 256
 
     def __post_init__(self) -> None:
@@ -123,6 +126,12 @@ class PolicyGradient(OptimizerSettings):
             wanted = f"whole numbers that divide the {self.prompts} prompts of a batch"
             raise InputError(f"minibatches = {self.minibatches}; allowed: {wanted}")
         check_whole("rounds", self.rounds, 0)
+        check_whole("rl.rollouts", self.rollouts, 1)
+        if self.rollouts < self.group_size:
+            raise InputError(
+                f"rl.rollouts = {self.rollouts} is less than the {self.group_size} rollouts of one group; "
+                f"allowed: {self.group_size} or more"
+            )
         check_range("temperature", self.temperature, 0, open_low=True)
         self._check_verifier()
         self._check_sampler()
@@ -131,6 +140,11 @@ class PolicyGradient(OptimizerSettings):
     def updates(self) -> int:
         """How many updates a batch pays for."""
         return self.epochs * self.minibatches
+
+    @property
+    def prompts_at_once(self) -> int:
+        """How many groups are sampled at once."""
+        return min(self.prompts, self.rollouts // self.group_size)
 
     @property
     def errs(self) -> bool:
@@ -177,26 +191,47 @@ class PolicyGradient(OptimizerSettings):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How models are evaluated, on the task's evaluation problems at the temperature of training.
+    """How models are evaluated, on the task's evaluation problems; all arms are evaluated alike.
 
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
         rollouts: most rollouts that are sampled at once.
+        temperature: of sampling; none for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
+            that one sample of each problem says all.
+        top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.
     """
 
     every: int = 50
     samples: int = 64
     rollouts: int = 4096
+    temperature: float | None = None
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("every", "samples", "rollouts"):
             check_whole(f"evaluation.{name}", getattr(self, name), 1)
+        if self.temperature is not None:
+            check_range("evaluation.temperature", self.temperature, 0)
+        if self.temperature == 0 and self.samples > 1:
+            raise InputError(
+                f"evaluation.samples = {self.samples} at a temperature of 0, where all are the same; allowed: 1"
+            )
+        check_range("evaluation.top_p", self.top_p, 0, 1, open_low=True)
+        check_whole("evaluation.top_k", self.top_k, 0)
+        check_range("evaluation.min_p", self.min_p, 0, 1)
         if self.rollouts < self.samples:
             raise InputError(
                 f"evaluation.rollouts = {self.rollouts} is less than the {self.samples} samples of one problem; "
                 f"allowed: {self.samples} or more"
             )
+
+    @property
+    def truncation(self) -> dict[str, float]:
+        """What of a distribution is sampled."""
+        return {"top_p": self.top_p, "top_k": self.top_k, "min_p": self.min_p}
 
 
 @dataclass(frozen=True)
@@ -207,16 +242,22 @@ class Record:
         checkpoint_every: steps between two checkpoints.
         instruments_every: steps between two uses of the instruments that compute with the model.
         top_n: likeliest candidates whose log-probabilities are recorded by rank.
+        rollouts: most rollouts of a step that are kept with their texts, whole groups of them; 0 for none.
+        weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
+            every matrix, which takes seconds in a model of 100 million parameters.
     """
 
     checkpoint_every: int = 25
     instruments_every: int = 10
     top_n: int = 0
+    rollouts: int = 256
+    weight_changes: bool = True
 
     def __post_init__(self) -> None:
         check_whole("record.checkpoint_every", self.checkpoint_every, 1)
         check_whole("record.instruments_every", self.instruments_every, 1)
         check_whole("record.top_n", self.top_n, 0)
+        check_whole("record.rollouts", self.rollouts, 0)
 
 
 SECTIONS = {
@@ -234,7 +275,7 @@ class Settings:
 
     Attributes:
         task: its name, as ``name``, and its parameters.
-        arms: see ``simlab.arms``.
+        arms: see ``simlab.llm.training.arm_text``.
         seeds: how many; each has a start, problems and random numbers of its own, which its arms share.
         engine: what trains the arms: ``"simlab"``, or ``"trl"`` for TRL's trainer. The start and all evaluations are
             simlab's.
@@ -256,11 +297,25 @@ class Settings:
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
         check_choice("engine", self.engine, ENGINES)
-        arms = [parse(text) for text in self.arms]
-        if not arms or len({*arms}) < len(arms):
+        arms = [read_arm(text) for text in self.arms]
+        if not arms or len({arm.key for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
-        for arm in arms:
-            self.rl.check_method(arm.build())
+        for text, arm in zip(self.arms, arms, strict=True):
+            self.rl_of(text).check_method(arm.method.build())
+
+    def rl_of(self, arm: str) -> PolicyGradient:
+        """How an arm is trained: as ``rl`` says, but for what the arm has for itself.
+
+        Raises:
+            InputError: for a setting that there is not, and for values outside their ranges.
+        """
+        own = read_arm(arm).own
+        rl: PolicyGradient = _built("rl", PolicyGradient, dataclasses.asdict(self.rl) | own) if own else self.rl
+        return rl
+
+    def of_arm(self, arm: str) -> "Settings":
+        """The settings of a run of this arm alone that has the arm's own as its ``rl``."""
+        return dataclasses.replace(self, rl=self.rl_of(arm), arms=(str(read_arm(arm).method),))
 
     def as_data(self) -> dict[str, Any]:
         """Plain data, from which ``from_data`` builds it again."""
@@ -294,17 +349,21 @@ def _built(name: str, section: type, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise InputError(f"{name} = {values!r}; allowed: its settings by name")
     known = {field.name: field for field in dataclasses.fields(section)}
+    read = {}
     for entry, value in values.items():
         if entry not in known:
             raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
-        _check_kind(f"{name}.{entry}", type(known[entry].default), value)
-    return section(**values)
+        wanted = type(known[entry].default)
+        # A command line's "none" is read as None; where texts are allowed it is a choice.
+        read[entry] = "none" if wanted is str and value is None else value
+        _check_kind(f"{name}.{entry}", wanted, read[entry])
+    return section(**read)
 
 
 def _check_kind(name: str, wanted: type, value: Any) -> None:
     """Raise ``InputError`` for a value of another kind than a setting has; its range is for the setting itself."""
-    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
-    allowed = {str: str, bool: bool, int: Integral, float: Real}[wanted]
+    kinds = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", NONE: "a number, or none"}
+    allowed: Any = {str: str, bool: bool, int: Integral, float: Real, NONE: (Real, NONE)}[wanted]
     if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
         raise InputError(f"{name} = {value!r}; allowed: {kinds[wanted]}")
 

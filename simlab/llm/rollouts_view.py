@@ -1,0 +1,110 @@
+"""Show rollouts that a run has kept: a group with rewards, advantages and texts, or a rollout token by token."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from simlab.columns import aligned
+from simlab.errors import InputError, check_choice
+from simlab.llm.compare.runs import Run
+from simlab.llm.training.folder import ROLLOUTS, arm_folder
+from simlab.llm.training.lines import read_lines
+
+WIDTH = 100  # characters of a text in a row
+MARKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def show_rollouts(
+    run: Run,
+    *,
+    arm: str | None = None,
+    seed: int = 0,
+    step: int | None = None,
+    prompt: int | None = None,
+    rollout: int | None = None,
+) -> str:
+    """One group of a step, a row a rollout; or one rollout, a row a token.
+
+    Args:
+        run: the folder's.
+        arm: by default the first.
+        seed: of it.
+        step: by default the last that was kept.
+        prompt: which group, from 0; by default the first with unequal rewards, or else the first.
+        rollout: which rollout of it, from 0, to see token by token.
+
+    Raises:
+        InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
+    """
+    name = next(iter(run.arms)) if arm is None else arm
+    check_choice("arm", name, run.arms)
+    lines = _lines(arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS)
+    steps = {line["step"]: line["groups"] for line in lines}
+    groups = steps[_checked("step", max(steps) if step is None else step, sorted(steps))]
+    mixed = [place for place, group in enumerate(groups) if len({one["reward"] for one in group["rollouts"]}) > 1]
+    place = _checked("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
+    group = groups[place]
+    rewards = [one["reward"] for one in group["rollouts"]]
+    head = (
+        f"{name}, seed {seed}, step {max(steps) if step is None else step}, prompt {place} of {len(groups)} "
+        f"(unequal rewards: {', '.join(map(str, mixed)) or 'none'}), mean reward {sum(rewards) / len(rewards):.3g}"
+    )
+    if rollout is None:
+        rows = [_row(number, one) for number, one in enumerate(group["rollouts"])]
+    else:
+        rows = _tokens(group["rollouts"][_checked("rollout", rollout, range(len(rewards)))])
+    return "\n".join([head, f"prompt: {_visible(group['prompt'], 4 * WIDTH)}", "", *_left(rows)])
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = read_lines(path)
+    if found.damage:
+        raise InputError(found.damage)
+    if not found.lines:
+        raise InputError(f"{path} has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0")
+    return found.lines
+
+
+def _checked(name: str, value: int, known: Sequence[int]) -> int:
+    if value not in known:
+        raise InputError(f"{name} {value} was not kept; allowed: {known[0]} to {known[-1]}")
+    return value
+
+
+def _row(number: int, one: dict[str, Any]) -> dict[str, str]:
+    advantages = one["advantages"]
+    return {
+        "rollout": str(number),
+        "reward": f"{one['reward']:g}",
+        "advantage": f"{sum(advantages) / max(1, len(advantages)):+.3f}",
+        "log p": f"{sum(one['logp']):.2f}",
+        "tokens": str(len(one["tokens"])),
+        "text": _visible(one["text"], WIDTH),
+    }
+
+
+def _tokens(one: dict[str, Any]) -> list[dict[str, str]]:
+    places = zip(one["tokens"], one["logp"], one["advantages"], strict=True)
+    return [
+        {
+            "token": str(number),
+            "log p": f"{logp:.3f}",
+            "advantage": f"{advantage:+.3f}",
+            "text": _visible(text, WIDTH),
+        }
+        for number, (text, logp, advantage) in enumerate(places)
+    ]
+
+
+def _left(rows: list[dict[str, str]]) -> list[str]:
+    """Aligned rows whose last column, the texts, begins at one place."""
+    numbers = aligned([{head: cell for head, cell in row.items() if head != "text"} for row in rows])
+    return [f"{row}  {text}" for row, text in zip(numbers, ["text", *(row["text"] for row in rows)], strict=True)]
+
+
+def _visible(text: str, width: int) -> str:
+    """A text on one line: control characters as escapes, so that a completion cannot command the terminal."""
+    shown = "".join(
+        MARKS.get(sign, sign if sign.isprintable() else sign.encode("unicode_escape").decode()) for sign in text
+    )
+    return shown if len(shown) <= width else f"{shown[: width - 3]}..."
