@@ -553,7 +553,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--config", type=_path, metavar="FILE", help="settings of another run (its run.json)")
     what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
     what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
-    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot or reasoning_gym")
+    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot, reasoning_gym or data")
     what.add_argument("--model", metavar="SOURCE", help="scratch, smollm2, glassllm, a .gguf file, or a folder")
     what.add_argument("--steps", type=_whole, metavar="N", help="steps of the policy gradient")
     what.add_argument("--prompts", type=_whole, metavar="N", help="prompts of a step, P")
@@ -567,6 +567,23 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong "
         "name lists all",
     )
+    data = parser.add_argument_group("data of your own (docs/train.md)")
+    data.add_argument("--data", metavar="FILE", help="prompts and answers to train on: .jsonl, .csv or .parquet")
+    data.add_argument("--columns", metavar="PAIRS", help="names of its columns, as prompt=question,answer=gold")
+    data.add_argument(
+        "--evaluate",
+        action="append",
+        metavar="NAME=FILE",
+        help="an evaluation set, as often as there are some; the first is the one that is followed. Without any, one "
+        "prompt in eight of --data is held out",
+    )
+    data.add_argument(
+        "--verifier", metavar="NAME", help="exact (default), number, boxed, math-verify or regex:PATTERN (of RE2)"
+    )
+    data.add_argument(
+        "--reward", metavar="FILE.py:NAME", help="a function of prompt, completion and answer, in place of a verifier"
+    )
+    data.add_argument("--max-new-tokens", type=_whole, metavar="N", help="tokens of a completion, at most (256)")
     work = parser.add_argument_group("work")
     work.add_argument("--engine", metavar="NAME", help="what trains: simlab (default), or trl for TRL's GRPOTrainer")
     work.add_argument("--out", type=_path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
@@ -582,7 +599,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _train(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, folders_for
-    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
     from simlab.plotting import check_figure
@@ -600,9 +617,13 @@ def _train(options: argparse.Namespace) -> int:
             tensorboard=options.tensorboard,
             say=functools.partial(print, flush=True),
         )
-    found = [read_run(options.out)]
-    draw_comparison(found, figure)
-    print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
+    found = read_run(options.out)
+    draw_comparison([found], figure)
+    for name in set_names(found):
+        print(f"evaluation set {name}:", comparison_table([of_set(found, name)]), "", sep="\n")
+    if not set_names(found):
+        print(comparison_table([found]), "", sep="\n")
+    print(f"run     {options.out}\nfigure  {figure}")
     return 0
 
 
@@ -628,6 +649,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
     )
+    parser.add_argument("--set", metavar="NAME", help="which evaluation set, of runs with several (default: the first)")
     parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
     parser.add_argument(
         "--fit",
@@ -659,12 +681,14 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 def _compare(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, of_set, read_run
     from simlab.plotting import check_figure
 
     check_figure(options.figure)
     check_replaceable(options.figure)
     runs = [read_run(folder) for folder in options.runs]
+    if options.set is not None:
+        runs = [of_set(run, options.set) for run in runs]
     print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
     if options.fit is not None:
         print("", *fit_tables(runs, options.fit, pass_at_k=options.pass_at_k, baseline=options.baseline), sep="\n")
