@@ -134,7 +134,10 @@ def test_an_unknown_tag_names_the_closest_known_ones(folders):
 def test_an_unknown_paper_names_the_known_ones(folders):
     with pytest.raises(InputError) as error:
         find("dapo", "eq-1", folders)
-    assert str(error.value) == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl, simlab, arxiv"
+    assert (
+        str(error.value)
+        == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl, simlab, arxiv"
+    )
 
 
 @pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])

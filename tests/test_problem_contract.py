@@ -55,6 +55,10 @@ QUICK = {
     ("ring", "reads entropies, regularised", "dense"),
     ("prompt_bank", "truncated sampler, masked", "dense"),
     ("tree", "two likeliest, ratio to the sampler", "dense"),
+    ("linear_softmax", "candidates after a warm-up", "lumped"),
+    ("prompt_bank", "bound by entropy", "lumped"),
+    ("tree", "unlikely tokens first", "dense"),
+    ("tree", "weighed by entropy", "dense"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [
@@ -106,6 +110,7 @@ def comparable(metric, values):
 PLAIN = {
     "casp": {"alpha": 0.0, "candidates": 1, "top_penalty": 1.0},
     "clip_cov": {"low": 98.0, "high": 99.0},
+    "entropy_target_clip": {"step": 0.0},
     "kl_cov": {"penalty": 0.0},
     "ppo_clip": {"eps_low": 1.0, "eps_high": 99.0},
     "sequence_clip": {"eps_low": 1.0, "eps_high": 99.0},

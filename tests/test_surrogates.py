@@ -92,6 +92,8 @@ OBJECTIVES: list[tuple[str, dict[str, float], Objective]] = [
     ("dual_clip", {"eps_low": 1.0, "eps_high": 2.0, "cap": 1.05}, dual_clip_objective(1.0, 2.0, 1.05)),
     ("cispo", {}, cispo_objective(1.0, 5.0)),
     ("cispo", {"eps_low": 0.2, "eps_high": 0.28}, cispo_objective(0.2, 0.28)),
+    ("entropy_target_clip", {}, clip_objective(0.2, 0.28)),  # at its start; see test_surrogates_schedule.py
+    ("entropy_target_clip", {"eps_low": 0.1, "eps_high": 0.6, "narrowest": -0.2}, clip_objective(0.1, 0.6)),
 ]
 # These read more than one token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
 BEYOND_THE_TOKEN = {"sequence_clip", "clip_cov", "kl_cov", "casp"}

@@ -5,11 +5,12 @@ from typing import Any
 
 from simlab.errors import build
 from simlab.surrogates.aggregation import AGGREGATIONS, aggregation_weights
-from simlab.surrogates.base import Surrogate, add
+from simlab.surrogates.base import Schedule, Surrogate, add, scheduled
 from simlab.surrogates.candidates import casp
 from simlab.surrogates.clip import cispo, clip_higher, dual_clip, ppo_clip, reinforce, sequence_clip, unclipped
 from simlab.surrogates.covariance import clip_cov, kl_cov
 from simlab.surrogates.penalties import entropy_bonus, kl_penalty
+from simlab.surrogates.schedule import entropy_target_clip
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "reinforce": reinforce,
@@ -22,6 +23,7 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "clip_cov": clip_cov,
     "kl_cov": kl_cov,
     "casp": casp,
+    "entropy_target_clip": entropy_target_clip,
 }
 
 
@@ -38,6 +40,7 @@ def surrogate(name: str, **parameters: Any) -> Surrogate:
 __all__ = [
     "AGGREGATIONS",
     "SURROGATES",
+    "Schedule",
     "Surrogate",
     "add",
     "aggregation_weights",
@@ -47,10 +50,12 @@ __all__ = [
     "clip_higher",
     "dual_clip",
     "entropy_bonus",
+    "entropy_target_clip",
     "kl_cov",
     "kl_penalty",
     "ppo_clip",
     "reinforce",
+    "scheduled",
     "sequence_clip",
     "surrogate",
     "unclipped",

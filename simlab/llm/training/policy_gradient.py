@@ -21,6 +21,7 @@ from simlab.llm.training.settings import PolicyGradient
 from simlab.llm.training.state import State
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
+from simlab.simulator.isolation import takes_part
 from simlab.simulator.mismatch import importance
 from simlab.simulator.verifier import chances_of, verdicts
 
@@ -63,6 +64,7 @@ class Trainer(NamedTuple):
         check_rollouts(rollouts, self.method.needs)
         advantages, remembered = self.method.estimator.update(rollouts, state.estimator)
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
+        state = state._replace(surrogate=self.method.surrogate.follow(rollouts, state.surrogate))
         after, norm = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
         metrics = self.metrics(groups, advantages) | seen | {"grad_norm": norm}
         if instruments:
@@ -150,14 +152,21 @@ class Trainer(NamedTuple):
         advantages: np.ndarray,
         importance: np.ndarray | None = None,
     ) -> tuple[State, float]:
-        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient."""
+        """The state after an update by each minibatch, in all epochs, and the norm of the first one's gradient.
+
+        With an isolation all of that happens twice, by unlikely tokens and then by the others.
+        """
+        method = self.method.at(state.surrogate)
         rate, norms = self.settings.rate(state.step + 1, self.settings.steps), []
-        parts = minibatches(len(groups.problems), self.settings.minibatches)
-        for number, places in enumerate(parts * self.settings.epochs):
+        parts = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
+        for number, places in enumerate(parts * self.settings.turns):
             own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
             ratio = self.ratio(state.parameters, own, read, number)
-            coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
-            check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            coefficients = np.asarray(method.from_advantages(ratio, advantages[places], read), np.float32)
+            check_finite(method.surrogate.name, "coefficients", coefficients, read)
+            if self.settings.isolation:
+                part = takes_part(read.old_logp, self.settings.isolation, number < len(parts))
+                coefficients = np.where(part.reshape(*part.shape, *[1] * (coefficients.ndim - 3)), coefficients, 0)
             if importance is not None:
                 coefficients = coefficients * importance[places].reshape(
                     *importance[places].shape, *[1] * (coefficients.ndim - 3)
