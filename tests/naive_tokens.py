@@ -45,7 +45,7 @@ def widening(batches: list[list[Table]], parameters: dict[str, float]) -> float:
     means = [statistics.mean(h for group in batch for row in group for h in row) for batch in batches]
     target, k = parameters.get("target", means[0]), 0.0
     for mean in means:
-        towards = (mean < target) - (mean > target)
+        towards = 1 if mean < target else -1 if mean > target else 0
         k = k + parameters.get("step", 0.01) * towards
         k = min(max(k, parameters.get("narrowest", 0.0)), parameters.get("widest", 0.08))
     return k

@@ -216,8 +216,7 @@ class Learner:
         """Choose prompts, draw a group for each, weigh them all, and take the gradient steps they pay for."""
         state, keys, prompts, drawn = self.draw(index, state)
         batch, memory = self.weigh(keys, prompts, drawn, state)
-        schedule = self.surrogate.follow(batch.rollouts, state.schedule)
-        return self.learn(batch, state._replace(memory=memory, solved=believed(batch, state.solved), schedule=schedule))
+        return self.learn(batch, state._replace(memory=memory, solved=believed(batch, state.solved)))
 
     def draw(self, index: Int[Array, ""], state: State) -> tuple[State, Key[Array, " P"], Int[Array, " P"], Drawn]:
         """The state with a place for what a step drew, a key and a number for each prompt, and what was drawn.
@@ -345,6 +344,7 @@ class Learner:
     def learn(self, batch: Batch, state: State) -> State:
         """Take the gradient steps that a batch pays for."""
         number = batch.number_correct
+        state = state._replace(schedule=self.surrogate.follow(batch.rollouts, state.schedule))
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         state = self.summed(state._replace(fault=fault), self.every_step(batch))
         policies, log_ratio = self.before_the_steps(batch, state)

@@ -30,8 +30,9 @@ def entropy_target_clip(
     """``clip_higher`` with the upper bound 1 + eps_high + k, whose k follows the entropy towards a target.
 
     With each batch, before its first gradient step, k <- clip(k + step sign(target - H), narrowest, widest), from 0. H
-    is the mean entropy of the policy that sampled it, at the batch's tokens. With narrowest = 0 the bound is never
-    tighter than ``eps_high``: a floor under the entropy, and no ceiling. At step = 0 it is ``clip_higher``.
+    is the mean entropy of the policy that sampled it, at the batch's tokens; what rounding makes of it is no difference.
+    With narrowest = 0 the bound is never tighter than ``eps_high``: a floor under the entropy, and no ceiling. At step =
+    0 it is ``clip_higher``.
 
     Source: adaptive entropy control, Eqs 7 and 8 of the report "MAI-Thinking-1: Building a Hill-Climbing Machine"
     (Microsoft AI, June 2026), as a public extension of verl states them ("Adaptive entropy control (MAI-Thinking-1, Eqs
@@ -58,7 +59,7 @@ def entropy_target_clip(
         xp = array_namespace(entropy)
         zero, one = xp.zeros_like(entropy), xp.ones_like(entropy)
         initial = xp.where(zero + before.started < 1, entropy, zero + before.initial_entropy)
-        by = before.by + step * xp.sign((initial if target is None else target) - entropy)
+        by = before.by + step * _direction(entropy, initial if target is None else one * target)
         by = xp.where(by > narrowest, by, one * narrowest)
         return Widened(xp.where(by < widest, by, one * widest), initial, one)
 
@@ -66,6 +67,13 @@ def entropy_target_clip(
         return ppo_clip(eps_low, eps_high + Widened(*state).by)
 
     return scheduled(Schedule(Widened, follow, at, frozenset({"entropy"})))
+
+
+def _direction(entropy: Array, target: Array) -> Array:
+    """The sign of target - entropy, and 0 where they differ by rounding alone: a compiler may compute one twice."""
+    xp = array_namespace(entropy)
+    gap, rounding = target - entropy, 16 * xp.finfo(entropy.dtype).eps * (xp.abs(target) + xp.abs(entropy))
+    return xp.where(xp.abs(gap) > rounding, xp.sign(gap), xp.zeros_like(gap))
 
 
 def mean_entropy(rollouts: Rollouts) -> Array:
