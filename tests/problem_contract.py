@@ -283,7 +283,7 @@ KINDS = {
     "unlikely tokens first, in minibatches": Kind(
         ADAM
         | {"isolation": 0.3, "surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2, "minibatches": 2}
-        | {"kl": 0.2, "lag": 1, "correction": "ratio"}
+        | {"lag": 1, "correction": "ratio"}
     ),
     "weighed by entropy": Kind(
         {"estimator": "aem", "estimator_parameters": {"strength": 2.0, "least_spread": 0.01}}, prompts=3

@@ -30,9 +30,9 @@ def entropy_target_clip(
     """``clip_higher`` with the upper bound 1 + eps_high + k, whose k follows the entropy towards a target.
 
     With each batch, before its first gradient step, k <- clip(k + step sign(target - H), narrowest, widest), from 0. H
-    is the mean entropy of the policy that sampled it, at the batch's tokens; what rounding makes of it is no difference.
-    With narrowest = 0 the bound is never tighter than ``eps_high``: a floor under the entropy, and no ceiling. At step =
-    0 it is ``clip_higher``.
+    is the mean entropy of the policy that sampled it, at the batch's tokens; entropies that rounding alone tells apart
+    are equal. With narrowest = 0 the bound is never tighter than ``eps_high``: a floor under the entropy, and no
+    ceiling. At step = 0 it is ``clip_higher``.
 
     Source: adaptive entropy control, Eqs 7 and 8 of the report "MAI-Thinking-1: Building a Hill-Climbing Machine"
     (Microsoft AI, June 2026), as a public extension of verl states them ("Adaptive entropy control (MAI-Thinking-1, Eqs
