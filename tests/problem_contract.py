@@ -267,8 +267,8 @@ KINDS = {
         prompts=3,
     ),
     "bound by entropy": Kind(
-        {"surrogate": "entropy_target_clip", "epochs": 3, "optimizer_parameters": {"learning_rate": 1.5}}
-        | {"surrogate_parameters": {"step": 0.1, "narrowest": -0.2, "widest": 0.15}}
+        {"surrogate": "entropy_target_clip", "epochs": 3, "optimizer_parameters": {"learning_rate": 2.0}}
+        | {"surrogate_parameters": {"step": 0.05, "narrowest": -0.1, "widest": 0.15, "eps_high": 0.1}}
     ),
     "bound by entropy, to a target": Kind(
         ADAM

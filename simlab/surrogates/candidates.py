@@ -52,8 +52,8 @@ def casp(
     p_n / sum(p) over the N candidates (``"proportional"``, ``[casp:app-f.3]``). The defaults are those for mathematics;
     logic takes alpha .005, top_penalty 1.05, ``eps_high`` .28 and ``warm_up`` 50, code .05 and 1.1.
 
-    During the first ``warm_up`` batches it is ``ppo_clip``: the 50-step GRPO warm-up of the logic tasks in Appendix E.1,
-    where alpha is set as well ``[casp:app-e-1-alpha]``. A step is read as a batch; the paper says no more of it.
+    During the first ``warm_up`` batches it is ``ppo_clip``: the 50-step GRPO warm-up of the logic tasks, in the
+    appendix that sets alpha as well ``[casp:app-e-1-alpha]``. A step is read as a batch; the paper says no more of it.
 
     Raises:
         InputError: for a parameter outside its range, or rollouts that carry fewer candidates.
