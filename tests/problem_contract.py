@@ -268,7 +268,7 @@ KINDS = {
     ),
     "bound by entropy": Kind(
         {"surrogate": "entropy_target_clip", "epochs": 3, "optimizer_parameters": {"learning_rate": 2.0}}
-        | {"surrogate_parameters": {"step": 0.05, "narrowest": -0.1, "widest": 0.15, "eps_high": 0.1}}
+        | {"surrogate_parameters": {"step": 0.1, "narrowest": -0.04, "widest": 0.4, "eps_high": 0.05}}
     ),
     "bound by entropy, to a target": Kind(
         ADAM
