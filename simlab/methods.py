@@ -59,6 +59,8 @@ class Method:
     def coefficients(self, ratio: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         """What multiplies grad log pi in the gradient of the aggregated objective, and the estimator's next state.
 
+        A surrogate that changes from batch to batch is as at its start: see ``at``.
+
         Args:
             ratio: (P, G, T) pi over the sampling policy at each sampled token.
             rollouts: the batch.
@@ -73,6 +75,10 @@ class Method:
         check_shapes(rollouts, self.needs)
         advantages, state = self.estimator.update(rollouts, state)
         return self.from_advantages(ratio, advantages, rollouts), state
+
+    def at(self, state: State) -> "Method":
+        """The method for a batch, by what its surrogate remembers once that is there: see ``Surrogate.follow``."""
+        return self if self.surrogate.schedule is None else replace(self, surrogate=self.surrogate.at(state))
 
     def from_advantages(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         """What multiplies grad log pi, from advantages that are there: for several updates by one batch.

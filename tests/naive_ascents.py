@@ -21,13 +21,14 @@ def ascent_record(naive: Naive, taken: Taken) -> dict[str, Any]:
     for ascent in taken.ascents:
         for m, moves in ascent.moves.items():
             tokens = len(moves) * naive.depth * len(ascent.moves) * len(taken.ascents)
-            for word, of_rollout, advantages in zip(taken.groups[m], moves, taken.advantages[m], strict=True):
+            rollouts = zip(taken.groups[m], moves, taken.advantages[m], ascent.left_out[m], strict=True)
+            for word, of_rollout, advantages, left_out in rollouts:
                 outcome = "correct" if naive.words.index(word) in naive.correct[m] else "wrong"
                 chances = [math.exp(logp) for logp in tokens_logp(taken.samplers[m], word)]
-                for chance, of_token, advantage in zip(chances, of_rollout, advantages, strict=True):
+                for chance, of_token, advantage, out in zip(chances, of_rollout, advantages, left_out, strict=True):
                     decade = sum(chance >= bound for bound in BOUNDS)
                     row[f"drawn_{outcome}"][decade] += 1 / tokens
-                    if advantage and not any(coefficient for _, coefficient in of_token):
+                    if advantage and not out and not any(coefficient for _, coefficient in of_token):
                         row[f"clipped_{outcome}"][decade] += 1 / tokens
     row["clipped_share"] = sum(row["clipped_correct"]) + sum(row["clipped_wrong"])
     is_on_policy = len(taken.ascents) == 1 and naive.setting.lag == 0 and naive.setting.sampler == "exact"

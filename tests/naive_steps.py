@@ -21,6 +21,7 @@ from naive_tokens import Batch, Policies, Table, Word, entropy, tokens_logp
 from references import REFERENCES, Step
 
 Groups = dict[int, list[Word]]  # of each prompt of a batch the rollouts
+LeftOut = dict[int, list[list[bool]]]  # of each token, whether a gradient step does not learn from it
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Ascent(NamedTuple):
 
     log_ratio: dict[int, Table]
     moves: dict[int, list[list[list[tuple[int, float]]]]]
+    left_out: LeftOut
 
 
 class Taken(NamedTuple):
@@ -186,11 +188,14 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
     on_record = sampler if setting.correction == "ratio" else proximal
     batch, advantages = advantages_of(naive, memory, on_record, groups)
     weights = {m: [importance(setting, proximal[m], sampler[m], word) for word in groups[m]] for m in groups}
-    tables = Tables(advantages, noise, weights)
+    naive = replace(naive, setting=naive_tokens.as_of(setting, [*memory.batches, batch]))
+    tables = Tables(advantages, noise, weights, nothing(groups))
     first, ascents = gradients(naive, memory.logits, on_record, groups, tables), []
-    for part in minibatches(groups, setting.minibatches) * setting.epochs:
-        ascents.append(ascent_of(naive, memory.logits, on_record, part, tables))
-        each = gradients(naive, memory.logits, on_record, part, tables)
+    parts = minibatches(groups, setting.minibatches) * setting.epochs
+    for left_out, part in itertools.product(turns(setting, on_record, groups), parts):
+        own = tables._replace(left_out=left_out)
+        ascents.append(ascent_of(naive, memory.logits, on_record, part, own))
+        each = gradients(naive, memory.logits, on_record, part, own)
         ascended = sum(np.tensordot(naive.jacobian[:, m], own, 2) for m, own in each.items()) / len(each)
         ascended = ascended.reshape(naive.parameters.shape) * naive.learned
         memory = naive_simulator.optimize(setting, memory, ascended)
@@ -200,11 +205,27 @@ def step(naive: Naive, memory: Memory, groups: Groups, noise: dict[int, Table]) 
 
 
 class Tables(NamedTuple):
-    """Of each token of each rollout of a prompt: its advantage, a random number, and what it weighs besides."""
+    """Of each token of each rollout of a prompt: its advantage, a random number, what it weighs, if it is left out."""
 
     advantages: dict[int, Table]
     noise: dict[int, Table]
     weights: dict[int, Table]
+    left_out: LeftOut
+
+
+def nothing(groups: Groups) -> LeftOut:
+    return {m: [[False] * len(word) for word in group] for m, group in groups.items()}
+
+
+def turns(setting: Setting, on_record: list[Policies], groups: Groups) -> list[LeftOut]:
+    """What each turn leaves out: all tokens in one, or the likely ones in the first and the others in the second."""
+    if not setting.isolation:
+        return [nothing(groups)]
+    likely = {
+        m: [[logp >= math.log(setting.isolation) - 1e-6 for logp in tokens_logp(on_record[m], word)] for word in group]
+        for m, group in groups.items()
+    }
+    return [likely, {m: [[not one for one in row] for row in rows] for m, rows in likely.items()}]
 
 
 def minibatches(groups: Groups, number: int) -> list[Groups]:
@@ -223,7 +244,7 @@ def ascent_of(
         for m, group in groups.items()
     }
     found = iter(moves)
-    return Ascent(log_ratio, {m: [next(found) for _ in group] for m, group in groups.items()})
+    return Ascent(log_ratio, {m: [next(found) for _ in group] for m, group in groups.items()}, tables.left_out)
 
 
 def moves_of(
@@ -235,7 +256,12 @@ def moves_of(
     advantages, noise = ([row for m in groups for row in table[m]] for table in (tables.advantages, tables.noise))
     batch = Batch([word for _, word in rollouts], advantages, noise)
     policies_now, policies_then = ([own[m] for m, _ in rollouts] for own in (now, on_record))
-    return naive_tokens.token_moves(naive.setting, policies_now, policies_then, batch)
+    moves = naive_tokens.token_moves(naive.setting, policies_now, policies_then, batch)
+    absent = [row for m in groups for row in tables.left_out[m]]
+    return [
+        [[(a, 0.0 if out else c) for a, c in of_token] for of_token, out in zip(*rows, strict=True)]
+        for rows in zip(moves, absent, strict=True)
+    ]
 
 
 def gradients(

@@ -7,11 +7,13 @@ its actions.
 import itertools
 import math
 import statistics
+from dataclasses import replace
 from typing import NamedTuple
 
 import naive_simulator
 import numpy as np
 from naive_simulator import Setting
+from references import Step
 
 Word = tuple[int, ...]
 Policies = dict[Word, np.ndarray]
@@ -24,6 +26,29 @@ class Batch(NamedTuple):
     group: list[Word]
     advantages: Table
     noise: Table
+
+
+def as_of(setting: Setting, batches: list[Step]) -> Setting:
+    """The setting with the surrogate as it is for the last of some batches: one that does not change from then on."""
+    parameters = dict(setting.surrogate_parameters)
+    if setting.surrogate == "casp" and len(batches) <= parameters.pop("warm_up", 0):
+        return replace(setting, surrogate="ppo_clip", surrogate_parameters={})
+    if setting.surrogate == "entropy_target_clip":
+        widened = widening([step.entropy for step in batches], parameters)
+        bounds = {"eps_low": parameters.get("eps_low", 0.2), "eps_high": parameters.get("eps_high", 0.28) + widened}
+        return replace(setting, surrogate="ppo_clip", surrogate_parameters=bounds)
+    return replace(setting, surrogate_parameters=parameters)
+
+
+def widening(batches: list[list[Table]], parameters: dict[str, float]) -> float:
+    """How far the upper bound has moved after some batches, by the entropies of the tokens of each."""
+    means = [statistics.mean(h for group in batch for row in group for h in row) for batch in batches]
+    target, k = parameters.get("target", means[0]), 0.0
+    for mean in means:
+        towards = 1 if mean < target else -1 if mean > target else 0
+        k = k + parameters.get("step", 0.01) * towards
+        k = min(max(k, parameters.get("narrowest", 0.0)), parameters.get("widest", 0.08))
+    return k
 
 
 def entropy(p: np.ndarray) -> float:

@@ -262,6 +262,32 @@ KINDS = {
         {"lag": 2, "correction": "masked", "correction_unit": "sequence", "correction_bound": 1.1}
         | {"estimator": "cw_grpo", "rewards": (1.0, -1.0), "optimizer_parameters": {"learning_rate": 1.0}}
     ),
+    "candidates after a warm-up": Kind(
+        {"estimator": "dr_grpo", "surrogate": "casp", "surrogate_parameters": CASP | {"warm_up": 1}, "epochs": 2},
+        prompts=3,
+    ),
+    "bound by entropy": Kind(
+        {"surrogate": "entropy_target_clip", "epochs": 3, "optimizer_parameters": {"learning_rate": 2.0}}
+        | {"surrogate_parameters": {"step": 0.1, "narrowest": -0.04, "widest": 0.4, "eps_high": 0.05}}
+    ),
+    "bound by entropy, to a target": Kind(
+        ADAM
+        | {"surrogate": "entropy_target_clip", "epochs": 2, "minibatches": 2}
+        | {"surrogate_parameters": {"target": 5.0, "step": 0.04, "eps_high": 0.01}}
+    ),
+    "unlikely tokens first": Kind(
+        {"isolation": 0.3, "estimator": "advantage_reweighting", "estimator_parameters": {"alpha": 0.6}}
+        | {"optimizer_parameters": {"learning_rate": 1.5}},
+        prompts=3,
+    ),
+    "unlikely tokens first, in minibatches": Kind(
+        ADAM
+        | {"isolation": 0.3, "surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "epochs": 2, "minibatches": 2}
+        | {"lag": 1, "correction": "ratio"}
+    ),
+    "weighed by entropy": Kind(
+        {"estimator": "aem", "estimator_parameters": {"strength": 2.0, "least_spread": 0.01}}, prompts=3
+    ),
     "sampler of another precision": Kind(
         {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
     ),
@@ -341,7 +367,7 @@ def settings_of(row: Row, kind: Kind, storage: str = "dense", dtype: str = "floa
         },
         **{
             name: getattr(setting, name)
-            for name in ("top_p", "top_k", "correction", "correction_unit", "correction_bound")
+            for name in ("top_p", "top_k", "correction", "correction_unit", "correction_bound", "isolation")
         },
         pass_at_k=setting.pass_at_k,
         top_n=setting.top_n,

@@ -280,6 +280,18 @@ def test_memory_goes_on_from_a_checkpoint(tmp_path):
     assert kept == jax.tree.leaves(whole._memory)
 
 
+def test_what_a_surrogate_remembers_goes_on_from_a_checkpoint(tmp_path):
+    settings = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    method = "fade(beta=0.5)+entropy_target_clip(target=99)"
+    whole = trainer(tmp_path, method=method, settings=settings)
+    whole.train()
+    again = trainer(tmp_path, method=method, settings=settings)
+    again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-2"))
+    assert whole._schedule == again._schedule
+    assert whole._memory == again._memory
+    assert whole._schedule.by == pytest.approx(0.04), "a step of .01 for each batch"
+
+
 def test_evaluation_leaves_the_memory_alone(tmp_path):
     one = trainer(tmp_path, method="fade", settings={"per_device_eval_batch_size": 8})
     one.train()

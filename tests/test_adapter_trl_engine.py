@@ -165,6 +165,8 @@ def test_what_trl_cannot_do_is_refused(tmp_path):
         train(settings({"rl": {"rounds": 2}}, BY_TRL), tmp_path / "run", own_task=task())
     with pytest.raises(InputError, match=r"rl\.false_positive = 0\.1 and .*; allowed: 0, as TRL has the task's own"):
         train(settings({"rl": {"false_positive": 0.1}}, BY_TRL), tmp_path / "erring", own_task=task())
+    with pytest.raises(InputError, match=r"rl\.isolation = 0\.5; allowed: 0, as TRL goes through a batch as a whole"):
+        train(settings({"rl": {"isolation": 0.5}}, BY_TRL), tmp_path / "isolated", own_task=task())
     with pytest.raises(InputError, match=r"rl\.lag = 1 and .*; allowed: 0 and 'exact', as TRL's sampler is its own"):
         train(settings({"rl": {"lag": 1}}, BY_TRL), tmp_path / "older", own_task=task())
 

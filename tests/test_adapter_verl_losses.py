@@ -13,7 +13,7 @@ from verl_cases import LENGTHS, LONGEST, response_mask
 from simlab.errors import InputError
 from simlab.surrogates import SURROGATES
 
-REFUSED = ["casp", "clip_cov", "forking_tokens", "kl_cov"]
+REFUSED = ["casp", "clip_cov", "entropy_target_clip", "forking_tokens", "kl_cov"]
 NEVER = 1e6  # a bound that no ratio reaches
 
 
@@ -145,6 +145,7 @@ def test_tokens_that_are_not_there_get_nothing():
         ("clip_cov", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
         ("forking_tokens", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
         ("kl_cov", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
+        ("entropy_target_clip", "changes from batch to batch, and verl's policy losses see micro-batches"),
     ],
 )
 def test_what_a_policy_loss_cannot_do_is_refused_by_name(name, reason):

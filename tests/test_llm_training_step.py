@@ -1,6 +1,7 @@
 """One step: against a textbook's script, with several updates by a batch, and what each stage is given."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -55,10 +56,12 @@ def test_what_the_sampler_says_of_its_tokens_the_policy_says_too():
     np.testing.assert_allclose(second, first, atol=1e-4)
 
 
-@pytest.mark.parametrize(("epochs", "parts"), [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
+@pytest.mark.parametrize(
+    ("epochs", "parts", "isolation"), [(1, 1, 0), (2, 1, 0), (1, 2, 0), (2, 2, 0), (1, 1, 0.15), (1, 2, 0.15)]
+)
+def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts, isolation):
     """Advantages, the clipped loss by autodiff and AdamW by hand; parameters to 1e-5 of the largest (float32)."""
-    rl = {"epochs": epochs, "minibatches": parts, "learning_rate": 0.05}
+    rl = {"epochs": epochs, "minibatches": parts, "learning_rate": 0.05, "isolation": isolation}
     trainer, state = trainer_and_state("grpo(ddof=1,eps=1e-6)", rl)
     config, parameters, rate = trainer.policy.config, state.parameters, trainer.settings.rate(1, 2)
     groups, _, _ = trainer.collect(state, KEY)
@@ -69,7 +72,10 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
     rule = {name: getattr(trainer.settings, name) for name in ("b1", "b2", "eps", "weight_decay", "max_norm")}
     naive, norms, clipped, drifts = NaiveAdamW(parameters, **rule), [], [], []
     each_prompt = np.arange(len(groups.problems)).reshape(parts, -1)
-    for part in [*each_prompt] * epochs:
+    unlikely = np.exp(groups.sampled.logp) < isolation
+    turns = [unlikely, ~unlikely] if isolation else [mask]
+    assert all((turn & mask).any() for turn in turns)
+    for turn, part in itertools.product(turns, [*each_prompt] * epochs):
         logp, found = np.zeros(mask.shape, np.float32), {}
         for (p, g), table, jacobian in sequence_tables(parameters, config, groups.batch):
             found[p, g] = jacobian
@@ -81,6 +87,7 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
         own_mask, log_ratio = mask[part], (logp - groups.sampled.logp)[part]
         clipped.append(((slopes == 0) & (advantages != 0)[..., None])[part][own_mask].mean())
         drifts.append((np.abs(log_ratio)[own_mask].mean(), (np.exp(log_ratio) - 1 - log_ratio)[own_mask].mean()))
+        slopes = np.where(turn, slopes, 0)
         total = jax.tree.map(lambda leaf: np.zeros(leaf.shape), parameters)
         for p, g, t in zip(*np.nonzero(mask), strict=True):
             slope, token = slopes[p, g, t], groups.batch.tokens[p, g, t]
@@ -91,10 +98,10 @@ def test_a_step_of_grpo_is_that_of_a_textbook(epochs, parts):
     assert_trees_agree(after.parameters, parameters, rtol=1e-5)
     assert metrics["grad_norm"] == pytest.approx(np.mean(norms), rel=1e-5)
     assert norms[0] > 0
-    assert (sum(clipped) > 0) == (epochs * parts > 1), "the ratio is 1 at first, and far enough from it then"
+    assert (sum(clipped) > 0) == (len(norms) > 1), "the ratio is 1 at first, and far enough from it then"
     assert metrics["clipped_share"] == pytest.approx(np.mean(clipped))
     seen = [metrics["ratio_drift"], metrics["policy_kl"]]
-    np.testing.assert_allclose(seen, drifts[-1] if epochs * parts > 1 else [0, 0], rtol=1e-3)
+    np.testing.assert_allclose(seen, drifts[-1] if len(norms) > 1 else [0, 0], rtol=1e-3)
     assert metrics["learning_rate"] == rate
     assert (after.step, after.cursor) == (1, 4)
     assert metrics["reward"] == pytest.approx(groups.rewards.mean())
@@ -184,6 +191,19 @@ def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
     state, _ = stepped(trainer, state._replace(estimator=method.estimator.init()), 3)
     assert seen == [10, 11, 12]
     assert jax.tree.leaves(state.estimator) == [13]
+
+
+def test_a_surrogate_that_changes_does_so_once_a_batch_whatever_the_epochs():
+    """CaSP during its warm-up is GRPO; what it remembers is kept with the state."""
+    warmed, state = trainer_and_state("grpo+casp(quantile=0,alpha=0.5,warm_up=2)", {"epochs": 2})
+    plain, other = trainer_and_state("grpo@sequence_mean", {"epochs": 2})
+    (during, _), (grpo, _) = stepped(warmed, copied(state), 2), stepped(plain, copied(other), 2)
+    assert_trees_agree(during.parameters, grpo.parameters, rtol=1e-6)
+    assert [float(leaf) for leaf in jax.tree.leaves(during.surrogate)] == [2]
+    after, _ = stepped(warmed, copied(state), 3)
+    further, _ = stepped(plain, copied(other), 3)
+    apart = jax.tree.map(lambda own, other: np.abs(own - other).max(), after.parameters, further.parameters)
+    assert max(jax.tree.leaves(apart)) > 1e-5
 
 
 def test_advantages_and_coefficients_that_are_not_finite_end_the_step_with_the_rewards_of_their_group():

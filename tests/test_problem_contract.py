@@ -59,6 +59,10 @@ QUICK = {
     ("prompt_bank", "forking tokens", "dense"),
     ("prompt_bank", "truncated sampler, masked", "dense"),
     ("tree", "two likeliest, ratio to the sampler", "dense"),
+    ("linear_softmax", "candidates after a warm-up", "lumped"),
+    ("prompt_bank", "bound by entropy", "lumped"),
+    ("tree", "unlikely tokens first", "dense"),
+    ("tree", "weighed by entropy", "dense"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [
@@ -110,6 +114,7 @@ def comparable(metric, values):
 PLAIN = {
     "casp": {"alpha": 0.0, "candidates": 1, "top_penalty": 1.0},
     "clip_cov": {"low": 98.0, "high": 99.0},
+    "entropy_target_clip": {"step": 0.0},
     "kl_cov": {"penalty": 0.0},
     "forking_tokens": {"share": 1.0},
     "gmpo": {"eps_low": 99.0, "eps_high": 99.0},

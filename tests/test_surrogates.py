@@ -139,6 +139,8 @@ OBJECTIVES: list[tuple[str, dict[str, float], Objective]] = [
     ("ce_gppo", {"beta_low": 2.0, "beta_high": 0.5, "eps_high": 0.28}, ce_gppo_objective(2.0, 0.5, 0.2, 0.28)),
     ("aspo", {}, aspo_objective(0.2, 0.2, 3.0)),
     ("aspo", {"eps_low": 1.0, "eps_high": 2.0, "cap": 1.05}, aspo_objective(1.0, 2.0, 1.05)),
+    ("entropy_target_clip", {}, clip_objective(0.2, 0.28)),  # at its start; see test_surrogates_schedule.py
+    ("entropy_target_clip", {"eps_low": 0.1, "eps_high": 0.6, "narrowest": -0.2}, clip_objective(0.1, 0.6)),
 ]
 # These read more than one token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
 BEYOND_THE_TOKEN = {

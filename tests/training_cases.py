@@ -72,8 +72,8 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
     start, method = parameters_of(run.loaded.config, seed=seed), parse(name).build()
     verifier = key_of(seed, VERIFIER_KEY)
     trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
-    remembered = jax.tree.map(np.float32, method.estimator.init())
-    return trainer, State(start, asked.rl.init(start), remembered, older=(start,) * asked.rl.lag)
+    remembered = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
+    return trainer, State(start, asked.rl.init(start), *remembered)._replace(older=(start,) * asked.rl.lag)
 
 
 def contents(out):

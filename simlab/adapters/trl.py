@@ -82,6 +82,7 @@ class SimlabMixin(Trainer):
             self._method = self._penalised(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         self._memory = self._estimator.init()
+        self._schedule = () if self._method is None else self._method.surrogate.init()
 
     def _check_parts(self) -> None:
         """Refuse several updates by parts of a batch, which TRL makes of rollouts and not of prompts."""
@@ -119,6 +120,8 @@ class SimlabMixin(Trainer):
         self._log_anew(rows, rollouts)
         if self._method is not None:
             self._batch = rollouts, advantages
+            if training:
+                self._schedule = jax.tree.map(float, self._method.surrogate.follow(rollouts, self._schedule))
             output["simlab_row"] = torch.arange(len(output["completion_ids"]), device=rows.device)
             output["simlab_coefficients"] = self._coefficients(torch.ones_like(_mask(output)))
             if candidates is not None:
@@ -218,7 +221,8 @@ class SimlabMixin(Trainer):
         """
         rollouts, advantages = self._batch
         assert self._method is not None
-        values = self._method.from_advantages(self._grouping.groups(self._everywhere(ratio)), advantages, rollouts)
+        ratio = self._grouping.groups(self._everywhere(ratio))
+        values = self._method.at(self._schedule).from_advantages(ratio, advantages, rollouts)
         return self._own(self._grouping.rows(values))
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
@@ -279,18 +283,19 @@ class SimlabMixin(Trainer):
         logged.extend(rows.tolist())
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As the trainer has it, with what the estimator remembers."""
+        """As the trainer has it, with what the estimator and the surrogate remember."""
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            write_whole(folder / MEMORY, json.dumps(jax.tree.leaves(self._memory)).encode())
+            write_whole(folder / MEMORY, json.dumps(jax.tree.leaves((self._memory, self._schedule))).encode())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """As the trainer has it, with what the estimator remembered."""
+        """As the trainer has it, with what the estimator and the surrogate remembered."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and (Path(checkpoint) / MEMORY).exists():
             kept = json.loads((Path(checkpoint) / MEMORY).read_text())
-            self._memory = jax.tree.unflatten(jax.tree.structure(self._estimator.init()), kept)
+            structure = jax.tree.structure((self._memory, self._schedule))
+            self._memory, self._schedule = jax.tree.unflatten(structure, kept)
 
 
 class SimlabGRPOTrainer(SimlabMixin, GRPOTrainer):

@@ -71,6 +71,8 @@ def train_arm(
     """
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
+    if settings.rl.isolation:
+        raise InputError(f"rl.isolation = {settings.rl.isolation}; allowed: 0, as TRL goes through a batch as a whole")
     if settings.rl.errs:
         rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
         raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
@@ -185,7 +187,7 @@ class ArmTrainer(SimlabGRPOTrainer):
         rollouts, advantages = self._batch
         assert self._method is not None
         self._minibatch = jax.tree.map(lambda values: values[places], rollouts)
-        values = self._method.from_advantages(
+        values = self._method.at(self._schedule).from_advantages(
             self._ratios(parts, is_first).unflatten(0, (prompts, size)), advantages[places], self._minibatch
         )
         for part, own in zip(parts, values.flatten(0, 1).chunk(len(parts)), strict=True):

@@ -65,7 +65,8 @@ def check_allocation(problem: Problem, settings: Settings) -> None:
     if settings.storage not in ("auto", "dense"):
         raise InputError(f"storage = {settings.storage!r} with {given}; allowed: dense")
     if rule == "dynamic" and (static.gradient_steps > 1 or settings.lag):
-        raise InputError(f"{given} beside epochs, minibatches or lag; allowed: 1 epoch, 1 minibatch and lag 0")
+        allowed = "1 epoch, 1 minibatch, lag 0 and isolation 0"
+        raise InputError(f"{given} beside epochs, minibatches, lag or isolation; allowed: {allowed}")
     if rule == "learnable" and prompts == problem.prompts:
         raise InputError(f"{given} with all {prompts} prompts in each step; allowed: prompts_per_step below {prompts}")
     if static.is_ragged:

@@ -19,6 +19,7 @@ from simlab.simulator.allocation import believed, first_rates, known_rates, most
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
+from simlab.simulator.isolation import takes_part
 from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, Metric, OneAscent, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
@@ -192,15 +193,16 @@ class Learner:
         """The state before the first step."""
         zero = jnp.zeros((), self.settings.dtype)
         moments = self.optimizer.init(self.first)
-        memory = jax.tree.map(lambda value: zero + value, self.method.estimator.init())
+        parts = self.method.estimator, self.method.surrogate
+        memory, schedule = (jax.tree.map(lambda value: zero + value, part.init()) for part in parts)
         prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
         unknown: Any = None
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
-        bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self))
+        bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self), schedule=schedule)
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
-        sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch)))
+        sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch), schedule))
         last = Last(prompts, nothing(batch.drawn.groups), nothing(batch.advantages))
         state = bare._replace(last=last, sums=nothing(sums))
         return state._replace(history=self.problem.first_history(self, state))
@@ -342,13 +344,14 @@ class Learner:
     def learn(self, batch: Batch, state: State) -> State:
         """Take the gradient steps that a batch pays for."""
         number = batch.number_correct
+        state = state._replace(schedule=self.surrogate.follow(batch.rollouts, state.schedule))
         fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
         state = self.summed(state._replace(fault=fault), self.every_step(batch))
         policies, log_ratio = self.before_the_steps(batch, state)
         if self.settings.allocation == "dynamic":
             moved, gradients = fill(self, batch, state, policies, log_ratio)
-        elif self.settings.minibatches > 1:
-            coefficients = self.weighted(self.coefficients_at(log_ratio, batch), batch)
+        elif self.settings.minibatches > 1 or self.settings.isolates:
+            coefficients = self.weighted(self.coefficients_at(log_ratio, batch, state.schedule), batch)
             gradients = self.gradients(coefficients, batch, state, policies)
             moved = self.ascend_in_parts(batch, state)
         else:
@@ -388,10 +391,11 @@ class Learner:
         each = self.each(one)(None, batch.drawn, batch.correct, batch.rollouts.mask, learned)
         return {name: jnp.mean(found, axis=0) for name, found in each.items()}
 
-    def summed_shapes(self, batch: Batch) -> Row:
+    def summed_shapes(self, batch: Batch, schedule: Any) -> Row:
         """Of a batch, something of the shapes of all that is summed over steps."""
         _, log_ratio = self.on_policy(batch)
-        return self.every_step(batch) | self.every_ascent(batch, log_ratio, self.coefficients_at(log_ratio, batch), 0)
+        coefficients = self.coefficients_at(log_ratio, batch, schedule)
+        return self.every_step(batch) | self.every_ascent(batch, log_ratio, coefficients, 0)
 
     def before_the_steps(self, batch: Batch, state: State) -> tuple[Any, Float[Array, "P G T"]]:
         """The policies that the first gradient step starts from, and the logarithm of their ratio."""
@@ -411,7 +415,7 @@ class Learner:
         return found
 
     def ascend_in_parts(self, batch: Batch, state: State) -> State:
-        """A gradient step on each minibatch, in the same order in all epochs."""
+        """A gradient step on each minibatch, in the same order in all epochs, and in both turns of an isolation."""
         size = self.prompts_per_step // self.settings.minibatches
 
         def ascend(number: Int[Array, ""], state: State) -> State:
@@ -442,30 +446,40 @@ class Learner:
         self, batch: Batch, state: State, policies: Any, log_ratio: Float[Array, "P G T"], number: Int[Array, ""] | int
     ) -> tuple[Float[Array, "P ..."], State]:
         """The gradient of each prompt's objective; and the state with what was noticed and recorded of this step."""
-        coefficients = self.coefficients_at(log_ratio, batch)
+        coefficients = self.coefficients_at(log_ratio, batch, state.schedule)
+        if self.settings.isolates:
+            batch, coefficients = self.isolated(batch, coefficients, number)
         state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         coefficients = self.weighted(coefficients, batch)
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         return self.gradients(coefficients, batch, state, policies), state._replace(fault=fault)
 
+    def isolated(
+        self, batch: Batch, coefficients: Float[Array, "P G T D"], number: Int[Array, ""] | int
+    ) -> tuple[Batch, Float[Array, "P G T D"]]:
+        """A batch and its coefficients, without the tokens that the gradient step of this number leaves out."""
+        part = takes_part(batch.rollouts.old_logp, self.numbers.isolation, number < self.settings.gradient_steps // 2)
+        own = batch._replace(advantages=jnp.where(part, batch.advantages, 0))
+        return own, jnp.where(part[..., None], coefficients, 0)
+
     def summed(self, state: State, row: Row) -> State:
         """The state with what was recorded of a gradient step added to its sums."""
         return state._replace(sums=state.sums | {name: state.sums[name] + value for name, value in row.items()})
 
-    def coefficients_at(self, log_ratio: Float[Array, "P G T"], batch: Batch) -> Float[Array, "P G T D"]:
-        """The coefficients of a batch at the logarithm of a ratio."""
+    def coefficients_at(self, log_ratio: Float[Array, "P G T"], batch: Batch, schedule: Any) -> Float[Array, "P G T D"]:
+        """The coefficients of a batch at the logarithm of a ratio, by what the surrogate remembers."""
         ratio: Array = jnp.exp(log_ratio)
-        return self.coefficients(ratio, batch.advantages, batch.rollouts)
+        return self.coefficients(ratio, batch.advantages, batch.rollouts, schedule)
 
     def weighted(self, coefficients: Float[Array, "P G T D"], batch: Batch) -> Float[Array, "P G T D"]:
         """The coefficients of a batch, times what a token weighs because another policy drew it."""
         return coefficients if batch.importance is None else coefficients * batch.importance[..., None]
 
     def coefficients(
-        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts
+        self, ratio: Float[Array, "P G T"], advantages: Float[Array, "P G #T"], rollouts: Rollouts, schedule: Any
     ) -> Float[Array, "P G T D"]:
         """What the loss multiplies grad log pi with: of each token first, then of its candidates."""
-        values: Array = self.surrogate(ratio, advantages, rollouts)
+        values: Array = self.surrogate.at(schedule)(ratio, advantages, rollouts)
         return values.reshape(*ratio.shape, -1) * self.averaging(rollouts, ratio.dtype)[..., None]
 
     def averaging(self, rollouts: Rollouts, dtype: Any) -> Float[Array, "P G T"]:

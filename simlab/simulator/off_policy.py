@@ -106,7 +106,8 @@ def of_policy(outcomes: Outcomes) -> Outcomes:
 
 def check_method(method: Method, group_size: int) -> None:
     """Raise ``InputError`` for a method whose coefficients depend on more than a rollout and its group's rewards."""
-    if method.needs != {"rewards"} or method.surrogate.candidates or jax.tree.leaves(method.estimator.init()):
+    remembered = method.estimator.init(), method.surrogate.init()
+    if method.needs != {"rewards"} or method.surrogate.candidates or jax.tree.leaves(remembered):
         raise InputError(
             f"this method needs {sorted(method.needs)}, candidates or a memory; "
             "allowed for exact moments: estimators and surrogates of rewards alone"

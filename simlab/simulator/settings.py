@@ -30,7 +30,7 @@ LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 DTYPES = ("float32", "float64")
 FLOATS = (
     "temperature", "kl", "entropy_bonus", "supervised", "update_norm", "false_positive", "false_negative",
-    "top_p", "correction_bound",
+    "top_p", "correction_bound", "isolation",
 )  # fmt: skip
 STORAGES = ("auto", "dense", "lumped", "sharded")
 
@@ -52,6 +52,7 @@ class TracedSettings(NamedTuple):
     false_negative: Any = 0.0
     top_p: Any = 1.0
     correction_bound: Any = 2.0
+    isolation: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class StaticSettings:
         uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
         fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
         errs: whether the verifier ever errs.
+        isolates: whether unlikely tokens are learned from in gradient steps of their own.
         own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
             read another value of its module. None where there is none, or where it cannot be seen.
         Others as in ``Settings``.
@@ -87,6 +89,7 @@ class StaticSettings:
     top_k: int
     correction: str
     correction_unit: str
+    isolates: bool
     allocation: str
     allocation_by: str
     smallest_group: int
@@ -109,7 +112,7 @@ class StaticSettings:
     @property
     def gradient_steps(self) -> int:
         """How many gradient steps a batch pays for; all but the first are off-policy."""
-        return self.epochs * self.minibatches
+        return self.epochs * self.minibatches * (2 if self.isolates else 1)
 
     @property
     def is_off_policy(self) -> bool:
@@ -172,6 +175,8 @@ class Settings:
             ``simlab.simulator.mismatch``.
         correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
+        isolation: learn first, in all gradient steps, from tokens of a lower probability alone, and then again from the
+            others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
         allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable" or "dynamic",
             see ``simlab.simulator.allocation``.
         allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
@@ -211,6 +216,7 @@ class Settings:
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
+    isolation: float = 0.0
     allocation: str = "even"
     allocation_by: str = "estimate"
     smallest_group: int = 2
@@ -286,6 +292,7 @@ class Settings:
         check_range("correction_bound", self.correction_bound, 1)
         check_errors(self.false_positive, self.false_negative, self.errors_of, self.verifier_correction)
         check_range("top_p", self.top_p, 0, 1, open_low=True)
+        check_range("isolation", self.isolation, 0, 1)
 
     @functools.cached_property
     def arm(self) -> Arm | Method:
@@ -341,6 +348,7 @@ class Settings:
             top_k=self.top_k,
             correction=self.correction,
             correction_unit=self.correction_unit,
+            isolates=bool(self.isolation != 0),
             allocation=self.allocation,
             allocation_by=self.allocation_by,
             smallest_group=self.smallest_group,

@@ -108,7 +108,7 @@ class SparseLearner(Learner):
         group = batch.drawn.groups
         assert isinstance(group, Listed)
         drawn = group.places[0]
-        coefficients = self.coefficients_at(log_ratio, batch)
+        coefficients = self.coefficients_at(log_ratio, batch, state.schedule)
         state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
@@ -164,7 +164,7 @@ class SparseLearner(Learner):
         top = self.each(lambda _, own: own.top(0))(None, self.initial)
         rollouts = self.rollouts(Drawn(self.initial, nowhere, *top), self.initial, correct[None], self.key[None])
         advantages = of_tokens(self.method.estimator.update(rollouts, self.method.estimator.init())[0])
-        coefficients = self.coefficients(jnp.ones_like(advantages), advantages, rollouts)
+        coefficients = self.coefficients(jnp.ones_like(advantages), advantages, rollouts, ())
         return exact_sum(coefficients.reshape(-1)) == 0
 
 
@@ -183,6 +183,7 @@ def may_be_sparse(problem: "Problem", settings: "StaticSettings") -> bool:
         and not (settings.uses_kl or settings.uses_entropy_bonus or settings.uses_supervised)
         and not (settings.fixes_update_norm or settings.samples_otherwise)
         and method.surrogate.candidates == 0
+        and method.surrogate.schedule is None
         and settings.exchangeable
         and method.needs == {"rewards"}
         and not jax.tree.leaves(method.estimator.init())

@@ -97,6 +97,7 @@ class State(NamedTuple):
         fault: the first number that was not finite.
         solved: (M,) the solve rate of the last group of each prompt, where an allocation goes by it.
         pending: where batches are filled round by round.
+        schedule: what a surrogate that changes from batch to batch remembers.
     """
 
     parameters: Any
@@ -110,3 +111,4 @@ class State(NamedTuple):
     fault: Fault
     solved: Float[Array, " M"] | None = None
     pending: Pending | None = None
+    schedule: Any = ()

@@ -5,12 +5,13 @@ from typing import Any
 
 from simlab.errors import build
 from simlab.surrogates.aggregation import AGGREGATIONS, aggregation_weights
-from simlab.surrogates.base import Surrogate, add
+from simlab.surrogates.base import Schedule, Surrogate, add, scheduled
 from simlab.surrogates.candidates import casp
 from simlab.surrogates.clip import cispo, clip_higher, dual_clip, ppo_clip, reinforce, sequence_clip, unclipped
 from simlab.surrogates.covariance import clip_cov, kl_cov
 from simlab.surrogates.forking import forking_tokens
 from simlab.surrogates.penalties import entropy_bonus, kl_penalty
+from simlab.surrogates.schedule import entropy_target_clip
 from simlab.surrogates.sequences import gmpo, mirror_descent, topr, vespo
 from simlab.surrogates.soft import aspo, ce_gppo, sapo
 
@@ -33,6 +34,7 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "topr": topr,
     "mirror_descent": mirror_descent,
     "forking_tokens": forking_tokens,
+    "entropy_target_clip": entropy_target_clip,
 }
 
 
@@ -49,6 +51,7 @@ def surrogate(name: str, **parameters: Any) -> Surrogate:
 __all__ = [
     "AGGREGATIONS",
     "SURROGATES",
+    "Schedule",
     "Surrogate",
     "add",
     "aggregation_weights",
@@ -60,6 +63,7 @@ __all__ = [
     "clip_higher",
     "dual_clip",
     "entropy_bonus",
+    "entropy_target_clip",
     "forking_tokens",
     "gmpo",
     "kl_cov",
@@ -68,6 +72,7 @@ __all__ = [
     "ppo_clip",
     "reinforce",
     "sapo",
+    "scheduled",
     "sequence_clip",
     "surrogate",
     "topr",

@@ -5,7 +5,8 @@ coefficient = ratio * dJ/d(ratio), everything under a stop-gradient held fixed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
@@ -15,6 +16,26 @@ from simlab.rollouts import FIELDS, Array, Rollouts, needed
 from simlab.shown import shown
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
+
+
+State = Any
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a surrogate changes from batch to batch.
+
+    Attributes:
+        init: ``() -> state``, a tuple of floats: what it remembers before the first batch.
+        follow: ``(rollouts, state) -> state``: what it remembers once a batch is there, before it is learned from.
+        at: ``state -> surrogate``, for all gradient steps on that batch; always with the same ``candidates``.
+        needs: fields of ``Rollouts`` that ``follow`` reads.
+    """
+
+    init: Callable[[], State]
+    follow: Callable[[Rollouts, State], State]
+    at: Callable[[State], "Surrogate"]
+    needs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -30,12 +51,14 @@ class Surrogate:
         candidates: how many candidate tokens it moves beside the sampled one.
         exchangeable: as of a ``Link``: whether what is absent changes no coefficient, and the order of the rollouts of
             a group nothing but theirs. One that is not declared so is shown whole groups and rollouts alone.
+        schedule: how it changes from batch to batch; None if it does not. ``coefficient`` is that of the start.
     """
 
     coefficient: Callable[[Array, Array, Rollouts], Coefficients]
     needs: frozenset[str] = frozenset()
     candidates: int = 0
     exchangeable: bool = False
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         if unknown := self.needs - FIELDS:
@@ -46,6 +69,24 @@ class Surrogate:
     def name(self) -> str:
         """What a message calls it: the name of its function."""
         return f"surrogate {getattr(self.coefficient, '__name__', type(self.coefficient).__name__)}"
+
+    def init(self) -> State:
+        """What it remembers before the first batch: a tuple of floats, () if it does not change."""
+        return () if self.schedule is None else self.schedule.init()
+
+    def follow(self, rollouts: Rollouts, state: State) -> State:
+        """What it remembers once a batch is there, before the first gradient step on it.
+
+        Raises:
+            InputError: for what is absent from the batch of a surrogate that is not exchangeable.
+        """
+        if self.schedule is None:
+            return state
+        return self.schedule.follow(shown(self, rollouts, of_tokens=True), state)
+
+    def at(self, state: State) -> "Surrogate":
+        """The surrogate for a batch, by what it remembers once that is there."""
+        return self if self.schedule is None else self.schedule.at(state)
 
     def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:
         """The coefficients, as engines ask for them: of a batch as far as the surrogate may see it, and checked.
@@ -90,6 +131,12 @@ def add(*surrogates: Surrogate) -> Surrogate:
         missing = xp.zeros_like(wide[..., :1])
         return xp.concat([wide] + [missing] * (candidates - surrogate.candidates), axis=-1)
 
+    def follow(rollouts: Rollouts, state: State) -> State:
+        return tuple(each.follow(rollouts, own) for each, own in zip(surrogates, state, strict=True))
+
+    def at(state: State) -> Surrogate:
+        return add(*(each.at(own) for each, own in zip(surrogates, state, strict=True)))
+
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         first, *others = (widened(each, each.coefficient(ratio, advantages, rollouts)) for each in surrogates)
         for other in others:
@@ -97,7 +144,16 @@ def add(*surrogates: Surrogate) -> Surrogate:
         return first
 
     needs = frozenset().union(*(surrogate.needs for surrogate in surrogates))
-    return Surrogate(coefficient, needs, candidates, all(surrogate.exchangeable for surrogate in surrogates))
+    exchangeable = all(surrogate.exchangeable for surrogate in surrogates)
+    schedule = Schedule(lambda: tuple(each.init() for each in surrogates), follow, at)
+    changes = any(surrogate.schedule is not None for surrogate in surrogates)
+    return Surrogate(coefficient, needs, candidates, exchangeable, schedule if changes else None)
+
+
+def scheduled(schedule: Schedule) -> Surrogate:
+    """The surrogate that changes by a schedule."""
+    first = schedule.at(schedule.init())
+    return replace(first, needs=first.needs | schedule.needs, schedule=schedule)
 
 
 def log_ratio(ratio: Array) -> Array:

@@ -1,15 +1,23 @@
 """CaSP: a surrogate that moves the likeliest candidates beside the sampled token."""
 
+from typing import NamedTuple
+
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, needed, token_weights
-from simlab.surrogates.base import Surrogate
+from simlab.surrogates.base import Schedule, Surrogate, scheduled
 from simlab.surrogates.clip import ppo_clip
 
 TIE = 1e-6  # nats, the rounding of a log-probability that was computed twice
 CANDIDATE_WEIGHTS = ("uniform", "proportional")
+
+
+class Batches(NamedTuple):
+    """How many batches there have been."""
+
+    seen: Scalar = 0.0
 
 
 def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
@@ -31,6 +39,7 @@ def casp(
     top_penalty: Scalar = 1.1,
     *,
     weights: str = "uniform",
+    warm_up: int = 0,
     eps_low: Scalar = 0.2,
     eps_high: Scalar = 0.2,
 ) -> Surrogate:
@@ -41,7 +50,10 @@ def casp(
     (1 - alpha) ratio + alpha sum_n w_n sg(ratio / ratio_n) ratio_n; where A < 0 and the sampled token is the likeliest
     candidate, its ratio is multiplied by ``top_penalty`` ``[casp:eq-5]``, also in the clip. w_n is 1 / N, or
     p_n / sum(p) over the N candidates (``"proportional"``, ``[casp:app-f.3]``). The defaults are those for mathematics;
-    logic takes alpha .005 and top_penalty 1.05, code .05 and 1.1.
+    logic takes alpha .005, top_penalty 1.05, ``eps_high`` .28 and ``warm_up`` 50, code .05 and 1.1.
+
+    During the first ``warm_up`` batches it is ``ppo_clip``: the 50-step GRPO warm-up of the logic tasks, in the
+    appendix that sets alpha as well ``[casp:app-e-1-alpha]``. A step is read as a batch; the paper says no more of it.
 
     Raises:
         InputError: for a parameter outside its range, or rollouts that carry fewer candidates.
@@ -51,17 +63,30 @@ def casp(
     check_range("quantile", quantile, 0, 1)
     check_range("top_penalty", top_penalty, 0)
     check_choice("weights", weights, CANDIDATE_WEIGHTS)
+    check_whole("warm_up", warm_up, 0)
     inner = ppo_clip(eps_low, eps_high)
 
-    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts, is_on: Array = True) -> Array:
         xp = array_namespace(ratio)
-        gate, zero = is_uncertain(rollouts, quantile), xp.zeros_like(ratio)
+        gate, zero = is_uncertain(rollouts, quantile) & is_on, xp.zeros_like(ratio)
         penalised = gate & (advantages < 0) & is_top(rollouts)
         whole = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
         spread = xp.where(gate & (advantages > 0), whole * alpha, zero)[..., None]
         return xp.concat([whole[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
 
-    return Surrogate(coefficient, frozenset({"old_logp", "entropy", "topn_logp"}), candidates, exchangeable=True)
+    reads = frozenset({"old_logp", "entropy", "topn_logp"})
+    if not warm_up:
+        return Surrogate(coefficient, reads, candidates, exchangeable=True)
+
+    def at(state: Batches) -> Surrogate:
+        is_on = Batches(*state).seen > warm_up
+
+        def as_now(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+            return coefficient(ratio, advantages, rollouts, is_on)
+
+        return Surrogate(as_now, reads, candidates, exchangeable=True)
+
+    return scheduled(Schedule(Batches, lambda rollouts, state: Batches(Batches(*state).seen + 1), at))
 
 
 def _shares(rollouts: Rollouts, candidates: int, weights: str) -> Array:

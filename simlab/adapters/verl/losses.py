@@ -41,6 +41,9 @@ def configured(name: str, actor: Any) -> Surrogate:
             value = getattr(actor, SETTINGS[parameter])
             given[parameter] = actor.clip_ratio if value is None else value
     chosen = surrogate(name, **given)
+    if chosen.schedule is not None:
+        reason = "changes from batch to batch, and verl's policy losses see micro-batches"
+        raise InputError(f"policy_loss.loss_mode = {PREFIX}{name} {reason}; allowed: surrogates that stay as they are")
     if chosen.candidates or chosen.needs:
         reason = (
             "moves candidates beside the sampled token, and verl hands policy losses no logits"

@@ -23,6 +23,7 @@ from simlab.llm.training.settings import PolicyGradient
 from simlab.llm.training.state import State
 from simlab.methods import Method
 from simlab.rollouts import Rollouts, check_rollouts
+from simlab.simulator.isolation import takes_part
 from simlab.simulator.mismatch import importance
 from simlab.simulator.verifier import chances_of, verdicts
 
@@ -75,6 +76,7 @@ class Trainer(NamedTuple):
         check_finite(self.method.estimator.name, "advantages", advantages, rollouts)
         if watch is not None:
             watch(groups, np.asarray(advantages))
+        state = state._replace(surrogate=self.method.surrogate.follow(rollouts, state.surrogate))
         after, updates = self.ascended(state, groups, rollouts, advantages, self.importance(groups, proximal))
         metrics = self.metrics(groups, advantages) | seen | updates
         if rollouts.ref_logp is not None:
@@ -179,15 +181,22 @@ class Trainer(NamedTuple):
         advantages: np.ndarray,
         importance: np.ndarray | None = None,
     ) -> tuple[State, Metrics]:
-        """The state after an update by each minibatch, in all epochs, and what was seen of these updates."""
-        rate, updates = self.settings.rate(state.step + 1, self.settings.steps), []
-        parts = minibatches(len(groups.problems), self.settings.minibatches)
-        for number, places in enumerate(parts * self.settings.epochs):
+        """The state after an update by each minibatch, in all epochs, and what was seen of these updates.
+
+        With an isolation all of that happens twice, by unlikely tokens and then by the others.
+        """
+        method, updates = self.method.at(state.surrogate), []
+        rate = self.settings.rate(state.step + 1, self.settings.steps)
+        parts = minibatches(len(groups.problems), self.settings.minibatches) * self.settings.epochs
+        for number, places in enumerate(parts * self.settings.turns):
             own, read = groups.chosen(places), jax.tree.map(lambda values, some=places: values[some], rollouts)
             ratio = self.ratio(state.parameters, own, read, number)
-            coefficients = np.asarray(self.method.from_advantages(ratio, advantages[places], read), np.float32)
-            check_finite(self.method.surrogate.name, "coefficients", coefficients, read)
+            coefficients = np.asarray(method.from_advantages(ratio, advantages[places], read), np.float32)
+            check_finite(method.surrogate.name, "coefficients", coefficients, read)
             seen = update_values(ratio, coefficients, np.asarray(advantages[places]), own.batch.mask)
+            if self.settings.isolation:
+                part = takes_part(read.old_logp, self.settings.isolation, number < len(parts))
+                coefficients = np.where(part.reshape(*part.shape, *[1] * (coefficients.ndim - 3)), coefficients, 0)
             if importance is not None:
                 coefficients = coefficients * importance[places].reshape(
                     *importance[places].shape, *[1] * (coefficients.ndim - 3)

@@ -291,8 +291,10 @@ class Run:
         method = read_arm(name).method.build()
         first, verifier = _first_problem(seed), key_of(seed, VERIFIER_KEY)
         trainer = Trainer(policy, self.reader, method, rl, start.parameters, first, record.top_n, verifier)
-        remembered = jax.tree.map(np.float32, method.estimator.init())
-        begun = State(start.parameters, rl.init(start.parameters), remembered, older=(start.parameters,) * rl.lag)
+        remembered = {
+            name: jax.tree.map(np.float32, getattr(method, name).init()) for name in ("estimator", "surrogate")
+        }
+        begun = State(start.parameters, rl.init(start.parameters), older=(start.parameters,) * rl.lag, **remembered)
         state = folder.begin(begun, self.settings.evaluation.every)
         with Progress(f"{name}, seed {seed}", rl.steps, state.step) as progress, interrupts() as interrupted:
             self._evaluate_state(folder, state, rl, seed, start)  # which may be all that an error left undone

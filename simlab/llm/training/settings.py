@@ -93,6 +93,8 @@ class PolicyGradient(OptimizerSettings):
             ``simlab.simulator.mismatch``.
         correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
+        isolation: learn first, in all updates by a batch, from tokens of a lower probability alone, and then again from
+            the others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         rollouts: most rollouts that are sampled at once.
@@ -114,6 +116,7 @@ class PolicyGradient(OptimizerSettings):
     correction: str = "none"
     correction_unit: str = "token"
     correction_bound: float = 2.0
+    isolation: float = 0.0
     rounds: int = 0
     rollouts: int = 4096
     microbatch: int = 256
@@ -133,13 +136,19 @@ class PolicyGradient(OptimizerSettings):
                 f"allowed: {self.group_size} or more"
             )
         check_range("temperature", self.temperature, 0, open_low=True)
+        check_range("isolation", self.isolation, 0, 1)
         self._check_verifier()
         self._check_sampler()
 
     @property
     def updates(self) -> int:
         """How many updates a batch pays for."""
-        return self.epochs * self.minibatches
+        return self.epochs * self.minibatches * self.turns
+
+    @property
+    def turns(self) -> int:
+        """How often a batch is gone through in all epochs: twice where unlikely tokens come first."""
+        return 2 if self.isolation else 1
 
     @property
     def prompts_at_once(self) -> int:

@@ -24,6 +24,7 @@ class State(NamedTuple):
         parameters: of the model.
         optimizer: the optimiser's state.
         estimator: the estimator's.
+        surrogate: what a surrogate that changes from batch to batch remembers.
         step: steps that are done.
         cursor: training problems that were used.
         older: the parameters before each of the last steps, the latest first, as many as the sampler is old.
@@ -32,12 +33,14 @@ class State(NamedTuple):
     parameters: Parameters
     optimizer: Any
     estimator: Any = ()
+    surrogate: Any = ()
     step: int = 0
     cursor: int = 0
     older: tuple[Parameters, ...] = ()
 
 
-ARRAYS = ("parameters", "optimizer", "estimator", "older")
+ARRAYS = ("parameters", "optimizer", "estimator", "surrogate", "older")
+OF_METHODS = ("estimator", "surrogate")  # they stay on the host, where they are computed
 COUNTS = ("step", "cursor")
 
 
@@ -117,7 +120,6 @@ def _restored(name: str, found: dict[str, np.ndarray], like: Any) -> Any:
     leaves, structure = jax.tree.flatten(like)
     values = [found[f"{name}.{place}"] for place in range(len(leaves))]
     for value, leaf in zip(values, leaves, strict=True):
-        if name != "estimator" and value.shape != leaf.shape:
+        if name not in OF_METHODS and value.shape != leaf.shape:
             raise ValueError(f"shape {value.shape}, not {leaf.shape}")
-    # What the estimator remembers stays on the host, where it is computed.
-    return jax.tree.unflatten(structure, values if name == "estimator" else list(map(jnp.asarray, values)))
+    return jax.tree.unflatten(structure, values if name in OF_METHODS else list(map(jnp.asarray, values)))

@@ -9,10 +9,13 @@ from simlab.surrogates import SURROGATES
 from simlab.sweeps.presets.league import BANK
 from simlab.sweeps.presets.settings import Settings
 
+# A bound that follows the entropy is left out: its target is a choice of the run.
+NAMES = tuple(name for name in SURROGATES if name != "entropy_target_clip")
+
 # Seeds are paired: one draws the same random numbers for all.
 EPOCHS: Settings = {
     "estimators": ("grpo",),
-    "surrogates": tuple(SURROGATES),
+    "surrogates": NAMES,
     "group_sizes": (8,),
     "seeds": 16,
     "steps": 300,

@@ -1,0 +1,193 @@
+"""Surrogates that change from batch to batch: the clip that follows the entropy, and CaSP after its warm-up."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from token_batches import at_tokens, converted, ragged, tokens_of
+
+from simlab import Rollouts
+from simlab.errors import InputError
+from simlab.methods import Method, method
+from simlab.simulator.off_policy import check_method
+from simlab.surrogates import Surrogate, add, casp, clip_higher, entropy_target_clip, kl_penalty, ppo_clip
+
+LIBRARIES = pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def of_entropies(*entropies: list[float], xp: Any = np) -> list[Rollouts]:
+    """A batch of one prompt for each list, whose rollouts have one token each."""
+    return [
+        Rollouts(xp.zeros((1, len(row))), entropy=xp.asarray(row, dtype=xp.float64)[None, :, None]) for row in entropies
+    ]
+
+
+def widths(chosen: Surrogate, batches: list[Rollouts]) -> list[float]:
+    """The largest ratio, to 1/1024, that a success is still learned from, less 1: in each of some batches."""
+    ratios = 1 + np.arange(1024)[None, :, None] / 1024
+    nobody = Rollouts(np.zeros((1, 1024)))
+    state, found = chosen.init(), []
+    for batch in batches:
+        state = chosen.follow(batch, state)
+        kept = np.flatnonzero(chosen.at(state).coefficient(ratios, np.ones_like(ratios), nobody)[0, :, 0])
+        found.append(float(kept.max() / 1024))
+    return found
+
+
+def naive_widenings(
+    means: list[float], target: float | None, step: float, narrowest: float, widest: float
+) -> list[float]:
+    """What k is in each batch, whose entropies have these means."""
+    goal, k, found = means[0] if target is None else target, 0.0, []
+    for mean in means:
+        if mean < goal:
+            k = min(k + step, widest)
+        elif mean > goal:
+            k = max(k - step, narrowest)
+        found.append(k)
+    return found
+
+
+@LIBRARIES
+@pytest.mark.parametrize("target", [None, 1.25])
+@pytest.mark.parametrize(("narrowest", "widest"), [(0.0, 0.1), (-0.2, 0.3)])
+def test_the_bound_follows_the_entropy_as_the_loop_does(
+    target: float | None, narrowest: float, widest: float, xp: Any
+) -> None:
+    random = np.random.default_rng(3)
+    entropies = [(random.integers(0, 160, 4) / 64).tolist() for _ in range(12)]
+    chosen = entropy_target_clip(target, 0.0625, narrowest=narrowest, widest=widest, eps_high=0.25)
+    state, found = chosen.init(), []
+    for batch in of_entropies(*entropies, xp=xp):
+        state = chosen.follow(batch, state)
+        found.append(float(state.by))
+    means = [math.fsum(row) / len(row) for row in entropies]
+    expected = naive_widenings(means, target, 0.0625, narrowest, widest)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert len({*expected}) > 1
+    if xp is np:
+        kept = [math.floor(1024 * (0.25 + k)) / 1024 for k in expected]
+        np.testing.assert_allclose(widths(chosen, of_entropies(*entropies)), kept, atol=1 / 1024)
+
+
+def test_the_entropy_is_the_mean_over_the_tokens_that_exist() -> None:
+    batch = ragged().rollouts
+    mean = math.fsum(token.entropy for token in tokens_of(ragged())) / len(tokens_of(ragged()))
+    for target, moved in ((mean - 1e-9, -1), (mean + 1e-9, 1)):
+        chosen = entropy_target_clip(target, 0.0625, narrowest=-0.25, widest=0.25)
+        assert float(chosen.follow(batch, chosen.init()).by) == 0.0625 * moved
+
+
+def test_it_is_clip_higher_at_its_start_without_a_step_and_while_entropy_stays() -> None:
+    batches = of_entropies([1.0, 2.0], [1.0, 0.5], [3.0, 3.0])
+    assert widths(entropy_target_clip(step=0.0), batches) == widths(clip_higher(), batches)
+    assert widths(entropy_target_clip(), batches[:1] * 3) == widths(clip_higher(), batches)
+    floor = widths(entropy_target_clip(target=0.25), batches)
+    assert floor == widths(clip_higher(), batches), "a floor under the entropy is none above it"
+    ratio, advantages, rollouts = ragged()
+    start = entropy_target_clip(0.7, eps_low=0.1, eps_high=0.3).coefficient(ratio, advantages, rollouts)
+    np.testing.assert_array_equal(start, clip_higher(0.1, 0.3).coefficient(ratio, advantages, rollouts))
+
+
+def test_the_lower_bound_stays() -> None:
+    chosen = entropy_target_clip(9.0, 0.5, widest=0.5)
+    low = chosen.at(chosen.follow(*of_entropies([1.0]), chosen.init()))
+    ratio = np.array([[[0.79], [0.81], [1.7], [1.8]]])
+    advantages, nobody = np.array([[[-1.0], [-1.0], [1.0], [1.0]]]), Rollouts(np.zeros((1, 4)))
+    np.testing.assert_allclose(low(ratio, advantages, nobody)[0, :, 0], [0, -0.81, 1.7, 0])
+
+
+@LIBRARIES
+def test_casp_is_grpo_during_its_warm_up_and_itself_after_it(xp: Any) -> None:
+    ratio, advantages, rollouts = converted(ragged(), xp)
+    warmed = casp(0.3, 2, 0.5, 1.5, warm_up=2)
+    state = warmed.init()
+    clip = at_tokens(ppo_clip().coefficient(ratio, advantages, rollouts))
+    itself = at_tokens(casp(0.3, 2, 0.5, 1.5).coefficient(ratio, advantages, rollouts))
+    assert not np.array_equal(itself[:, 0], clip)
+    for number in range(5):
+        state = warmed.follow(rollouts, state)
+        found = at_tokens(warmed.at(state)(ratio, advantages, rollouts))
+        np.testing.assert_array_equal(found[:, 0], clip if number < 2 else itself[:, 0])
+        np.testing.assert_array_equal(found[:, 1:], 0 * itself[:, 1:] if number < 2 else itself[:, 1:])
+
+
+def test_a_surrogate_without_a_schedule_stays_as_it_is() -> None:
+    for chosen in (ppo_clip(), casp(), add(clip_higher(), kl_penalty())):
+        assert chosen.schedule is None
+        assert chosen.init() == ()
+        assert chosen.at(chosen.follow(ragged().rollouts, ())) is chosen
+    grpo = method("grpo")
+    assert grpo.at(()) is grpo
+
+
+def test_a_sum_changes_with_its_parts() -> None:
+    ratio, advantages, rollouts = ragged()
+    parts = casp(0.3, 2, 0.5, warm_up=1), entropy_target_clip(9.0, 0.2, widest=1.0), kl_penalty(0.1)
+    both = add(*parts)
+    assert both.needs == {"old_logp", "entropy", "topn_logp", "ref_logp"}
+    state, own = both.init(), [part.init() for part in parts]
+    for _ in range(3):
+        state = both.follow(rollouts, state)
+        own = [part.follow(rollouts, one) for part, one in zip(parts, own, strict=True)]
+        alone = [part.at(one).coefficient(ratio, advantages, rollouts) for part, one in zip(parts, own, strict=True)]
+        expected = at_tokens(alone[0])
+        expected[:, 0] += at_tokens(alone[1]) + at_tokens(alone[2])
+        np.testing.assert_allclose(at_tokens(both.at(state).coefficient(ratio, advantages, rollouts)), expected)
+
+
+def test_a_batch_of_no_token_counts_as_entropy_0() -> None:
+    empty = Rollouts(np.zeros((1, 2)), entropy=np.full((1, 2, 1), np.nan), token_mask=np.zeros((1, 2, 1), bool))
+    chosen = entropy_target_clip(1.0)
+    assert float(chosen.follow(empty, chosen.init()).by) == 0.01
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"target": -0.1}, "target = -0.1"),
+        ({"step": -0.1}, "step = -0.1"),
+        ({"narrowest": 0.1}, r"narrowest = 0.1; allowed: from -eps_high = -0.28 to widest = 0.08"),
+        ({"narrowest": -0.3}, r"narrowest = -0.3; allowed: from -eps_high = -0.28 to widest = 0.08"),
+        ({"eps_low": 1.5}, r"eps_low = 1.5 is outside its range \[0, 1\]"),
+        ({"eps_high": -0.1}, "eps_high = -0.1"),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_line(parameters: dict[str, float], told: str) -> None:
+    with pytest.raises(InputError, match=told) as refusal:
+        entropy_target_clip(**parameters)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_warm_up_is_a_number_of_batches() -> None:
+    with pytest.raises(InputError, match="warm_up = -1"):
+        casp(warm_up=-1)
+
+
+def test_exact_moments_of_one_batch_know_no_memory() -> None:
+    bound = Method(method("grpo").estimator, entropy_target_clip())
+    with pytest.raises(InputError, match="candidates or a memory"):
+        check_method(bound, 2)
+
+
+def test_what_a_surrogate_remembers_may_be_traced() -> None:
+    """One compiled program then serves all steps."""
+    chosen = entropy_target_clip(1.0, 0.125, widest=0.5)
+    batches = of_entropies([0.5], [0.5], [2.0], [0.5], xp=jnp)
+    state = traced = jax.tree.map(jnp.float64, chosen.init())
+    for batch in batches:
+        state, traced = chosen.follow(batch, state), jax.jit(chosen.follow)(batch, traced)
+    assert list(map(float, itertools.chain(state))) == list(map(float, itertools.chain(traced)))
+    assert float(state.by) == 0.25
