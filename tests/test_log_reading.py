@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -17,7 +19,7 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.diagnose.reading import read_log, rewards
+from simlab.diagnose.reading import read_log, rewards, tally
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.sample import UniformSample
 
@@ -293,6 +295,26 @@ def test_a_sample_is_uniform_and_the_same_in_any_batches():
         counts[sample.rows()[:, 0].astype(int)] += 1
     assert counts.sum() == 5 * 1000
     assert np.abs(counts / 1000 - 0.25).max() < 4 * 0.0137
+
+
+@settings(max_examples=30)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 2), st.integers(0, 2), st.integers(0, 9))),
+    at_once=st.integers(1, 9),
+)
+def test_rows_are_added_up_by_key_whatever_waits(rows, at_once):
+    expected = Counter()
+    with mock.patch.object(tally, "AT_LEAST", 3):
+        found = tally.Tally(2, 1)
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            keys = np.array([row[:2] for row in part], np.uint64)
+            found.add(keys, np.array([row[2:] for row in part], float))
+        for *key, value in rows:
+            expected[tuple(key)] += value
+        keys, sums = found.totals()
+    assert [tuple(map(int, key)) for key in keys] == sorted(expected.keys())
+    assert [int(value) for (value,) in sums] == [expected[key] for key in sorted(expected)]
 
 
 # The command
