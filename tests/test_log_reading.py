@@ -22,6 +22,7 @@ from simlab.cli import main
 from simlab.diagnose.reading import read_log, rewards, tally
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.sample import UniformSample
+from simlab.diagnose.reading.values import Unreadable, message_text
 
 # Formats
 
@@ -116,8 +117,29 @@ def test_prompts_may_be_conversations(tmp_path):
     for write in (write_trl, write_verl):
         (tmp_path / write.__name__).mkdir()
         log = read_log([write(tmp_path / write.__name__, rows)]).log
+        assert log.prompts == ("a", "b")
         assert list(log.group_size) == [3, 3]
         assert sorted(log.answers.count) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("so 3", "so 3"),
+        ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "b"),
+        ([{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "c"}]}], "c"),
+        ([{"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}], ""),
+        ([], ""),
+    ],
+)
+def test_the_text_of_a_conversation_is_that_of_its_last_message(value, text):
+    assert message_text(value, "completion") == text
+
+
+@pytest.mark.parametrize("value", [None, 3, [3], [[[[["a"]]]]], {"content": 3}])
+def test_what_is_no_conversation_has_no_text(value):
+    with pytest.raises(Unreadable, match="completion is .*; allowed: a text, or a list of messages"):
+        message_text(value, "completion")
 
 
 # Rewards
@@ -228,7 +250,8 @@ COLUMNS = {
     "no prompt": ({}, "log.csv:2: no column 'prompt' for the prompt (--columns); its columns: question, grade, step"),
     "no such column": ({"columns": {"prompt": "q"}}, "no column 'q' for the prompt"),
     "no such answer": (
-        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}}, "no row has a column 'typo'",
+        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}},
+        "--columns names 'typo', which no row has",
     ),
     "a format that there is not": ({"form": "trlx"}, "--format = 'trlx' is unknown; allowed: trl, verl, simlab, table"),
     "another's format": ({"form": "verl"}, "no column 'input' for the prompt"),

@@ -76,11 +76,11 @@ def prompt_text(value: Any, name: str) -> str:
     raise Unreadable(f"{name} is {shown(value)}; allowed: a text, or a list of messages")
 
 
-def completion_text(value: Any, name: str) -> str:
-    """What the model wrote: a text as it is, of a conversation the content of its last message.
+def message_text(value: Any, name: str) -> str:
+    """A text as it is, of a conversation the content of its last message.
 
     Raises:
-        Unreadable: for a completion that is neither.
+        Unreadable: for what is neither.
     """
     for _ in range(4):  # a list of messages, the last of them, its content, a part of it
         if isinstance(value, list):
