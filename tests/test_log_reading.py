@@ -138,7 +138,7 @@ def test_the_text_of_a_conversation_is_that_of_its_last_message(value, text):
 
 @pytest.mark.parametrize("value", [None, 3, [3], [[[[["a"]]]]], {"content": 3}])
 def test_what_is_no_conversation_has_no_text(value):
-    with pytest.raises(Unreadable, match="completion is .*; allowed: a text, or a list of messages"):
+    with pytest.raises(Unreadable, match=r"completion is .*; allowed: a text, or a list of messages"):
         message_text(value, "completion")
 
 
