@@ -553,7 +553,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--config", type=_path, metavar="FILE", help="settings of another run (its run.json)")
     what.add_argument("--arms", metavar="LIST", help="what is compared, separated by commas (see above)")
     what.add_argument("--seeds", type=_whole, metavar="N", help="number of seeds")
-    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot or reasoning_gym")
+    what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot, reasoning_gym or data")
     what.add_argument("--model", metavar="SOURCE", help="scratch, smollm2, glassllm, a .gguf file, or a folder")
     what.add_argument("--steps", type=_whole, metavar="N", help="steps of the policy gradient")
     what.add_argument("--prompts", type=_whole, metavar="N", help="prompts of a step, P")
@@ -567,6 +567,23 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong "
         "name lists all",
     )
+    data = parser.add_argument_group("data of your own (docs/train.md)")
+    data.add_argument("--data", metavar="FILE", help="prompts and answers to train on: .jsonl, .csv or .parquet")
+    data.add_argument("--columns", metavar="PAIRS", help="names of its columns, as prompt=question,answer=gold")
+    data.add_argument(
+        "--evaluate",
+        action="append",
+        metavar="NAME=FILE",
+        help="an evaluation set, as often as there are some; the first is the one that is followed. Without any, one "
+        "prompt in eight of --data is held out",
+    )
+    data.add_argument(
+        "--verifier", metavar="NAME", help="exact (default), number, boxed, math-verify or regex:PATTERN (of RE2)"
+    )
+    data.add_argument(
+        "--reward", metavar="FILE.py:NAME", help="a function of prompt, completion and answer, in place of a verifier"
+    )
+    data.add_argument("--max-new-tokens", type=_whole, metavar="N", help="tokens of a completion, at most (256)")
     work = parser.add_argument_group("work")
     work.add_argument("--engine", metavar="NAME", help="what trains: simlab (default), or trl for TRL's GRPOTrainer")
     work.add_argument("--out", type=_path, default=Path("run"), metavar="FOLDER", help="run folder (default run)")
@@ -582,7 +599,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _train(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, folders_for
-    from simlab.llm.compare import comparison_table, draw_comparison, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
     from simlab.plotting import check_figure
@@ -600,9 +617,13 @@ def _train(options: argparse.Namespace) -> int:
             tensorboard=options.tensorboard,
             say=functools.partial(print, flush=True),
         )
-    found = [read_run(options.out)]
-    draw_comparison(found, figure)
-    print(comparison_table(found), f"\nrun     {options.out}\nfigure  {figure}", sep="\n")
+    found = read_run(options.out)
+    draw_comparison([found], figure)
+    for name in set_names(found):
+        print(f"evaluation set {name}:", comparison_table([of_set(found, name)]), "", sep="\n")
+    if not set_names(found):
+        print(comparison_table([found]), "", sep="\n")
+    print(f"run     {options.out}\nfigure  {figure}")
     return 0
 
 
@@ -621,12 +642,14 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=_moment,
         default="last",
-        metavar="last|best|STEP",
-        help="which evaluation: the last one (default), that of the highest pass@1, or that of a step",
+        metavar="MOMENT",
+        help="which evaluation: last (default); best, that of the highest pass@1; a step; or the arms at equal cost or "
+        "equal success: rollouts=NUMBER, pass@1=NUMBER",
     )
     parser.add_argument(
         "--pass-at-k", type=_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"
     )
+    parser.add_argument("--set", metavar="NAME", help="which evaluation set, of runs with several (default: the first)")
     parser.add_argument("--baseline", metavar="ARM", help="add the differences to this arm, paired by seed, and tests")
     parser.add_argument(
         "--fit",
@@ -639,10 +662,12 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 
 def _moment(text: str) -> str | int:
+    from simlab.llm.compare.moments import read_moment
+
     try:
-        return text if text in ("last", "best") else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: last, best, or a step") from None
+        return read_moment(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _whole_list(text: str) -> tuple[int, ...]:
@@ -656,12 +681,14 @@ def _whole_list(text: str) -> tuple[int, ...]:
 
 def _compare(options: argparse.Namespace) -> int:
     from simlab.files import check_replaceable, make_folder
-    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, read_run
+    from simlab.llm.compare import comparison_table, draw_comparison, fit_tables, of_set, read_run
     from simlab.plotting import check_figure
 
     check_figure(options.figure)
     check_replaceable(options.figure)
     runs = [read_run(folder) for folder in options.runs]
+    if options.set is not None:
+        runs = [of_set(run, options.set) for run in runs]
     print(comparison_table(runs, at=options.at, pass_at_k=options.pass_at_k, baseline=options.baseline))
     if options.fit is not None:
         print("", *fit_tables(runs, options.fit, pass_at_k=options.pass_at_k, baseline=options.baseline), sep="\n")
@@ -724,20 +751,41 @@ def _add_diagnose(parser: argparse.ArgumentParser) -> None:
         help="your function of a completion that gives the canonical form of its answer (default: column answer, or "
         "the last \\boxed{}, or the last number)",
     )
-    parser.add_argument("--json", type=_path, metavar="FILE", help="write what was found")
+    parser.add_argument("--estimator", default="grpo", metavar="ARM", help="weight in use (default: grpo)")
+    parser.add_argument(
+        "--rollouts", type=_whole, default=2048, metavar="N", help="budget of a step, to be split anew (default: 2048)"
+    )
+    parser.add_argument(
+        "--holdout",
+        type=_number,
+        default=0.0,
+        metavar="SHARE",
+        help="score predictions on this last part of the steps",
+    )
+    parser.add_argument(
+        "--simulate", action="store_true", help="simulate difficulty weights on the fitted prompts (minutes)"
+    )
+    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="of the bootstrap (default: 0)")
+    parser.add_argument("--contents", action="store_true", help="only say what the files hold")
+    parser.add_argument("--html", type=_path, metavar="FILE", help="write a report with plots, one file")
+    parser.add_argument("--json", type=_path, metavar="FILE", help="write all estimates")
 
 
 def _diagnose(options: argparse.Namespace) -> int:
     from simlab.diagnose.contents import as_entries, in_words
+    from simlab.diagnose.diagnosis import diagnosis
+    from simlab.diagnose.estimate import as_json
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.reading.layouts import named_columns
+    from simlab.diagnose.report import report
+    from simlab.diagnose.summary import summary
     from simlab.files import check_replaceable, make_folder, write_output
 
     if options.threshold is not None:
         check_range("threshold", options.threshold)
-    if options.json:
-        check_replaceable(options.json)
-        make_folder(options.json.parent)
+    for path in filter(None, (options.json, options.html)):
+        check_replaceable(path)
+        make_folder(path.parent)
     reading = read_log(
         options.logs,
         form=options.format,
@@ -746,10 +794,26 @@ def _diagnose(options: argparse.Namespace) -> int:
         threshold=options.threshold,
         answer=options.answer,
     )
-    print(*in_words(reading), sep="\n")
+    entries = {"contents": as_entries(reading)}
+    if options.contents:
+        print(*in_words(reading), sep="\n")
+    else:
+        found = diagnosis(
+            reading.log,
+            estimator=options.estimator,
+            rollouts=options.rollouts,
+            holdout=options.holdout,
+            simulate=options.simulate,
+            seed=options.seed,
+        )
+        print(*summary(reading, found), sep="\n")
+        entries["diagnosis"] = as_json(found)
+        if options.html:
+            write_output(options.html, report(reading, found).encode(), "a summary is printed above")
+            print(f"\nreport    {options.html}")
     if options.json:
-        write_output(options.json, json.dumps(as_entries(reading), indent=1).encode(), "it is printed above")
-        print(f"\njson    {options.json}")
+        write_output(options.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")
+        print(f"\njson      {options.json}")
     return 0
 
 

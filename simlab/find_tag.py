@@ -19,6 +19,7 @@ from simlab import bundled
 from simlab.errors import InputError, check_choice
 
 PAPERS = ("f-grpo", "a-grae", "cw-grpo", "fade", "casp", "brorl", "simlab")  # the last: what the laboratory finds
+SOURCES = (*PAPERS, "arxiv")  # the last: of methods whose papers are not judged, which a number stands for
 BUNDLED = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
 OF_CHECKOUT = {"test": "tests", "benchmark": "benchmarks"}
 
@@ -82,8 +83,8 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     """Every line that carries the tag, in the order of ``roots``, then by path and line.
 
     Args:
-        paper: its id, such as ``"f-grpo"``.
-        tag: the label, such as ``"eq-12"``.
+        paper: its id, such as ``"f-grpo"``, or ``"arxiv"`` for one that is not judged.
+        tag: the label, such as ``"eq-12"``, or its number.
         roots: folders to read, by kind.
 
     Raises:
@@ -92,7 +93,7 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True
     """
-    check_choice("paper", paper, PAPERS)
+    check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
     found = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
     if not found:

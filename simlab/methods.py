@@ -161,10 +161,36 @@ def casp() -> Method:
     return Method(estimator("grpo"), surrogates.casp(), "sequence_mean")
 
 
+def luspo() -> Method:
+    """LUSPO: GSPO whose loss of a sequence is multiplied by the sequence's length (arXiv 2602.05261).
+
+    That is GSPO's surrogate summed over the tokens of a rollout, not averaged: of rollouts of one length it is GSPO,
+    times that length. The bounds are those that TRL's paper index gives for ``loss_type="luspo"``.
+    """
+    return Method(estimator("grpo"), sequence_clip(2e-3, 2.5e-3), "constant", 1.0)
+
+
+def sapo() -> Method:
+    """SAPO: GRPO with a soft gate in place of the clip, averaged as GRPO does (arXiv 2511.20347)."""
+    return Method(estimator("grpo"), surrogates.sapo(), "sequence_mean")
+
+
+def gmpo() -> Method:
+    """GMPO: GRPO with the geometric mean of each sequence's clipped ratios (arXiv 2507.20673)."""
+    return Method(estimator("grpo"), surrogates.gmpo(), "sequence_mean")
+
+
+def vespo() -> Method:
+    """VESPO: GRPO with a smooth weight of each sequence's ratio, averaged over all tokens (arXiv 2602.10693)."""
+    return Method(estimator("grpo"), surrogates.vespo())
+
+
 METHODS: dict[str, Callable[..., Method]] = {
     constructor.__name__: constructor
-    for constructor in (grpo, dr_grpo, dapo, cispo, gspo, cw_grpo, clip_cov, kl_cov, casp)
-}
+    for constructor in (
+        grpo, dr_grpo, dapo, cispo, gspo, cw_grpo, clip_cov, kl_cov, casp, luspo, sapo, gmpo, vespo,
+    )
+}  # fmt: skip
 
 
 def focal(base: Method, gamma: Scalar = 1.0) -> Method:

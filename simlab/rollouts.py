@@ -225,14 +225,36 @@ def batch_mean(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, 
     return xp.sum(group_sum(values, rollouts), axis=0, keepdims=True) / count
 
 
+def sequence_sum(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
+    """Sum over the tokens of each rollout."""
+    xp = array_namespace(values)
+    if rollouts.token_mask is not None:
+        values = xp.where(rollouts.token_mask, values, xp.zeros_like(values))
+    return xp.sum(values, axis=-1)
+
+
+def batch_std(values: Float[Array, "P G"], rollouts: Rollouts, ddof: int) -> Float[Array, "1 1"]:
+    """Standard deviation over every rollout present in the batch; 0 where there are too few for ``ddof``."""
+    xp = array_namespace(values)
+    deviations = values - batch_mean(values, rollouts)
+    if rollouts.mask is not None:
+        deviations = xp.where(rollouts.mask, deviations, xp.zeros_like(deviations))
+    largest = xp.max(xp.abs(deviations), axis=None, keepdims=True)
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))  # so that no square leaves the dtype
+    count = xp.sum(_weights(rollouts, xp), axis=None, keepdims=True)
+    freedom = count - ddof
+    squares = xp.sum((deviations / unit) ** 2, axis=None, keepdims=True)
+    safe = xp.where(freedom > 0, freedom, xp.ones_like(freedom))
+    return xp.where(freedom > 0, unit * xp.sqrt(squares / safe), xp.zeros_like(squares))
+
+
 def sequence_mean(values: Float[Array, "P G T"], rollouts: Rollouts) -> Float[Array, "P G"]:
     """Mean over the tokens of each rollout; 0 for a rollout without tokens."""
     xp = array_namespace(values)
     if rollouts.token_mask is None:
         return xp.mean(values, axis=-1)
     length = xp.sum(xp.astype(rollouts.token_mask, values.dtype), axis=-1)
-    total = xp.sum(xp.where(rollouts.token_mask, values, xp.zeros_like(values)), axis=-1)
-    return total / xp.where(length < 1, xp.ones_like(length), length)
+    return sequence_sum(values, rollouts) / xp.where(length < 1, xp.ones_like(length), length)
 
 
 def sequence_mean_logp(rollouts: Rollouts) -> Float[Array, "P G"]:

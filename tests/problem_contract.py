@@ -265,6 +265,22 @@ KINDS = {
     "sampler of another precision": Kind(
         {"sampler": "bfloat16", "correction": "decoupled", "kl": 0.2, "epochs": 2}
     ),
+    "soft gate": Kind(
+        {"surrogate": "sapo", "surrogate_parameters": {"tau_pos": 2.0, "tau_neg": 5.0}, "epochs": 3}
+        | {"optimizer_parameters": {"learning_rate": 1.5}}
+    ),
+    "geometric mean": Kind(
+        ADAM | {"surrogate": "gmpo", "surrogate_parameters": {"eps_low": 0.02, "eps_high": 0.03}, "epochs": 2},
+        aggregation="sequence_mean",
+    ),
+    "weight of sequences": Kind(
+        {"surrogate": "vespo", "epochs": 3, "optimizer_parameters": {"learning_rate": 1.0}}, prompts=3
+    ),
+    "forking tokens": Kind(
+        {"surrogate": "forking_tokens", "surrogate_parameters": {"share": 0.4} | TIGHT, "epochs": 2}
+        | {"optimizer_parameters": {"learning_rate": 1.5}},
+        prompts=3,
+    ),
     "truncated sampler, masked": Kind(
         {"sampler": "top_p", "top_p": 0.8, "correction": "masked", "correction_bound": 1.4, "lag": 1}
         | {"estimator": "w_reinforce", "rewards": (1.0, -0.5), "optimizer_parameters": {"learning_rate": 1.0}}

@@ -123,6 +123,18 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("entropy_advantage", {}),
     ("entropy_advantage", {"alpha": 0.1, "kappa": 5.0}),
     ("entropy_advantage", {"kappa": 0.5, "base": "dr_grpo"}),
+    ("reinforce_pp", {}),
+    ("reinforce_pp", {"ddof": 1, "eps": 0.25}),
+    ("reinforce_pp_baseline", {}),
+    ("reinforce_pp_baseline", {"ddof": 1, "eps": 0.25}),
+    ("gpg", {}),
+    ("opo", {}),
+    ("advantage_reweighting", {}),
+    ("advantage_reweighting", {"alpha": 0.75, "base": "dr_grpo"}),
+    ("advantage_reweighting", {"alpha": 1.0, "base": "entropy_advantage"}),
+    ("aem", {}),
+    ("aem", {"strength": 3.0, "least_spread": 0.4, "base": "w_reinforce"}),
+    ("aem", {"least_spread": 1.5, "base": "advantage_reweighting"}),
 ]
 
 # Formulas that are defined for rewards 0 and 1 only.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from group_references import GROUP_FORMULAS, Group, grpo, mean, share_correct
+from group_references import GROUP_FORMULAS, Group, deviation, grpo, mean, share_correct
 from linked_reference import linked
 
 Groups = list[Group]
@@ -253,6 +253,75 @@ def entropy_advantage(steps: list[Step], alpha: float = 0.4, kappa: float = 2.0,
     ]
 
 
+def reinforce_pp(groups: Groups, ddof: int = 0, eps: float = 1e-8) -> Groups:
+    """REINFORCE++ (arXiv 2501.03262): standardised over the batch."""
+    everything = [r for group in groups for r in group]
+    return standardised([[r - mean(everything) for r in group] for group in groups], ddof, eps)
+
+
+def reinforce_pp_baseline(groups: Groups, ddof: int = 0, eps: float = 1e-8) -> Groups:
+    """REINFORCE++-baseline (arXiv 2501.03262): less the group's mean, then over the std of the batch."""
+    return standardised([[r - mean(group) for r in group] for group in groups], ddof, eps)
+
+
+def standardised(centered: Groups, ddof: int, eps: float) -> Groups:
+    scale = deviation([a for group in centered for a in group], ddof) + eps
+    return [[a / scale if scale else 0.0 for a in group] for group in centered]
+
+
+def gpg(groups: Groups) -> Groups:
+    """GPG (arXiv 2504.02546): less the group's mean, times B / (B - M) for M of B groups of equal rewards."""
+    mixed = sum(1 for group in groups if len({*group}) > 1)
+    return [[(r - mean(group)) * len(groups) / mixed if len({*group}) > 1 else 0.0 for r in group] for group in groups]
+
+
+def opo(rewards: Group, logp: list[list[float]]) -> Group:
+    """OPO (arXiv 2505.23585): less the mean weighed by lengths."""
+    lengths = [len(tokens) for tokens in logp]
+    baseline = sum(n * r for n, r in zip(lengths, rewards, strict=True)) / sum(lengths)
+    return [0.0 if len({*rewards}) == 1 else r - baseline for r in rewards]
+
+
+def advantage_reweighting(steps: list[Step], alpha: float = 0.2, base: str = "grpo") -> list[Tokens]:
+    """Advantage Reweighting (arXiv 2505.12929): alpha pi + 1 - alpha times the advantage of each token."""
+    return [
+        [
+            [
+                [(alpha * math.exp(x) + 1 - alpha) * a for x, a in zip(tokens, of_tokens(own, tokens), strict=True)]
+                for tokens, own in zip(group, row, strict=True)
+            ]
+            for group, row in zip(step.logp, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def of_tokens(advantage: Any, tokens: list[float]) -> list[float]:
+    """A rollout's advantage for each of its tokens, or those that they have already."""
+    return advantage if isinstance(advantage, list) else [advantage] * len(tokens)
+
+
+def aem(steps: list[Step], strength: float = 1.0, least_spread: float = 0.1, base: str = "grpo") -> list[Batch]:
+    """AEM (arXiv 2605.00425): responses of low entropy weigh more than others of their group."""
+    return [
+        [
+            [times(weight, a) for weight, a in zip(modulation(group, strength, least_spread), row, strict=True)]
+            for group, row in zip(step.entropy, batch, strict=True)
+        ]
+        for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def modulation(group: list[list[float]], strength: float, least_spread: float) -> list[float]:
+    """What each response of a group is multiplied by."""
+    own = [mean(tokens) for tokens in group]
+    low, high = min(own), max(own)
+    if high - low < least_spread:
+        return [1.0] * len(own)
+    weights = [math.exp(-strength * (h - low) / (high - low)) for h in own]
+    return [weight / mean(weights) for weight in weights]
+
+
 def each_group(formula: Callable[..., Group]) -> Callable[..., list[Groups]]:
     """A group's formula applied to every group of every step."""
     return lambda steps, **parameters: [[formula(group, **parameters) for group in step.rewards] for step in steps]
@@ -273,9 +342,11 @@ def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
 
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
-    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t)},
-    "a_grae": each_batch(a_grae),
+    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo)},
+    **{formula.__name__: each_batch(formula) for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg)},
     **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
+    "advantage_reweighting": advantage_reweighting,
+    "aem": aem,
     "linked": linked,
 }

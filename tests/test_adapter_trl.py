@@ -3,6 +3,7 @@
 Run with ``-m trl``.
 """
 
+import dataclasses
 import json
 import os
 import socket
@@ -31,7 +32,9 @@ from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
 from simlab.llm.completions import Batch, completion_logits
 from simlab.llm.training.gradient import Policy
+from simlab.methods import method as named
 from simlab.rollouts import Rollouts
+from simlab.surrogates import ppo_clip
 
 RATE = 1e-2
 
@@ -90,6 +93,7 @@ def by_the_laboratory(one, method, folder) -> tuple[np.ndarray, dict[str, np.nda
 METHODS = [
     "grpo", "f_dapo(gamma=0.5)", "maxrl+cispo", "fade", "a_grae", "dr_grpo", "gspo",  # of whole responses
     "cw_grpo", "entropy_advantage",  # of tokens
+    "sapo", "gmpo", "luspo", "vespo", "grpo+forking_tokens@token_mean",  # which a first gradient shows but in part
     "grpo+casp(alpha=0.3,quantile=0.3)", "grpo+entropy_bonus(coefficient=0.1)",  # of candidates, and added
 ]  # fmt: skip
 
@@ -157,6 +161,49 @@ def test_going_through_a_batch_again_follows_the_policy(tmp_path):
     clipped = (second == 0) & (first != 0)
     assert clipped.any()
     assert ((second != first) & (second != 0)).any()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"loss_type": "sapo"}, "sapo"),
+        ({"loss_type": "vespo"}, "vespo"),
+        (
+            {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 2e-3, "epsilon_high": 2.5e-3},
+            "luspo",
+        ),
+    ],
+)
+def test_the_second_pass_over_a_batch_is_that_of_trls_own_loss(theirs, ours, tmp_path):
+    """The first is the same for all losses; by then the policy has moved, far enough to tell them from GRPO's clip."""
+    weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
+    settings = {"num_iterations": 2, "max_steps": 2, "learning_rate": 1.0}
+
+    def after_both(kind, settings, **options):
+        one = trainer(tmp_path, kind=kind, settings=settings, **options)
+        one.train()
+        return {name: value.detach().numpy() for name, value in one.model.named_parameters()}
+
+    wanted = after_both(GRPOTrainer, settings | theirs)
+    found = after_both(SimlabGRPOTrainer, settings, method=dataclasses.replace(named(ours), estimator=weights))
+    clip = dataclasses.replace(named(ours), estimator=weights, surrogate=ppo_clip())
+    other = after_both(SimlabGRPOTrainer, settings, method=clip)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert max(np.abs(other[name] - value).max() for name, value in wanted.items()) > 1e-3
+
+
+def test_forking_tokens_are_those_of_trls_top_entropy_quantile(tmp_path):
+    """On policy, and for half of the tokens: the same number of them by either quantile."""
+    weights = simlab.estimator("grpo", ddof=1, eps=1e-4)
+    chosen = dataclasses.replace(parse("grpo+forking_tokens(share=0.5)@token_mean").build(), estimator=weights)
+    theirs = moved(trainer(tmp_path, kind=GRPOTrainer, settings={"loss_type": "dapo", "top_entropy_quantile": 0.5}))
+    ours, all_tokens = (
+        moved(trainer(tmp_path, method=one)) for one in (chosen, dataclasses.replace(chosen, surrogate=ppo_clip()))
+    )
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, atol=1e-5, err_msg=name)
+    assert max(np.abs(all_tokens[name] - value).max() for name, value in theirs.items()) > 1e-3
 
 
 @pytest.mark.parametrize("method", ["grpo+kl_cov(share=0.5)@token_mean", "grpo+clip_cov(share=0.5,low=0)@token_mean"])

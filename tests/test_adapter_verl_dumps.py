@@ -80,5 +80,5 @@ def test_a_batch_of_the_ray_trainer_is_read_back(tmp_path, capsys):
     log = read_log([tmp_path / "dump"]).log
     assert (log.prompts, list(log.step)) == (("what?", "where?"), [7, 7])
     assert (list(log.group_size), list(log.correct), list(log.answers.count)) == ([3, 1], [2, 1], [1, 1, 1])
-    assert main(["diagnose", str(tmp_path / "dump")]) == 0
+    assert main(["diagnose", str(tmp_path / "dump"), "--contents"]) == 0
     assert "format      verl, 1 file" in capsys.readouterr().out

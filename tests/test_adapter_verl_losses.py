@@ -13,7 +13,7 @@ from verl_cases import LENGTHS, LONGEST, response_mask
 from simlab.errors import InputError
 from simlab.surrogates import SURROGATES
 
-REFUSED = ["casp", "clip_cov", "kl_cov"]
+REFUSED = ["casp", "clip_cov", "forking_tokens", "kl_cov"]
 NEVER = 1e6  # a bound that no ratio reaches
 
 
@@ -67,6 +67,20 @@ def test_every_surrogate_is_registered():
 def test_the_gradient_is_that_of_verls_own(theirs, ours, settings, mode):
     config = actor(**settings)
     found, expected = gradient(f"simlab_{ours}", config, mode=mode), gradient(theirs, config, mode=mode)
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "settings"),
+    [
+        ("sapo", "sapo", {"tau_pos": 2.0, "tau_neg": 5.0}),
+        ("geo_mean", "gmpo", {"clip_ratio_low": 0.3, "clip_ratio_high": 0.5}),
+    ],
+)
+def test_what_verl_averages_over_each_sequence_has_its_gradient_there(theirs, ours, settings):
+    """Whatever ``loss_agg_mode`` says: verl's own read none."""
+    found, expected = (gradient(name, actor(**settings), mode=MODES[2]) for name in (f"simlab_{ours}", theirs))
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
@@ -129,6 +143,7 @@ def test_tokens_that_are_not_there_get_nothing():
     [
         ("casp", "moves candidates beside the sampled token, and verl hands policy losses no logits"),
         ("clip_cov", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
+        ("forking_tokens", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
         ("kl_cov", "chooses among the tokens of the whole batch, and verl's policy losses see micro-batches"),
     ],
 )

@@ -83,11 +83,17 @@ def constants(right: float, wrong: float) -> Callable[[Rollouts], np.ndarray]:
     return lambda record: np.full_like(record.rewards[:2], 1) * [[right], [wrong]]
 
 
+def standardised(record: Rollouts) -> np.ndarray:
+    """The first two groups, by mean and std of the whole batch."""
+    return ((record.rewards - record.rewards.mean()) / (record.rewards.std() + 1e-8))[:2]
+
+
 # Advantages in groups that are all right and all wrong. Comparing equal rewards teaches nothing, so they are exactly 0
 # in every formula that subtracts something of the group; the others say here what they give.
 UNIFORM_GROUPS: dict[str, Callable[[Rollouts], np.ndarray]] = {
     "reinforce": constants(1, 0),
     "running_mean": constants(1, 0),
+    "reinforce_pp": standardised,
     "asym_rl": constants(-0.01, -0.01),
     "binary_contrastive": constants(1, 0),
     "psr": constants(1, 0),

@@ -1,6 +1,7 @@
 """The limits in which one estimator must equal another, as their papers say, or as their formulas do."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,13 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("pkpo", {"k": 1}, "reinforce", {}),
     ("pkpo", {"k": 1, "baseline": "none"}, "reinforce", {}),
     ("entropy_advantage", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
+    ("advantage_reweighting", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
+    ("opo", {}, "dr_grpo", {}),
+    ("gpg", {}, "dr_grpo", {}),
+    ("reinforce_pp_baseline", {"eps": 1e-6}, "grpo", {}),
+    ("reinforce_pp", {"ddof": 1, "eps": 1e-6}, "grpo", {"ddof": 1}),
+    ("aem", {"strength": 0.0, "base": "rloo"}, "rloo", {}),
+    ("aem", {"least_spread": 1e9, "base": "maxrl"}, "maxrl", {}),
 ]
 
 # The same, where only rewards 0 and 1 make them equal.
@@ -218,6 +226,27 @@ def test_cw_grpo_keeps_the_number_of_tokens(rewards: np.ndarray) -> None:
     if np.abs(base).min() > 0:
         ratio = weights("cw_grpo", rewards) / base[:, None]
         assert ratio.mean() == pytest.approx(1, rel=1e-12)
+
+
+@given(rewards=GRADED)
+def test_advantage_reweighting_leaves_certain_tokens_and_keeps_at_least_its_share_of_the_others(
+    rewards: np.ndarray,
+) -> None:
+    base = weights("grpo", rewards)[:, None]
+    logp = np.tile([0.0, -1.0, -800.0], (len(rewards), 1))
+    found = advantages("advantage_reweighting", rewards, old_logp=logp, alpha=0.25)
+    assert_equal(found, base * [1, 0.25 / np.e + 0.75, 0.75])
+
+
+@given(rewards=GRADED)
+def test_aem_keeps_the_number_of_rollouts_and_favours_the_sure_ones(rewards: np.ndarray) -> None:
+    """Its weights average to 1, and fall with the entropy by a factor of e^strength at most."""
+    entropy = np.arange(2.0 * len(rewards)).reshape(-1, 2)
+    weight = advantages("aem", np.ones(len(rewards)), entropy=entropy, strength=2.0, base="reinforce")
+    assert weight.mean() == pytest.approx(1, rel=1e-12)
+    assert (np.diff(weight) < 0).all()
+    if len(rewards) > 1:
+        assert weight[0] / weight[-1] == pytest.approx(math.exp(2), rel=1e-12)
 
 
 @given(rewards=GRADED)

@@ -11,7 +11,7 @@ from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets.league import LEAGUE, response_level
 from simlab.theory import alike
 
-TOKENS = {"cw_grpo", "entropy_advantage"}
+TOKENS = {"cw_grpo", "entropy_advantage", "advantage_reweighting"}
 
 
 def test_every_estimator_that_gives_a_rollout_one_advantage_takes_part():

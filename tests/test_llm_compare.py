@@ -333,9 +333,35 @@ def test_a_run_without_evaluation_and_a_run_given_twice_are_refused(tmp_path, on
     assert refusal(comparison_table, []) == "there is no run to compare; allowed: one or more"
 
 
+def test_at_equal_rollouts_each_arm_shows_its_last_evaluation_within_them(tmp_path):
+    """Arms of other group sizes take other steps: 20 steps of 4 x 2 rollouts are 10 of 4 x 4."""
+    arms = {"grpo": ARMS["grpo"], "grpo@group_size=4": ARMS["f_grpo(gamma=0.5)"]}
+    run = read_run(write_run(tmp_path / "run", arms, STARTS, rl={"prompts": 4, "group_size": 2}))
+    rows = rows_of(text := comparison_table([run], at="rollouts=160", pass_at_k=[1]))
+    assert text.splitlines()[0].startswith("last evaluation within 160 rollouts")
+    assert [rows[name][1] for name in arms] == ["20", "10"]
+    few = comparison_table([run], at="rollouts=159", pass_at_k=[1])
+    assert [rows_of(few)["grpo"][1], "grpo@group_size=4" in rows_of(few)] == ["10", False]
+    assert "grpo@group_size=4: 0 of 3 seeds have a last evaluation within 159 rollouts" in few
+
+
+def test_at_equal_pass_at_1_each_seed_shows_the_first_evaluation_that_reaches_it(three):
+    """Of 4 x 8 samples grpo has 14, 15, 16 right after 10 steps and 16 always after 20; f_grpo has 19 after 10."""
+    rows = rows_of(text := comparison_table([three], at="pass@1=0.5", pass_at_k=[1, 8]))
+    assert text.splitlines()[0].startswith("first evaluation with a pass@1 of 0.5 or more")
+    assert [rows[name][1] for name in ARMS] == ["10-20", "10"]
+    higher = comparison_table([three], at="pass@1=0.55", pass_at_k=[1])
+    assert "grpo: 0 of 3 seeds have a first evaluation with a pass@1 of 0.55 or more" in higher
+
+
+def test_rollouts_of_a_run_that_does_not_say_its_batch_are_refused(three):
+    line = refusal(comparison_table, [three], at="rollouts=100")
+    assert line == "grpo, seed 0: its run does not say its prompts and group_size; allowed: runs that do"
+
+
 def test_a_step_without_evaluation_is_refused(three):
     line = refusal(comparison_table, [three], at=15)
-    assert line == "grpo was not evaluated at 15, seed 0; allowed: last, best, or a step of [10, 20]"
+    assert line == "grpo, seed 0, was not evaluated at 15; allowed: last, best, or a step of [10, 20]"
 
 
 # The figure
@@ -462,7 +488,12 @@ def test_the_command_prints_the_table_and_draws_the_figure(tmp_path, capsys, thr
     ("arguments", "reason"),
     [
         (["missing"], "missing is no run"),
-        (["--at", "lst"], "argument --at: 'lst' cannot be read; allowed: last, best, or a step"),
+        (
+            ["--at", "lst"],
+            "argument --at: 'lst' cannot be read; allowed: last, best, a step, rollouts=NUMBER or pass@1",
+        ),
+        (["--at", "pass@1=high"], "argument --at: 'pass@1=high' cannot be read; allowed: last"),
+        (["--at", "1.5"], "argument --at: '1.5' cannot be read; allowed: last"),
         (["--pass-at-k", "1,,2"], "list '1,,2' has an empty item"),
         (["--pass-at-k", "x"], "'x' cannot be read; allowed: a whole number"),
         (["--figure", "figure.gif"], "allowed: .pdf, .png, .svg"),

@@ -142,7 +142,8 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions(tmp_path):
 def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds):
     out, _ = two_seeds
     said = json.loads((out / "run.json").read_text())
-    assert said["settings"] == json.loads(json.dumps(settings(TWO_SEEDS).as_data()))
+    handed_in = {"task": {"name": "own", "called": "own"}}
+    assert said["settings"] == json.loads(json.dumps(settings(TWO_SEEDS, handed_in).as_data()))
     assert (said["arms"], said["seeds"]) == (TWO_SEEDS["arms"], [0, 1])
     assert {"simlab", "jax", "optax"} <= said["versions"].keys()
     folder = out / "arms" / "f_grpo(gamma=2)" / "seed-1"

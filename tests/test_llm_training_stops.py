@@ -271,7 +271,8 @@ def test_overwriting_begins_anew_and_a_kill_meanwhile_leaves_no_run_that_could_b
     monkeypatch.undo()
     assert "is there without run.json; allowed: --overwrite, or another --out" in refusal(short_run, out)
     train(other, out, own_task=task(), overwrite=True)
-    assert json.loads((out / "run.json").read_text())["settings"] == json.loads(json.dumps(other.as_data()))
+    said = json.loads((out / "run.json").read_text())["settings"]
+    assert {**said, "task": dict(other.task)} == json.loads(json.dumps(other.as_data()))
     assert [line["step"] for line in contents(out)["arms/grpo/seed-0/metrics.jsonl"]] == [1]
 
 

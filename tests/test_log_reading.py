@@ -348,7 +348,7 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
     path = write_jsonl(tmp_path, rows)
     with path.open("a") as file:
         file.write('{"prompt": "cut o')
-    assert main(["diagnose", str(path), "--json", str(tmp_path / "out.json")]) == 0
+    assert main(["diagnose", str(path), "--contents", "--json", str(tmp_path / "out.json")]) == 0
     said = capsys.readouterr().out
     assert len(said.splitlines()) <= 25
     for line in (
@@ -357,7 +357,7 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
         "no signal   50.0% of groups are all right, 50.0% all wrong",
     ):  # fmt: skip
         assert line in said
-    found = json.loads((tmp_path / "out.json").read_text())
+    found = json.loads((tmp_path / "out.json").read_text())["contents"]
     assert (found["rows"], found["distinct_answers"], found["refused"]["count"]) == (24, 2, 1)
 
 

@@ -31,7 +31,7 @@ from simlab import Rollouts, estimator
 from simlab.errors import InputError
 from simlab.methods import METHODS, Method, focal, method
 from simlab.rollouts import FIELDS
-from simlab.surrogates import cispo, ppo_clip, reinforce, unclipped
+from simlab.surrogates import cispo, ppo_clip, reinforce, sequence_clip, unclipped
 
 BARE = [name for name in METHODS if not name.startswith("f_")]
 EACH_METHOD = pytest.mark.parametrize("name", METHODS)
@@ -68,19 +68,29 @@ def clipped(ratio: float, advantage: float, eps_low: float, eps_high: float) -> 
 
 def naive_value(name: str, token: Token, response: list[Token], advantage: float) -> float:
     """The slope by log pi of one token's own term; GSPO's is that of its sequence."""
-    sequence_ratio = math.exp(math.fsum(math.log(other.ratio) for other in response) / len(response))
+    logs = [math.log(other.ratio) for other in response]
+    sequence_ratio, product = math.exp(math.fsum(logs) / len(logs)), math.exp(math.fsum(logs))
+    bounded = [min(log, 0.4) if advantage > 0 else max(log, -0.4) for log in logs]
+    is_cut = math.log(token.ratio) > 0.4 if advantage > 0 else math.log(token.ratio) < -0.4
+    tau, k, rate = (1.0, 2, 3) if advantage > 0 else (1.05, 3, 2)
     return {
         "grpo": clipped(token.ratio, advantage, 0.2, 0.2),
         "dr_grpo": clipped(token.ratio, advantage, 0.2, 0.2),
         "dapo": clipped(token.ratio, advantage, 0.2, 0.28),
         "cispo": min(token.ratio, 6.0) * advantage,
         "gspo": clipped(sequence_ratio, advantage, 3e-4, 4e-4),
+        "luspo": clipped(sequence_ratio, advantage, 2e-3, 2.5e-3),
+        "sapo": token.ratio * advantage / math.cosh(tau * (token.ratio - 1) / 2) ** 2,
+        "gmpo": 0.0 if is_cut else math.exp(math.fsum(bounded) / len(bounded)) * advantage,
+        "vespo": product**k * math.exp(rate * (1 - product)) * advantage,
     }[name]
 
 
 def naive_weight(name: str, response: list[Token], responses: list[list[Token]]) -> float:
     """What the loss divides a token's term by: all tokens, its rollout's tokens and rollouts, or a constant."""
-    if name in ("dapo", "cispo"):
+    if name == "luspo":
+        return 1 / len(responses)
+    if name in ("dapo", "cispo", "vespo"):
         return 1 / sum(len(other) for other in responses)
     if name == "dr_grpo":
         return 1 / (len(responses) * LONGEST)
@@ -100,7 +110,7 @@ def naive_coefficients(name: str, batch: Batch) -> list[float]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
-@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "dapo", "cispo", "gspo"])
+@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "dapo", "cispo", "gspo", "luspo", "sapo", "gmpo", "vespo"])
 def test_a_method_equals_its_loops(name: str, xp: Any, dtype: str) -> None:
     actual = coefficients(method(name), converted(ragged(), xp, dtype))
     assert (actual.shape, actual.dtype) == (PRESENT.shape, getattr(xp, dtype))
@@ -114,6 +124,15 @@ def test_the_loops_tell_the_simple_methods_apart() -> None:
     pairs = {(token.ratio, float(np.sign(advantages[token.prompt][token.rollout]))) for token in tokens_of(ragged())}
     assert {(1.25, 1.0), (7.0, -1.0)} <= pairs
     assert {(0.5, -1.0), (0.25, -1.0), (0.75, -1.0)} & pairs
+
+
+def test_luspo_is_gspo_times_the_length_of_each_sequence() -> None:
+    """In each sequence, where both have the same bounds; of rollouts of one token they are one method."""
+    gspo = Method(estimator("grpo"), sequence_clip(2e-3, 2.5e-3), "sequence_mean")
+    found, expected = (coefficients(each, ragged()) for each in (method("luspo"), gspo))
+    lengths = np.sum(PRESENT, axis=-1, keepdims=True)
+    np.testing.assert_allclose(found, lengths * expected, rtol=1e-14, atol=0)
+    assert np.any(found != expected)
 
 
 @pytest.mark.parametrize("scale", [0.5, 3])

@@ -53,6 +53,10 @@ QUICK = {
     ("prompt_bank", "supervised", "lumped"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
+    ("prompt_bank", "soft gate", "lumped"),
+    ("tree", "geometric mean", "dense"),
+    ("tree", "weight of sequences", "dense"),
+    ("prompt_bank", "forking tokens", "dense"),
     ("prompt_bank", "truncated sampler, masked", "dense"),
     ("tree", "two likeliest, ratio to the sampler", "dense"),
 }
@@ -107,10 +111,21 @@ PLAIN = {
     "casp": {"alpha": 0.0, "candidates": 1, "top_penalty": 1.0},
     "clip_cov": {"low": 98.0, "high": 99.0},
     "kl_cov": {"penalty": 0.0},
+    "forking_tokens": {"share": 1.0},
+    "gmpo": {"eps_low": 99.0, "eps_high": 99.0},
     "ppo_clip": {"eps_low": 1.0, "eps_high": 99.0},
+    "sapo": {"tau_pos": 1e-5, "tau_neg": 1e-5},
     "sequence_clip": {"eps_low": 1.0, "eps_high": 99.0},
 }
-OF_OWN = [case for case in ALL if KINDS[case[1]].changes.get("surrogate") in PLAIN and case[0] in ROWS]
+OF_ONE_ENTROPY = {"anchored", "custom", "ring"}  # at all tokens of a batch, so that all are forks or none is
+
+
+def has_its_own(name, kind):
+    chosen = KINDS[kind].changes.get("surrogate")
+    return chosen in PLAIN and name in ROWS and not (chosen == "forking_tokens" and name in OF_ONE_ENTROPY)
+
+
+OF_OWN = [case for case in ALL if has_its_own(*case[:2])]
 
 
 @pytest.mark.parametrize(("name", "kind", "storage"), some_slow(OF_OWN, QUICK))

@@ -17,17 +17,24 @@ from simlab.surrogates import (
     SURROGATES,
     Surrogate,
     aggregation_weights,
+    aspo,
     casp,
+    ce_gppo,
     cispo,
     clip_cov,
     clip_higher,
     dual_clip,
     entropy_bonus,
+    forking_tokens,
+    gmpo,
     kl_cov,
     kl_penalty,
+    mirror_descent,
     ppo_clip,
+    sapo,
     sequence_clip,
     surrogate,
+    vespo,
 )
 
 # On each side of every bound below, and far beyond; none lies on a bound, where min and clip have no derivative.
@@ -78,6 +85,40 @@ def cispo_objective(eps_low: float, eps_high: float) -> Objective:
     return objective
 
 
+def sapo_objective(tau_pos: float, tau_neg: float) -> Objective:
+    def objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+        tau = jnp.where(advantage > 0, tau_pos, tau_neg)
+        x = tau * (jnp.exp(logp - old_logp) - 1)
+        sigmoid = jnp.where(x > 0, 1 - jax.nn.sigmoid(-x), jax.nn.sigmoid(x))  # its slope does not cancel for large x
+        return 4 / tau * sigmoid * advantage
+
+    return objective
+
+
+def ce_gppo_objective(beta_low: float, beta_high: float, eps_low: float, eps_high: float) -> Objective:
+    def objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+        ratio = jnp.exp(logp - old_logp)
+        whole = ratio / jax.lax.stop_gradient(ratio)  # of value 1, with the gradient of log pi
+        low = (advantage < 0) & (ratio < 1 - eps_low)
+        high = (advantage > 0) & (ratio > 1 + eps_high)
+        kept = jnp.where(
+            low, beta_low * (1 - eps_low) * whole, jnp.where(high, beta_high * (1 + eps_high) * whole, ratio)
+        )
+        return kept * advantage
+
+    return objective
+
+
+def aspo_objective(eps_low: float, eps_high: float, cap: float) -> Objective:
+    def objective(logp: Any, old_logp: Any, advantage: Any) -> Any:
+        ratio = jnp.exp(logp - old_logp)
+        success = jnp.where(ratio > 1 + eps_high, 0, jnp.minimum(1 / ratio, cap))
+        failure = jnp.where(ratio < 1 - eps_low, 0, jnp.minimum(ratio, cap))
+        return jax.lax.stop_gradient(jnp.where(advantage > 0, success, failure)) * advantage * logp
+
+    return objective
+
+
 # The defaults are checked against the published constants: PPO's .2, DAPO's .2 and .28, dual clip's 3, CISPO's [0, 6].
 OBJECTIVES: list[tuple[str, dict[str, float], Objective]] = [
     ("reinforce", {}, reinforce_objective),
@@ -92,9 +133,17 @@ OBJECTIVES: list[tuple[str, dict[str, float], Objective]] = [
     ("dual_clip", {"eps_low": 1.0, "eps_high": 2.0, "cap": 1.05}, dual_clip_objective(1.0, 2.0, 1.05)),
     ("cispo", {}, cispo_objective(1.0, 5.0)),
     ("cispo", {"eps_low": 0.2, "eps_high": 0.28}, cispo_objective(0.2, 0.28)),
+    ("sapo", {}, sapo_objective(1.0, 1.05)),
+    ("sapo", {"tau_pos": 0.1, "tau_neg": 20.0}, sapo_objective(0.1, 20.0)),
+    ("ce_gppo", {}, ce_gppo_objective(0.75, 1.0, 0.2, 0.2)),
+    ("ce_gppo", {"beta_low": 2.0, "beta_high": 0.5, "eps_high": 0.28}, ce_gppo_objective(2.0, 0.5, 0.2, 0.28)),
+    ("aspo", {}, aspo_objective(0.2, 0.2, 3.0)),
+    ("aspo", {"eps_low": 1.0, "eps_high": 2.0, "cap": 1.05}, aspo_objective(1.0, 2.0, 1.05)),
 ]
 # These read more than one token's ratio and advantage: see test_surrogates_tokens.py and test_surrogates_casp.py.
-BEYOND_THE_TOKEN = {"sequence_clip", "clip_cov", "kl_cov", "casp"}
+BEYOND_THE_TOKEN = {
+    "sequence_clip", "clip_cov", "kl_cov", "casp", "gmpo", "vespo", "topr", "mirror_descent", "forking_tokens",
+}  # fmt: skip
 each_objective = pytest.mark.parametrize(("name", "parameters", "objective"), OBJECTIVES)
 
 
@@ -138,6 +187,14 @@ def test_dtype_is_kept_and_advantages_broadcast(
         ("cispo", 2.0, 12.0),
         ("dual_clip", 2.0, 0.0),
         ("dual_clip", -2.0, 0.0),
+        ("sapo", 2.0, 0.0),
+        ("sapo", -2.0, 0.0),
+        ("ce_gppo", 2.0, 2.4),
+        ("aspo", 2.0, 0.0),
+        ("aspo", -2.0, -6.0),
+        ("gmpo", 2.0, 0.0),
+        ("topr", 2.0, 2.0),
+        ("topr", -2.0, -2.0),
     ],
 )
 def test_a_ratio_that_overflowed_stays_bounded(chosen: str, advantage: float, expected: float) -> None:
@@ -151,11 +208,20 @@ def test_dual_clip_differs_from_ppo_clip_above_its_cap_on_failures_alone() -> No
     np.testing.assert_array_equal(once != twice, (ratio > 3) & (advantages < 0))
 
 
-BUILDERS_WITH_BOUNDS = (ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, casp)
+BUILDERS_WITH_BOUNDS = (
+    ppo_clip, clip_higher, dual_clip, cispo, sequence_clip, clip_cov, casp, ce_gppo, aspo, forking_tokens,
+)  # fmt: skip
 OUTSIDE: list[tuple[Callable[..., Surrogate], str, float, str]] = [
     *((build, "eps_low", value, "[0, 1]") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, 1.1)),
     *((build, "eps_high", value, "[0, inf)") for build in BUILDERS_WITH_BOUNDS for value in (-0.1, math.nan)),
-    *((dual_clip, "cap", value, "(1, inf)") for value in (1.0, 0.5, math.nan)),
+    *((build, "cap", value, "(1, inf)") for build in (dual_clip, aspo) for value in (1.0, 0.5, math.nan)),
+    *((sapo, parameter, value, "(0, inf)") for parameter in ("tau_pos", "tau_neg") for value in (0.0, math.nan)),
+    *((vespo, parameter, 0.0, "(0, inf)") for parameter in ("lambda_pos", "lambda_neg")),
+    *((vespo, parameter, -1.0, "[0, inf)") for parameter in ("k_pos", "k_neg")),
+    *((ce_gppo, parameter, -0.1, "[0, inf)") for parameter in ("beta_low", "beta_high")),
+    *((gmpo, parameter, -0.1, "[0, inf)") for parameter in ("eps_low", "eps_high")),
+    (mirror_descent, "tau", -0.1, "[0, inf)"),
+    *((forking_tokens, "share", value, "[0, 1]") for value in (-0.1, 1.1, math.nan)),
     *((build, "share", value, "[0, 1]") for build in (clip_cov, kl_cov) for value in (-1e-9, 1.5, math.nan)),
     *((clip_cov, parameter, math.nan, "[-inf, inf)") for parameter in ("low", "high")),
     (kl_cov, "penalty", -1.0, "[0, inf)"),

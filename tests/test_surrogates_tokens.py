@@ -111,10 +111,83 @@ def naive_kl_cov(tokens: list[Token], share: float = 2e-3, penalty: float = 1.0)
     return slopes(objective, tokens)
 
 
+def naive_gmpo(tokens: list[Token], eps_low: float = 0.4, eps_high: float = 0.4) -> list[float]:
+    """The derivatives of exp(mean_t of clipped log ratios) A are 1 / length of these: the length is multiplied back."""
+    found: list[float] = []
+    for response in responses_of(tokens):
+        advantage = response[0].advantage
+
+        def objective(logps: list[Any], response: list[Token] = response, advantage: float = advantage) -> Any:
+            logs = [logp - token.old_logp for logp, token in zip(logps, response, strict=True)]
+            bounded = [jnp.minimum(log, eps_high) if advantage > 0 else jnp.maximum(log, -eps_low) for log in logs]
+            return jnp.exp(sum(bounded) / len(bounded)) * advantage
+
+        found += [len(response) * slope for slope in slopes(objective, response)]
+    return found
+
+
+def of_sequences(tokens: list[Token], weight: Callable[[float, float], float]) -> list[float]:
+    """The same for all tokens of a response: a function of the product of their ratios, and of their advantage."""
+    found: list[float] = []
+    for response in responses_of(tokens):
+        product = math.prod(token.ratio for token in response)
+        found += [weight(product, response[0].advantage)] * len(response)
+    return found
+
+
+def naive_vespo(
+    tokens: list[Token], k_pos: float = 2.0, lambda_pos: float = 3.0, k_neg: float = 3.0, lambda_neg: float = 2.0
+) -> list[float]:
+    def weight(w: float, advantage: float) -> float:
+        k, rate = (k_pos, lambda_pos) if advantage >= 0 else (k_neg, lambda_neg)
+        return math.exp(rate) * w**k * math.exp(-rate * w) * advantage
+
+    return of_sequences(tokens, weight)
+
+
+def naive_topr(tokens: list[Token]) -> list[float]:
+    return of_sequences(tokens, lambda w, advantage: advantage if advantage >= 0 else min(max(w, 0), 1) * advantage)
+
+
+def naive_mirror_descent(tokens: list[Token], tau: float = 0.01) -> list[float]:
+    """The derivatives of -(A - tau log w)^2 / (2 tau), the regression that Eq. 3 descends."""
+    found: list[float] = []
+    for response in responses_of(tokens):
+        advantage = response[0].advantage
+
+        def objective(logps: list[Any], response: list[Token] = response, advantage: float = advantage) -> Any:
+            log_w = sum(logp - token.old_logp for logp, token in zip(logps, response, strict=True))
+            return -((advantage - tau * log_w) ** 2) / (2 * tau)
+
+        found += slopes(objective, response)
+    return found
+
+
+def naive_forking_tokens(
+    tokens: list[Token], share: float = 0.2, eps_low: float = 0.2, eps_high: float = 0.28
+) -> list[float]:
+    def is_kept(token: Token) -> bool:
+        return sum(other.entropy > token.entropy for other in tokens) < Fraction(str(share)) * len(tokens)
+
+    kept = [is_kept(token) for token in tokens]
+
+    def objective(logps: list[Any]) -> Any:
+        ratios = [jnp.exp(logp - token.old_logp) for logp, token in zip(logps, tokens, strict=True)]
+        terms = zip(ratios, tokens, kept, strict=True)
+        return sum(clip_objective(ratio, token.advantage, eps_low, eps_high) for ratio, token, yes in terms if yes)
+
+    return slopes(objective, tokens)
+
+
 REFERENCES: dict[str, Callable[..., list[float]]] = {
     "sequence_clip": naive_sequence_clip,
     "clip_cov": naive_clip_cov,
     "kl_cov": naive_kl_cov,
+    "gmpo": naive_gmpo,
+    "vespo": naive_vespo,
+    "topr": naive_topr,
+    "mirror_descent": naive_mirror_descent,
+    "forking_tokens": naive_forking_tokens,
 }
 CASES: list[tuple[str, dict[str, float]]] = [
     ("sequence_clip", {}),
@@ -125,6 +198,15 @@ CASES: list[tuple[str, dict[str, float]]] = [
     ("kl_cov", {}),
     ("kl_cov", {"share": 0.25, "penalty": 0.5}),
     ("kl_cov", {"share": 1.0, "penalty": 3.0}),
+    ("gmpo", {}),
+    ("gmpo", {"eps_low": 0.1, "eps_high": 1.0}),
+    ("vespo", {}),
+    ("vespo", {"k_pos": 0.5, "lambda_pos": 0.25, "k_neg": 1.0, "lambda_neg": 4.0}),
+    ("topr", {}),
+    ("mirror_descent", {}),
+    ("mirror_descent", {"tau": 0.5}),
+    ("forking_tokens", {}),
+    ("forking_tokens", {"share": 0.5, "eps_low": 0.1, "eps_high": 0.3}),
 ]
 
 
@@ -144,6 +226,12 @@ def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_toke
         ("clip_cov", {"share": 2e-4, "low": 1.0, "high": 5.0, "eps_low": 0.2, "eps_high": 0.2}),
         ("kl_cov", {"share": 2e-3, "penalty": 1.0}),
         ("casp", {"alpha": 0.01, "candidates": 3, "quantile": 0.8, "top_penalty": 1.1, "weights": "uniform"}),
+        ("sapo", {"tau_pos": 1.0, "tau_neg": 1.05}),
+        ("ce_gppo", {"beta_low": 0.75, "beta_high": 1.0}),
+        ("aspo", {"eps_low": 0.2, "eps_high": 0.2, "cap": 3.0}),
+        ("gmpo", {"eps_low": 0.4, "eps_high": 0.4}),
+        ("vespo", {"k_pos": 2.0, "lambda_pos": 3.0, "k_neg": 3.0, "lambda_neg": 2.0}),
+        ("forking_tokens", {"share": 0.2, "eps_low": 0.2, "eps_high": 0.28}),
     ],
 )
 def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -> None:

@@ -241,20 +241,21 @@ class _AfterStep(TrainerCallback):
 
     def __init__(self, trainer: ArmTrainer, settings: PolicyGradient, after_step: AfterStep):
         self.trainer, self.settings, self.after_step = trainer, settings, after_step
-        self.began, self.norm = time.perf_counter(), 0.0
+        self.began, self.norms = time.perf_counter(), list[float]()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **others: Any) -> None:
         if "grad_norm" not in logs:  # the summary of the whole run
             return
         step, update = divmod(state.global_step - 1, self.settings.updates)
         if update == 0:
-            self.norm, self.entropy = logs["grad_norm"], logs["entropy"]
+            self.norms, self.entropy = [], logs["entropy"]
+        self.norms.append(logs["grad_norm"])
         if not np.isfinite(logs["grad_norm"]):
             raise Diverged(f"step {step + 1}: the norm of the gradient is {logs['grad_norm']}; allowed: finite numbers")
         if update < self.settings.updates - 1:
             return
         now = time.perf_counter()
-        line = {"entropy": self.entropy, "grad_norm": self.norm, "seconds": now - self.began}
+        line = {"entropy": self.entropy, "grad_norm": float(np.mean(self.norms)), "seconds": now - self.began}
         self.after_step(step + 1, self.trainer.seen() | line, self.trainer.parameters)
         self.began = time.perf_counter()
 

@@ -3,8 +3,8 @@
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
 this one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
 ``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
-of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``tokens`` and
-``schedule``, ``schedule_ablations``. ``linked`` joins any of the links, one a role.
+of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``batch``,
+``tokens``, ``uncertainty``, ``schedule`` and ``schedule_ablations``. ``linked`` joins any of the links, one a role.
 """
 
 from simlab.estimators.balanced import (
@@ -23,6 +23,13 @@ from simlab.estimators.balanced import (
 )
 from simlab.estimators.base import DOMAINS, Estimator, Link, chain, shape_rewards, stateless, weigh
 from simlab.estimators.baseline import center, center_quantile, center_running, shift
+from simlab.estimators.batch import (
+    divide_by_batch_std,
+    gpg,
+    over_mixed_groups,
+    reinforce_pp,
+    reinforce_pp_baseline,
+)
 from simlab.estimators.biased import (
     a_grae,
     asym_grpo,
@@ -51,7 +58,7 @@ from simlab.estimators.difficulty import (
 )
 from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
 from simlab.estimators.history import ha_dw, weigh_by_history
-from simlab.estimators.length import t2t, thicken_then_thin
+from simlab.estimators.length import center_by_length, opo, t2t, thicken_then_thin
 from simlab.estimators.likelihood import discount_likely, ds_grpo, smooth_by_outcome, unlikeliness
 from simlab.estimators.linked import linked
 from simlab.estimators.pass_at_k import (
@@ -82,6 +89,7 @@ from simlab.estimators.sign import (
     outcome,
 )
 from simlab.estimators.tokens import add_entropy, cw_grpo, entropy_advantage, tame_covariance
+from simlab.estimators.uncertainty import advantage_reweighting, aem, modulate_by_entropy, weigh_by_probability
 
 __all__ = [
     "DOMAINS",
@@ -91,7 +99,9 @@ __all__ = [
     "Registered",
     "a_grae",
     "add_entropy",
+    "advantage_reweighting",
     "advantages",
+    "aem",
     "asym_grpo",
     "asym_power",
     "asym_rl",
@@ -100,12 +110,14 @@ __all__ = [
     "best_of_subsets",
     "binary_contrastive",
     "center",
+    "center_by_length",
     "center_quantile",
     "center_running",
     "chain",
     "contrast",
     "cw_grpo",
     "discount_likely",
+    "divide_by_batch_std",
     "divide_by_mad",
     "divide_by_mean",
     "divide_by_pass_at_k_std",
@@ -126,6 +138,7 @@ __all__ = [
     "fade_schedule",
     "focal",
     "focus",
+    "gpg",
     "grpo",
     "ha_dw",
     "hard_focused",
@@ -137,11 +150,14 @@ __all__ = [
     "maxrl",
     "mc_grpo",
     "mix",
+    "modulate_by_entropy",
     "multiply_by_std",
     "multiply_positive",
     "negative_dominant",
     "nsr",
+    "opo",
     "outcome",
+    "over_mixed_groups",
     "pass_at_k_chen",
     "pass_at_k_tang",
     "pkpo",
@@ -153,6 +169,8 @@ __all__ = [
     "quantile",
     "register",
     "reinforce",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
     "reject",
     "reject_easy",
     "relu",
@@ -174,4 +192,5 @@ __all__ = [
     "w_reinforce",
     "weigh",
     "weigh_by_history",
+    "weigh_by_probability",
 ]

@@ -25,6 +25,7 @@ from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, name
 from simlab.reading import open_regular, read_json, reason
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+GENERATION = "generation_config.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
@@ -154,8 +155,14 @@ def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.nda
     return others
 
 
-def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
+def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mapping[str, Any] | None = None) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
+
+    Args:
+        folder: to write to.
+        model: to be written.
+        generation: how ``transformers`` and vLLM are to sample from it unless they are told otherwise, which becomes
+            ``generation_config.json``; None for no such file.
 
     Each file appears whole or not at all, and last the checksums of all, those of a tokenizer that is there included.
     A folder that has a checkpoint already gets the new one.
@@ -174,7 +181,10 @@ def write_checkpoint(folder: str | os.PathLike, model: Model) -> None:
         write_whole(folder / WEIGHTS, weights)
         write_whole(folder / "config.json", config.encode())
         (folder / INDEX).unlink(missing_ok=True)
-        write_checksums(folder, [WEIGHTS, "config.json", *TOKENIZER])
+        (folder / GENERATION).unlink(missing_ok=True)
+        if generation is not None:
+            write_whole(folder / GENERATION, (json.dumps(dict(generation), indent=2) + "\n").encode())
+        write_checksums(folder, [WEIGHTS, "config.json", GENERATION, *TOKENIZER])
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
 

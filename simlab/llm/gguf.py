@@ -178,4 +178,11 @@ def _tokenizer(entries: Mapping[str, Any]) -> Tokenizer:
         eos=_needed(entries, "tokenizer.ggml.eos_token_id", int),
         bos=entries.get("tokenizer.ggml.bos_token_id"),
         pad=entries.get("tokenizer.ggml.padding_token_id"),
+        chat_template=_chat_template(entries),
     )
+
+
+def _chat_template(entries: Mapping[str, Any]) -> str | None:
+    name = "tokenizer.chat_template"
+    source: str | None = _needed(entries, name, str) if entries.get(name) is not None else None
+    return source

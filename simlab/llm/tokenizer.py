@@ -13,6 +13,7 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.files import make_folders, write_whole
+from simlab.llm.chat import ChatTemplate
 from simlab.llm.extra import package
 from simlab.llm.tokenizer_rules import check_rules
 from simlab.llm.vocabulary import BOS, EOS, PAD, Characters, Words
@@ -41,10 +42,18 @@ class Tokenizer:
         pad: id that fills up shorter sequences.
         bos: id that begins a text, None if there is none.
         eos: id that ends a completion.
+        chat_template: None if there is none.
     """
 
-    def __init__(self, rules: Any, eos: int, bos: int | None = None, pad: int | None = None):
-        self.rules, self.eos, self.bos = rules, eos, bos
+    def __init__(
+        self,
+        rules: Any,
+        eos: int,
+        bos: int | None = None,
+        pad: int | None = None,
+        chat_template: ChatTemplate | None = None,
+    ):
+        self.rules, self.eos, self.bos, self.chat_template = rules, eos, bos, chat_template
         self.pad = eos if pad is None else pad
         self.size = 1 + max(rules.get_vocab(with_added_tokens=True).values(), default=-1)
         for name, token in (("eos", self.eos), ("bos", self.bos), ("pad", self.pad)):
@@ -105,7 +114,27 @@ def read_tokenizer(folder: str | os.PathLike) -> Tokenizer:
     eos, bos, pad = (_special(rules, special.get(f"{name}_token"), name) for name in ("eos", "bos", "pad"))
     if eos is None:
         raise InputError(f"{folder / 'tokenizer_config.json'} has no eos_token, which ends a completion")
-    return Tokenizer(rules, eos, bos, pad)
+    return Tokenizer(rules, eos, bos, pad, _chat_template(folder, special))
+
+
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    """The template of a file of its own, else that of ``tokenizer_config.json``; of several the one named default."""
+    path, source = folder / "chat_template.jinja", config.get("chat_template")
+    if os.path.lexists(path):
+        try:
+            source = read_bytes(path, LARGEST_JSON).decode()
+        except UnicodeDecodeError:
+            raise InputError(f"{path} is no UTF-8") from None
+    if isinstance(source, list):
+        named = {own.get("name"): own.get("template") for own in source if isinstance(own, dict)}
+        source = named.get("default")
+    if source is None:
+        return None
+    if not isinstance(source, str):
+        raise InputError(f"{folder / 'tokenizer_config.json'} has a chat_template that is no text")
+    texts = {name: own.get("content") if isinstance(own, dict) else own for name, own in config.items()}
+    special = {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
+    return ChatTemplate(source, special)
 
 
 def _special(rules: Any, entry: Any, name: str) -> int | None:
@@ -128,6 +157,8 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
     names = {"eos": vocabulary.eos, "bos": vocabulary.bos, "pad": vocabulary.pad}
     special = {f"{name}_token": rules.id_to_token(token) for name, token in names.items() if token is not None}
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False} | special
+    if isinstance(vocabulary, Tokenizer) and vocabulary.chat_template is not None:
+        config["chat_template"] = vocabulary.chat_template.source
     folder = Path(folder)
     try:
         make_folders(folder)
@@ -161,6 +192,7 @@ def byte_pairs(
     eos: int,
     bos: int | None = None,
     pad: int | None = None,
+    chat_template: str | None = None,
 ) -> Tokenizer:
     """A byte-level byte-pair encoding.
 
@@ -172,6 +204,7 @@ def byte_pairs(
         eos: id that ends a completion.
         bos: id that begins a text.
         pad: id that fills up shorter sequences.
+        chat_template: its source, if there is one.
 
     Raises:
         InputError: for a ``cut`` that is not known, and for merges of what is no token.
@@ -187,7 +220,9 @@ def byte_pairs(
         rules.normalizer = tokenizers.normalizers.NFC()
     rules.decoder = tokenizers.decoders.ByteLevel()
     rules.add_special_tokens([tokenizers.AddedToken(token, special=True, normalized=False) for token in special])
-    return Tokenizer(rules, eos, bos, pad)
+    named = {"eos_token": eos, "bos_token": bos, "pad_token": pad}
+    texts = {name: tokens[token] for name, token in named.items() if token is not None and 0 <= token < len(tokens)}
+    return Tokenizer(rules, eos, bos, pad, None if chat_template is None else ChatTemplate(chat_template, texts))
 
 
 def _pair(merge: str, ids: Mapping[str, int]) -> tuple[str, str]:

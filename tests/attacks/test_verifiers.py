@@ -6,6 +6,7 @@ than the answer, or the second that a maze's nine megabytes once took.
 
 import random
 import time
+from pathlib import Path
 
 import pytest
 from sweep_cases import refusal
@@ -17,6 +18,7 @@ from simlab.llm.tasks.gym import ALLOWED, MOST_ADDED
 
 LONG = 10**7  # characters
 SECONDS = 0.4
+SUMS = str(Path(__file__).parent.parent / "data" / "sums.jsonl")
 SMALL = {"evaluation_size": 4}
 TASKS = {
     "addition": lambda: task("addition", **SMALL),
@@ -24,6 +26,9 @@ TASKS = {
     "fewshot": lambda: task("fewshot", **SMALL),
     "a maze": lambda: task("maze", size=7, **SMALL),
     "a strict maze": lambda: task("maze", size=7, accept="strict", **SMALL),
+    "rows, exactly": lambda: task("data", train=SUMS),
+    "rows, by number": lambda: task("data", train=SUMS, verifier="number"),
+    "rows, by box": lambda: task("data", train=SUMS, verifier="boxed"),
     "a text of one's own": lambda: from_callable(lambda prompt, answer: answer == "yes", ["a"], ["b"], 4),
 }
 LONG_ANSWERS = {

@@ -16,7 +16,10 @@ from simlab.surrogates import SURROGATES, Surrogate, surrogate
 PolicyLoss = Callable[..., tuple[torch.Tensor, dict[str, Any]]]
 
 # Parameters of surrogates, and the settings of verl's actor that say the same.
-SETTINGS = {"eps_low": "clip_ratio_low", "eps_high": "clip_ratio_high", "cap": "clip_ratio_c"}
+SETTINGS = {
+    "eps_low": "clip_ratio_low", "eps_high": "clip_ratio_high", "cap": "clip_ratio_c", "tau_pos": "tau_pos",
+    "tau_neg": "tau_neg",
+}  # fmt: skip
 LARGEST_LOG_RATIO = 20.0  # as in verl's own losses: the exponential of more overflows
 
 
@@ -26,7 +29,8 @@ def configured(name: str, actor: Any) -> Surrogate:
     Args:
         name: of a surrogate.
         actor: verl's ``actor_rollout_ref.actor``, of which are read ``clip_ratio_low`` and ``clip_ratio_high``, each
-            ``clip_ratio`` where it is None, and ``clip_ratio_c``, the cap of ``dual_clip``.
+            ``clip_ratio`` where it is None, ``clip_ratio_c``, the cap of ``dual_clip`` and ``aspo``, and ``tau_pos``
+            and ``tau_neg`` of ``sapo``.
 
     Raises:
         InputError: for a surrogate that verl cannot run, or a bound outside its range.

@@ -63,6 +63,10 @@ function quantile(g, tau) {
 // What the masses of an estimator are, given a group, its parameters, and those of its base.
 const FORMS = {
   dr_grpo: (g) => balanced(g.p * g.q),
+  gpg: (g) => balanced(g.p * g.q),
+  opo: (g) => balanced(g.p * g.q),
+  reinforce_pp: (g, own) => balanced(grpoMass(g, own)),
+  reinforce_pp_baseline: (g, own) => balanced(grpoMass(g, own)),
   grpo: (g, own) => balanced(grpoMass(g, own)),
   rloo: (g) => balanced(g.std(1) ** 2),
   skew_r: (g, { ddof }) => balanced(g.p * g.q * g.std(ddof)),
@@ -78,6 +82,8 @@ const FORMS = {
     balanced(ratio((1 - alpha) * g.p * g.q, (1 - alpha) * g.std(ddof) + eps)),
   cw_grpo: (g, own, base) => base,
   entropy_advantage: (g, own, base) => base,
+  advantage_reweighting: (g, own, base) => base,
+  aem: (g, own, base) => base,
   pass_at_k_chen: (g, { k }) => balanced(g.p * successAdvantage(g, k)),
   mix: (g, { k }) => balanced(g.p * (g.p * successAdvantage(g, k) + g.q * successAdvantage(g, 1))),
   softmax: (g, { beta }) => balanced(tilted(g, beta) / g.size),

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simlab.errors import InputError
+from simlab.llm.compare.moments import chosen
 from simlab.llm.compare.runs import Evaluation, Run, Training
+from simlab.llm.training.arm_text import read_arm
 
 
 @dataclass(frozen=True)
@@ -16,11 +18,13 @@ class Arm:
         name: unlike that of any other arm.
         seeds: its trainings by seed.
         starts: by seed, an evaluation of the model that the training goes on from, where there is one.
+        rollouts: of a step; None where its run does not say.
     """
 
     name: str
     seeds: Mapping[int, Training]
     starts: Mapping[int, Evaluation]
+    rollouts: int | None = None
 
 
 class Shown(NamedTuple):
@@ -57,7 +61,10 @@ def arms_of(runs: Sequence[Run]) -> list[Arm]:
     """The arms of all runs, in order; names that several runs have get the folder's name before them."""
     found = [(run, name) for run in runs for name in run.arms]
     names = _unlike(found)
-    return [Arm(shown, run.arms[name], _starts(run)) for shown, (run, name) in zip(names, found, strict=True)]
+    return [
+        Arm(shown, run.arms[name], _starts(run), _rollouts(run, name))
+        for shown, (run, name) in zip(names, found, strict=True)
+    ]
 
 
 def starts_of(runs: Sequence[Run]) -> list[Shown]:
@@ -93,24 +100,24 @@ def _unlike(found: Sequence[tuple[Run, str]]) -> list[str]:
 
 
 def shown_at(arm: Arm, at: str | int) -> Shown:
-    """Of each seed the ``last`` evaluation, the ``best``, or that at a step.
-
-    The best is that of the highest pass@1, the first of several: what is shown of it is too good by that choice.
+    """Of each seed the evaluation of a moment (``simlab.llm.compare.moments``); seeds that have none are left out.
 
     Raises:
-        InputError: for another word, and for a step at which a seed was not evaluated.
+        InputError: as ``simlab.llm.compare.moments.chosen``.
     """
     trainings = {seed: training for seed, training in arm.seeds.items() if training.evaluations}
-    chosen = {seed: _choose(arm.name, seed, own.evaluations, at) for seed, own in trainings.items()}
-    return Shown(arm.name, chosen, trainings)
+    found = {
+        seed: chosen(at, f"{arm.name}, seed {seed}", own.evaluations, arm.rollouts) for seed, own in trainings.items()
+    }
+    evaluations = {seed: evaluation for seed, evaluation in found.items() if evaluation is not None}
+    return Shown(arm.name, evaluations, {seed: trainings[seed] for seed in evaluations})
 
 
-def _choose(name: str, seed: int, evaluations: Sequence[Evaluation], at: str | int) -> Evaluation:
-    if at == "last":
-        return evaluations[-1]
-    if at == "best":
-        return max(evaluations, key=lambda evaluation: evaluation.correct.mean() / evaluation.samples)
-    steps = [evaluation.step for evaluation in evaluations]
-    if at not in steps:
-        raise InputError(f"{name} was not evaluated at {at!r}, seed {seed}; allowed: last, best, or a step of {steps}")
-    return evaluations[steps.index(int(at))]
+def _rollouts(run: Run, name: str) -> int | None:
+    """Of a step: P times G, as the run says or the arm for itself."""
+    settings: Any = run.settings.get("rl")
+    try:
+        settings = dict(settings) | read_arm(name).own
+        return int(settings["prompts"]) * int(settings["group_size"])
+    except (InputError, KeyError, TypeError, ValueError):
+        return None

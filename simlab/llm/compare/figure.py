@@ -16,6 +16,7 @@ from simlab.errors import InputError
 from simlab.llm.compare.arms import Arm, Shown, arms_of, check_comparable, shown_at, starts_of
 from simlab.llm.compare.estimates import Estimate, estimate
 from simlab.llm.compare.measures import pass_at_k
+from simlab.llm.compare.moments import short
 from simlab.llm.compare.runs import Evaluation, Run
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.plotting import DASHES, STYLE, check_figure, write_figure
@@ -64,17 +65,13 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         _draw_evaluations(largest, lambda evaluation: pass_at_k(evaluation, most), arms, starts)
         _draw_evaluations(distinct, lambda evaluation: evaluation.distinct, arms, starts)
         _draw_by_k(by_k, shown, starts)
-        titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", f"pass@k, {_moment(at)}")
+        titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", f"pass@k, {short(at)}")
         for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
             panel.set_title(f"({letter}) {title}", loc="left")
         handles, labels = by_k.get_legend_handles_labels()
         fit = LEGEND_WIDTH // (max(map(len, labels)) + 8)
         figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, fit, len(labels))))
     return figure
-
-
-def _moment(at: str | int) -> str:
-    return f"step {at}" if isinstance(at, int) else f"{at} evaluation"
 
 
 def _draw_training(axes: Axes, name: str, arms: Sequence[Arm]) -> None:

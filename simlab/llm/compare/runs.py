@@ -7,7 +7,7 @@ that is cut off. A run that resumes from a checkpoint may write a step twice; th
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,12 +33,14 @@ class Evaluation:
         samples: completions of each problem.
         correct: (P,) how many of them are correct.
         distinct: (P,) different solutions among the correct ones; NaN where nobody counted.
+        sets: of a run with several evaluation sets, the evaluation on each by its name, the first being this one.
     """
 
     step: int
     samples: int
     correct: Int[np.ndarray, " P"]
     distinct: Float[np.ndarray, " P"]
+    sets: Mapping[str, "Evaluation"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,38 @@ def read_run(folder: str | os.PathLike) -> Run:
     trainings = {arm: _trainings(arm_folder(folder, arm), seeds, sealed) for arm in arms}
     starts = _trainings(folder / "start", seeds, sealed)
     return Run(folder, settings, trainings, starts, tuple(changes(entries)) if sealed else ())
+
+
+def set_names(run: Run) -> list[str]:
+    """The evaluation sets of a run that has several; none of a run with one."""
+    trainings = [training for seeds in (run.starts, *run.arms.values()) for training in seeds.values()]
+    names = (name for training in trainings for evaluation in training.evaluations for name in evaluation.sets)
+    return list(dict.fromkeys(names))
+
+
+def of_set(run: Run, name: str) -> Run:
+    """The run with the evaluations on one of its sets.
+
+    Raises:
+        InputError: if it has no such set, or an evaluation of it lacks the set.
+    """
+    known = set_names(run)
+    if name not in known:
+        raise InputError(
+            f"{run.folder} has no evaluation set {name!r}; allowed: {', '.join(known) or 'none, it has one'}"
+        )
+
+    def chosen(training: Training) -> Training:
+        return replace(training, evaluations=tuple(_of_set(own, name, run) for own in training.evaluations))
+
+    arms = {arm: {seed: chosen(own) for seed, own in seeds.items()} for arm, seeds in run.arms.items()}
+    return replace(run, arms=arms, starts={seed: chosen(own) for seed, own in run.starts.items()})
+
+
+def _of_set(evaluation: Evaluation, name: str, run: Run) -> Evaluation:
+    if name not in evaluation.sets:
+        _damaged(f"the evaluation of {run.folder} at step {evaluation.step}", f"it lacks the set {name}")
+    return evaluation.sets[name]
 
 
 def _trainings(folder: Path, seeds: list[int], sealed: bool) -> dict[int, Training]:
@@ -187,7 +221,18 @@ def _evaluation(line: dict[str, Any], where: str) -> Evaluation:
         _damaged(where, "distinct is no list of numbers")
     if len(distinct) != len(correct):
         _damaged(where, f"distinct has {len(distinct)} problems, correct {len(correct)}")
-    return Evaluation(line["step"], samples, np.array(correct), np.array(distinct, dtype=float))
+    found = Evaluation(line["step"], samples, np.array(correct), np.array(distinct, dtype=float))
+    first, others = line.get("set"), line.get("sets", {})
+    if first is None and not others:
+        return found
+    if (
+        not isinstance(first, str)
+        or not isinstance(others, dict)
+        or not all(isinstance(o, dict) for o in others.values())
+    ):
+        _damaged(where, "sets is no mapping from names to evaluations, or set no name")
+    named = {name: _evaluation({**own, "step": line["step"]}, where) for name, own in others.items()}
+    return replace(found, sets={first: found, **named})
 
 
 def _is_whole(value: Any) -> bool:

@@ -1,7 +1,6 @@
 """Ceiling or clock: fit ScaleRL's sigmoid to the evaluations of arms against rollouts (``simlab compare --fit``)."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from simlab.llm.compare.arms import Arm, arms_of, check_comparable, shown_at
 from simlab.llm.compare.differences import baseline_of
 from simlab.llm.compare.measures import checked_ks, fewest_samples
 from simlab.llm.compare.runs import Run
-from simlab.llm.training.arm_text import read_arm
 from simlab.scaling import Curves, scaling_tables
 
 
@@ -37,9 +35,6 @@ def fit_tables(
             its batch.
     """
     check_comparable(runs)
-    owners = {
-        id(training): (run, name) for run in runs for name, seeds in run.arms.items() for training in seeds.values()
-    }
     arms = [arm for arm in arms_of(runs) if any(own.evaluations for own in arm.seeds.values())]
     shown = [shown_at(arm, "last") for arm in arms]
     samples = fewest_samples(shown)
@@ -47,19 +42,16 @@ def fit_tables(
     told = None if baseline is None else baseline_of(baseline, shown).name
     lines: list[str] = []
     for k in ks:
-        curves = {arm.name: _curves(arm, k, _batch(arm, owners)).between(first) for arm in arms}
+        curves = {arm.name: _curves(arm, k, _batch(arm)).between(first) for arm in arms}
         lines += [*[""] * bool(lines), *scaling_tables(f"pass@{k}", "rollouts", curves, told)]
     return lines
 
 
-def _batch(arm: Arm, owners: Mapping[int, tuple[Run, str]]) -> int:
+def _batch(arm: Arm) -> int:
     """The rollouts of a step: P times G."""
-    run, name = owners[id(next(iter(arm.seeds.values())))]
-    settings: Any = dict(run.settings.get("rl") or {}) | read_arm(name).own
-    try:
-        return int(settings["prompts"]) * int(settings["group_size"])
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{run.folder} does not say its prompts and group_size; allowed: runs that do") from None
+    if arm.rollouts is None:
+        raise InputError(f"the run of {arm.name} does not say its prompts and group_size; allowed: runs that do")
+    return arm.rollouts
 
 
 def _curves(arm: Arm, k: int, batch: int) -> Curves:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from simlab.columns import aligned
-from simlab.llm.compare.arms import Shown, arms_of, check_comparable, shown_at, starts_of
+from simlab.llm.compare.arms import Arm, Shown, arms_of, check_comparable, shown_at, starts_of
 from simlab.llm.compare.cells import cells, errors_in_words
 from simlab.llm.compare.differences import baseline_of, differences
 from simlab.llm.compare.measures import checked_ks, fewest_samples, values
+from simlab.llm.compare.moments import in_words
 from simlab.llm.compare.runs import Run
 
 
@@ -25,7 +26,8 @@ def comparison_table(
 
     Args:
         runs: with the same evaluation problems.
-        at: ``last``, ``best`` (by pass@1, which flatters) or a step.
+        at: ``last``, ``best`` (by pass@1, which flatters), a step, or at equal ``rollouts=NUMBER`` or
+            ``pass@1=NUMBER``.
         pass_at_k: the k; by default the powers of 4 up to the samples.
         baseline: the arm to which the others' differences are added, paired by seed, with the test of pass@k.
 
@@ -37,14 +39,24 @@ def comparison_table(
     shown = [arm for arm in arms if arm.evaluations]
     rows = starts_of(runs) + shown
     ks = checked_ks(pass_at_k, fewest_samples(rows))
-    when = f"step {at}" if isinstance(at, int) else f"{at} evaluation"
-    lines = [f"{when}; {errors_in_words(rows)}", *aligned([_row(arm, ks) for arm in rows])]
-    lines += [f"{arm.name}: not evaluated yet" for arm in arms if not arm.evaluations]
+    lines = [f"{in_words(at)}; {errors_in_words(rows)}", *aligned([_row(arm, ks) for arm in rows])]
+    lines += [_without(arm, own, at) for arm, own in zip(arms, arms_of(runs), strict=True) if _is_partial(arm, own)]
     lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
     lines.append(f"distinct: different correct solutions of a problem {_samples(rows)}")
     if baseline is not None:
         lines += ["", *differences(baseline_of(baseline, shown), shown, ks)]
     return "\n".join(lines)
+
+
+def _is_partial(shown: Shown, arm: Arm) -> bool:
+    return not shown.evaluations or len(shown.evaluations) < sum(bool(own.evaluations) for own in arm.seeds.values())
+
+
+def _without(shown: Shown, arm: Arm, at: str | int) -> str:
+    """What an arm, or some seeds of it, have not got to."""
+    seeds = sum(bool(own.evaluations) for own in arm.seeds.values())
+    reached = f"{len(shown.evaluations)} of {seeds} seeds have a {in_words(at)}"
+    return f"{arm.name}: {reached if seeds else 'not evaluated yet'}"
 
 
 def _samples(rows: Sequence[Shown]) -> str:

@@ -8,9 +8,10 @@ from simlab.llm.tasks.fewshot import FewShot
 from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.tasks.gym import ReasoningGym
 from simlab.llm.tasks.maze import Maze
-from simlab.llm.tasks.registry import TASKS, task
+from simlab.llm.tasks.registry import OWN, TASKS, task
 
 __all__ = [
+    "OWN",
     "TASKS",
     "Addition",
     "Countdown",

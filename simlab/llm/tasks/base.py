@@ -1,6 +1,7 @@
 """Define a task: problems to train on and to be evaluated on, and a verifier of answers."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -54,6 +55,44 @@ class Task(ABC, Generic[P]):
     @abstractmethod
     def evaluation(self) -> tuple[P, ...]:
         """The evaluation problems, pairwise different."""
+
+    @property
+    def evaluation_sets(self) -> Mapping[str, tuple[P, ...]]:
+        """All sets that a model is evaluated on, by name; the first is ``evaluation``."""
+        return {"evaluation": self.evaluation}
+
+    @property
+    def listed(self) -> tuple[P, ...]:
+        """The training problems, where they are a list; nothing where they are drawn."""
+        return ()
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The SHA-256 of the files that the problems were read from."""
+        return {}
+
+    @property
+    def own_functions(self) -> Mapping[str, object]:
+        """Functions of the user's own, by the ``FILE.py:NAME`` that names them."""
+        return {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the problems before they are trained on, a line each."""
+        return ()
+
+    def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":
+        """The task as it is put to a model, whose vocabulary and context are given.
+
+        Args:
+            vocabulary: of the model.
+            max_positions: tokens of prompt and completion together, at most.
+            demonstrated: whether demonstrations will be asked for.
+
+        Raises:
+            InputError: if nothing is left of it.
+        """
+        return self
 
     @abstractmethod
     def demonstration(self, problem: P) -> str:

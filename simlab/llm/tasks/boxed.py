@@ -42,29 +42,20 @@ def boxed_answers(
             ``from_callable`` refuses. The task's rewards refuse to be computed outside the main thread, where
             math-verify cannot stop.
     """
-    math_verify, sympy = package("math_verify", "math-verify"), package("sympy", "math-verify")
-    check_whole("timeout", timeout, 1)
-    extraction = [math_verify.LatexExtractionConfig()]
+    comparison = Comparison(timeout)
     answers: dict[str, str] = {}
     for prompt, answer in (*training, *evaluation):
         if answers.setdefault(prompt, answer) != answer:
             raise InputError(f"the prompt {shown(prompt)} has two answers; allowed: one")
 
-    def read(answer: str) -> list[Any]:
-        parsed = math_verify.parse(f"{OPENING}{answer}}}", extraction, parsing_timeout=timeout)
-        return [_with_fractions(sympy, one) for one in parsed]
-
     for prompt, answer in answers.items():
-        if boxed(f"{OPENING}{answer}}}") != answer or not read(answer):
+        if not comparison.can_read(answer):
             raise InputError(f"the answer {shown(answer)} of the problem {shown(prompt)} is no LaTeX that can be read")
 
     def reward(prompt: str, completion: str) -> bool:
-        if threading.current_thread() is not threading.main_thread():
-            raise InputError("math-verify works in the main thread alone")
+        comparison.check_thread()
         answer = boxed(completion)
-        if answer is None or answer == answers[prompt]:
-            return answer is not None
-        return bool(math_verify.verify(read(answers[prompt]), read(answer), timeout_seconds=timeout))
+        return answer is not None and comparison.equal(answers[prompt], answer)
 
     return from_callable(
         reward,
@@ -75,6 +66,46 @@ def boxed_answers(
         demonstration=lambda prompt: f"{OPENING}{answers[prompt]}}}",
         solution=lambda prompt, completion: answers[prompt],
     )
+
+
+class Comparison:
+    """What math-verify holds for equal, of LaTeX without a box around it; see ``boxed_answers``.
+
+    Args:
+        timeout: seconds that reading and that comparing may take.
+
+    Raises:
+        InputError: without math-verify, and for a timeout that is no whole number from 1 up.
+    """
+
+    def __init__(self, timeout: int = 2) -> None:
+        self._math_verify, self._sympy = package("math_verify", "math-verify"), package("sympy", "math-verify")
+        check_whole("timeout", timeout, 1)
+        self._timeout, self._extraction = timeout, [self._math_verify.LatexExtractionConfig()]
+
+    def can_read(self, answer: str) -> bool:
+        """Whether an answer fits into a box, and is LaTeX that math-verify reads."""
+        return boxed(f"{OPENING}{answer}}}") == answer and bool(self._read(answer))
+
+    def equal(self, right: str, given: str) -> bool:
+        """Whether two answers are equal; equal texts are without being read.
+
+        Raises:
+            InputError: outside of the main thread, where math-verify cannot stop.
+        """
+        self.check_thread()
+        if given == right:
+            return True
+        return bool(self._math_verify.verify(self._read(right), self._read(given), timeout_seconds=self._timeout))
+
+    def check_thread(self) -> None:
+        """Raise ``InputError`` outside of the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            raise InputError("math-verify works in the main thread alone")
+
+    def _read(self, answer: str) -> list[Any]:
+        parsed = self._math_verify.parse(f"{OPENING}{answer}}}", self._extraction, parsing_timeout=self._timeout)
+        return [_with_fractions(self._sympy, one) for one in parsed]
 
 
 def _with_fractions(sympy: Any, parsed: Any) -> Any:

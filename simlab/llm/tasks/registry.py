@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from simlab.errors import build
+from simlab.errors import InputError, build
 from simlab.llm.tasks.addition import Addition
 from simlab.llm.tasks.base import Task
 from simlab.llm.tasks.countdown import Countdown
+from simlab.llm.tasks.data import data
 from simlab.llm.tasks.fewshot import FewShot
 from simlab.llm.tasks.gym import ReasoningGym
 from simlab.llm.tasks.maze import Maze
 
+OWN = "own"  # the name that ``run.json`` has for a task that was handed in from Python
 TASKS: dict[str, Callable[..., Task]] = {
-    constructor.name: constructor for constructor in (Addition, Countdown, FewShot, Maze, ReasoningGym)
+    **{constructor.name: constructor for constructor in (Addition, Countdown, FewShot, Maze, ReasoningGym)},
+    "data": data,
 }
 
 
@@ -20,10 +23,15 @@ def task(name: str, **parameters: Any) -> Task:
     """Build a task by name.
 
     Raises:
-        InputError: for an unknown name or parameter, and what the constructor refuses.
+        InputError: for a task that was handed in, an unknown name or parameter, and what the constructor refuses.
 
     >>> task("countdown", numbers=3).training(0).numbers
     (10, 3, 8)
     """
+    if name == OWN:
+        raise InputError(
+            f"the task {parameters.get('called', OWN)!r} was handed in from Python; allowed: train(own_task=...), or a "
+            f"task of {', '.join(TASKS)}"
+        )
     built: Task = build("task", name, TASKS, parameters)
     return built

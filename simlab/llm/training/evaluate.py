@@ -1,6 +1,6 @@
 """Evaluate a model: sample many completions of every evaluation problem, and measure what the papers measure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from jaxtyping import PRNGKeyArray
 
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.model import Parameters
+from simlab.llm.tasks import Problem
 from simlab.llm.training.groups import NO_TRUNCATION, Groups, Reader
 
 
@@ -33,13 +34,15 @@ def evaluate(
     parameters: Parameters,
     samples: int,
     *,
+    problems: Sequence[Problem] | None = None,
     key: PRNGKeyArray,
     temperature: float,
     rollouts: int,
     truncation: Mapping[str, Any] = NO_TRUNCATION,
 ) -> Evaluated:
-    """``samples`` completions of each evaluation problem of the task, at most ``rollouts`` at once."""
-    problems, together = reader.task.evaluation, max(1, rollouts // samples)
+    """``samples`` completions of each of some problems, by default the task's, at most ``rollouts`` at once."""
+    problems = reader.task.evaluation if problems is None else problems
+    together = max(1, rollouts // samples)
     parts = [
         reader.sample(
             parameters,

@@ -151,11 +151,11 @@ class ArmFolder:
             complain(f"{error}: {set_aside(self.path / MODEL)} has it now, and it is made anew")
         return (self.path / MODEL / CHECKSUMS).exists()
 
-    def save_model(self, model: Model, vocabulary: Vocabulary) -> None:
+    def save_model(self, model: Model, vocabulary: Vocabulary, generation: Mapping[str, Any] | None = None) -> None:
         """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
         if isinstance(vocabulary, Tokenizer | Words | Characters):
             write_tokenizer(self.path / MODEL, vocabulary)
-        write_checkpoint(self.path / MODEL, model)
+        write_checkpoint(self.path / MODEL, model, generation)
 
 
 def complain(message: str) -> None:

@@ -1,6 +1,7 @@
 """Turn command-line options into settings: those of a preset or a file, changed by single options."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def build_settings(options: argparse.Namespace) -> Settings:
     own: dict[str, Any] = {}
     if options.task is not None:
         own["task"] = {"name": options.task}
+    if of_data := _of_data(options):
+        own["task"] = own.get("task", {"name": "data"}) | of_data
     if options.model is not None:
         own["model"] = {"source": options.model}
     if options.arms is not None:
@@ -37,6 +40,40 @@ def build_settings(options: argparse.Namespace) -> Settings:
         if (value := getattr(options, name)) is not None:
             own.setdefault(section, {})[name] = value
     return Settings.from_data(merged(*layers, own, *map(_of_pair, options.param)))
+
+
+def _of_data(options: argparse.Namespace) -> dict[str, Any]:
+    """The task's settings that have options of their own.
+
+    Raises:
+        InputError: for such an option of another task, a verifier beside a reward function, and for what is no
+            NAME=VALUE.
+    """
+    given = {"train": options.data, "verifier": options.verifier, "reward": options.reward}
+    own: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if options.max_new_tokens is not None:
+        own["max_new_tokens"] = options.max_new_tokens
+    if options.columns is not None:
+        own["columns"] = _pairs("--columns", options.columns.split(","), "prompt=question,answer=gold")
+    if options.evaluate:
+        own["evaluate"] = _pairs("--evaluate", options.evaluate, "test=test.jsonl")
+    if own and options.task not in (None, "data"):
+        raise InputError(f"--task {options.task} with {', '.join(own)}; allowed: these options with --data alone")
+    if options.verifier is not None and options.reward is not None:
+        raise InputError("--verifier and --reward are both given; allowed: one of them")
+    return own
+
+
+def _pairs(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value) or name in found:
+            raise InputError(
+                f"{option} {text!r} cannot be read; allowed: NAME=VALUE, each name once, such as {example}"
+            )
+        found[name] = value
+    return found
 
 
 def _of_file(path: Path) -> dict[str, Any]:

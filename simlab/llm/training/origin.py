@@ -26,19 +26,28 @@ LIBRARIES = (*NUMERIC, "tokenizers", "reasoning-gym", "math-verify")
 OF_TRL = ("trl", "transformers", "torch", "accelerate")
 
 
-def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
+def maker(settings: Settings, own_task: Task | None, built: Task | None = None) -> dict[str, Any]:
     """Who makes the numbers of this process, as plain data: ``COMPARED``, the commit and the processor.
 
-    ``own`` are fingerprints of the user's own code: of arms, and of a task that is handed in or put into ``TASKS``. Of
-    files that arms name, ``files`` has the SHA-256 and ``texts`` the text, as they were run; both are absent where none
-    are.
+    ``own`` are fingerprints of the user's own code: of arms, of reward functions, and of a task that is handed in or
+    put into ``TASKS``. Of files that arms and rewards name, ``files`` has the SHA-256 and ``texts`` the text, as they
+    were run; of the files of data, ``files`` has the SHA-256. Both are absent where none are.
+
+    Args:
+        settings: of the run.
+        own_task: that was handed in, in place of the settings'.
+        built: the task that is trained, whichever of these it is.
     """
     libraries = ("simlab", *LIBRARIES, *(OF_TRL if settings.engine == "trl" else ()))
     methods = {name: read_arm(name).method for name in settings.arms}
     own = {f"arm {name}": _seen(own_source, method.build()) for name, method in methods.items()}
     # Of a task that is handed in the settings say nothing, whoever's code it is.
     own["task"] = _seen(own_source, TASKS[settings.task["name"]]) if own_task is None else _seen(fingerprint, own_task)
-    texts = {file_of(named): source_of(named) for method in methods.values() for named in method.files}
+    functions = built.own_functions if built is not None else {}
+    own |= {f"reward {reference}": _seen(own_source, function) for reference, function in functions.items()}
+    named = [*(file for method in methods.values() for file in method.files), *functions]
+    texts = {file_of(reference): source_of(reference) for reference in named}
+    files = {file: _sha256(text) for file, text in texts.items()} | dict(built.files if built is not None else {})
     return {
         "commit": commit(),
         "code": code_fingerprint(TRAINING),
@@ -46,7 +55,8 @@ def maker(settings: Settings, own_task: Task | None) -> dict[str, Any]:
         "versions": versions(libraries),
         "platform": jax.default_backend(),
         "processor": processor(jax.local_devices()[0].device_kind),
-        **({"files": {file: _sha256(text) for file, text in texts.items()}, "texts": texts} if texts else {}),
+        **({"files": files} if files else {}),
+        **({"texts": texts} if texts else {}),
     }
 
 

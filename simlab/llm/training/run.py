@@ -5,16 +5,19 @@ have given: everything is a function of the settings, the seed and the step.
 """
 
 import contextlib
+import dataclasses
 import hashlib
+import itertools
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from simlab.errors import Diverged, InputError
 from simlab.file_lock import file_lock
@@ -29,7 +32,7 @@ from simlab.llm.instruments.tracked import Tracked, choose, tracked_metrics
 from simlab.llm.instruments.weight_change import weight_change_metrics, weight_changes
 from simlab.llm.model import Parameters, init
 from simlab.llm.pretrained import load
-from simlab.llm.tasks import Task, task
+from simlab.llm.tasks import OWN, Problem, Task, task
 from simlab.llm.tensorboard import Scalars, check_tensorboard
 from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.evaluate import Evaluated, evaluate
@@ -45,7 +48,7 @@ from simlab.llm.training.folder import (
     complain,
 )
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.groups import Groups, Reader
+from simlab.llm.training.groups import Groups, Reader, word
 from simlab.llm.training.interrupt import interrupts
 from simlab.llm.training.kept_rollouts import kept_rollouts
 from simlab.llm.training.lines import name_of
@@ -100,7 +103,8 @@ def train(
         overwrite: whether a run of other settings, or by other code, at ``out`` is begun anew.
         other_code: whether to go on with a run that other code, versions or a platform began; ``run.json`` then says
             from which steps who made it.
-        own_task: a task that is not in the registry, in place of the settings'.
+        own_task: a task that is not in the registry, in place of the settings'. ``run.json`` then says ``"own"`` for
+            the task's name, so that no other task is trained in its place.
         tensorboard: whether to write files for TensorBoard too.
         say: takes what is to be known before the work begins, line by line.
 
@@ -112,12 +116,17 @@ def train(
     keep_on_disk()
     if settings.engine == "trl":
         package("trl", "trl")
+    if own_task is not None:
+        settings = dataclasses.replace(settings, task={"name": OWN, "called": own_task.name})
     if tensorboard:
         check_tensorboard()
     if say is not None:
         for line in warnings(settings):
             say(line)
     run = Run(settings, out, task(**settings.task) if own_task is None else own_task, tensorboard)
+    if say is not None:
+        for note in run.reader.task.notes:
+            say(note)
     if settings.engine == "simlab":
         needed = run.needed_memory()
         if say is not None:
@@ -125,7 +134,7 @@ def train(
         check_memory(needed, free_memory())
     with file_lock(out):
         remove_unfinished(out, below=True)
-        run.begin(maker(settings, own_task), overwrite=overwrite, other_code=other_code)
+        run.begin(maker(settings, own_task, run.reader.task), overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
             start = run.start(seed)
             for name in settings.arms:
@@ -143,16 +152,21 @@ class Run:
         self.settings, self.out, self.tensorboard = settings, out, tensorboard
         self.makers: list[Origin] = []  # known from ``begin`` on
         self.loaded, vocabulary = _model(settings.model, own_task)
-        self.reader = Reader(own_task, self.loaded.config, vocabulary)
+        shown = own_task.put_to(vocabulary, self.loaded.config.max_positions, settings.warm_start.steps > 0)
+        self.reader = Reader(shown, self.loaded.config, vocabulary)
         self.policy = self._policy(settings.rl)
 
     def _policy(self, rl: PolicyGradient) -> Policy:
         return Policy(self.loaded.config, self.settings.model.dtype, rl.temperature, rl.microbatch)
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays of the arm that needs most, for prompts as long as those of the evaluation."""
-        longest = max(len(self.reader.prompt(problem)) for problem in self.reader.task.evaluation)
-        sizes = longest, self.reader.task.max_new_tokens
+        """Bytes of the large arrays of the arm that needs most.
+
+        The longest prompt is that of all that are listed; where training problems are drawn, that of the evaluation's.
+        """
+        own = self.reader.task
+        known = itertools.chain(own.listed, *own.evaluation_sets.values())
+        sizes = max(len(self.reader.prompt(problem)) for problem in known), own.max_new_tokens
         arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
         return max(arms, key=lambda needed: sum(needed.values()))
 
@@ -248,7 +262,7 @@ class Run:
                 if interrupted():
                     folder.save(state)
                     raise KeyboardInterrupt
-        folder.save_model(Model(self.loaded.config, state.parameters), self.reader.vocabulary)
+        self._save_model(folder, state.parameters, self.settings.rl)
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
         return state.parameters
 
@@ -257,7 +271,11 @@ class Run:
         train_arm = self._by_trl if self.settings.engine == "trl" else self._by_simlab
         with self._folder(name, seed) as folder:
             parameters = train_arm(name, seed, start, folder)
-            folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary)
+            self._save_model(folder, parameters, self.settings.of_arm(name).rl)
+
+    def _save_model(self, folder: ArmFolder, parameters: Parameters, rl: PolicyGradient) -> None:
+        generation = generation_config(self.reader, rl.temperature)
+        folder.save_model(Model(self.loaded.config, parameters), self.reader.vocabulary, generation)
 
     def _path(self, name: str, seed: int) -> Path:
         return (self.out / START if name == START else arm_folder(self.out, name)) / f"seed-{seed}"
@@ -297,7 +315,7 @@ class Run:
 
         model = self._folder(START, seed)
         if not model.model_is_whole():  # there was no warm start
-            model.save_model(Model(self.loaded.config, start.parameters), self.reader.vocabulary)
+            self._save_model(model, start.parameters, self.settings.rl)
         settings = self.settings.of_arm(name)
         with Progress(f"{name}, seed {seed}", settings.rl.steps, 0) as progress:
 
@@ -360,11 +378,25 @@ class Run:
         return line
 
     def _evaluate(self, parameters: Parameters, seed: int, step: int) -> Evaluated:
-        evaluation, key = self.settings.evaluation, jax.random.fold_in(key_of(seed, EVALUATION_KEY), step)
+        """The first evaluation set, with what is found of the others in its line."""
+        key = jax.random.fold_in(key_of(seed, EVALUATION_KEY), step)
+        (name, problems), *others = self.reader.task.evaluation_sets.items()
+        found = self._evaluate_set(problems, parameters, key)
+        if others:
+            lines = {
+                other: self._evaluate_set(own, parameters, jax.random.fold_in(key, word(other))).line
+                for other, own in others
+            }
+            found.line.update(set=name, sets=lines)
+        return found
+
+    def _evaluate_set(self, problems: Sequence[Problem], parameters: Parameters, key: PRNGKeyArray) -> Evaluated:
+        evaluation = self.settings.evaluation
         return evaluate(
             self.reader,
             self.policy.cast(parameters),
             evaluation.samples,
+            problems=problems,
             key=key,
             temperature=self.settings.rl.temperature if evaluation.temperature is None else evaluation.temperature,
             rollouts=evaluation.rollouts,
@@ -401,6 +433,22 @@ def _model(settings: ModelSettings, own_task: Task) -> tuple[Model, Vocabulary]:
         **sizes,
     )
     return Model(config, {}), vocabulary
+
+
+def generation_config(reader: Reader, temperature: float) -> dict[str, Any]:
+    """What ``transformers`` and vLLM sample by, unless they are told otherwise: what the run sampled by.
+
+    Without it they take other settings than the run's, and from ``config.json`` alone perhaps fewer tokens that end a
+    completion.
+    """
+    vocabulary = reader.vocabulary
+    ends = {
+        "eos_token_id": sorted(reader.ends),
+        "pad_token_id": vocabulary.pad,
+        "max_new_tokens": reader.task.max_new_tokens,
+    }
+    begins = {} if vocabulary.bos is None else {"bos_token_id": vocabulary.bos}
+    return begins | ends | {"do_sample": True, "temperature": temperature, "top_p": 1.0, "top_k": 0}
 
 
 def _followed(folder: ArmFolder) -> tuple[Tracked, Trajectories] | None:

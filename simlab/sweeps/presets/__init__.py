@@ -16,6 +16,7 @@ from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.minibatches import MINIBATCHES
 from simlab.sweeps.presets.off_policy import LAG, MISMATCH
 from simlab.sweeps.presets.settings import Settings
+from simlab.sweeps.presets.surrogates import COMPARED
 from simlab.sweeps.presets.verifier import VERIFIER
 
 # A preset is one sweep or several, each with a name of its own; one alone has none.
@@ -38,6 +39,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "league": LEAGUE,
     "minibatches": {"": MINIBATCHES},
     "mismatch": MISMATCH,
+    "surrogates": COMPARED,
     "three-regimes": {"": THREE_REGIMES},
     "verifier": VERIFIER,
 }

@@ -21,7 +21,7 @@ def response_level() -> tuple[str, ...]:
 
 
 # 32 prompts with solve rates from 1e-3, most of them hard, each with 4 common and 4 rare correct modes of 64 actions.
-_BANK: dict[str, tuple[Any, ...]] = {
+BANK: dict[str, tuple[Any, ...]] = {
     "problem.prompts": (32,),
     "problem.actions": (64,),
     "problem.beta_a": (0.35,),
@@ -43,7 +43,7 @@ NAMED: Settings = {
     "problem": "prompt_bank",
     "surrogates": ("reinforce",),
     "optimizer": "sgd",
-    "parameters": _BANK | {"optimizer.learning_rate": (1.0,), "run.update_norm": (0.25, 0.5, 1.0, 2.0)},
+    "parameters": BANK | {"optimizer.learning_rate": (1.0,), "run.update_norm": (0.25, 0.5, 1.0, 2.0)},
     "pass_at_k": (1, 256),
     "top_n": 0,
 }
@@ -67,7 +67,7 @@ FIXED_RATE: Settings = NAMED | {
         "pkpo", "fade",
     ),
     "seeds": 16,
-    "parameters": _BANK | {"optimizer.learning_rate": tuple(2.0**power for power in range(1, 8))},
+    "parameters": BANK | {"optimizer.learning_rate": tuple(2.0**power for power in range(1, 8))},
 }  # fmt: skip
 
 LEAGUE: dict[str, Settings] = {"named": NAMED, "links": LINKS, "fixed-rate": FIXED_RATE}

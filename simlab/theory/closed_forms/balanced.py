@@ -12,6 +12,18 @@ def dr_grpo(group: Group) -> Pair:
     return balanced(group.p * group.q)
 
 
+@form("p q, in a batch of this group")
+def gpg(group: Group) -> Pair:
+    """``[arxiv:2504.02546]``."""
+    return balanced(group.p * group.q)
+
+
+@form("p q, at equal lengths")
+def opo(group: Group) -> Pair:
+    """``[arxiv:2505.23585]``."""
+    return balanced(group.p * group.q)
+
+
 def grpo_mass(group: Group, ddof: int, eps: float) -> Values:
     """p q / (std + eps), std = sqrt(p q G / (G - ddof)): FADE's sqrt(p q) at ``ddof`` 0 and ``eps`` 0."""
     return ratio(group.p * group.q, group.std(ddof) + eps)
@@ -20,6 +32,18 @@ def grpo_mass(group: Group, ddof: int, eps: float) -> Values:
 @form("p q/(std + eps)")
 def grpo(group: Group, ddof: int, eps: float) -> Pair:
     """``[f-grpo:eq-3]``; the derivation is FADE's section 8.1."""
+    return balanced(grpo_mass(group, ddof, eps))
+
+
+@form("p q/(std + eps), in a batch of this group")
+def reinforce_pp(group: Group, ddof: int, eps: float) -> Pair:
+    """``[arxiv:2501.03262]``."""
+    return balanced(grpo_mass(group, ddof, eps))
+
+
+@form("p q/(std + eps), in a batch of this group")
+def reinforce_pp_baseline(group: Group, ddof: int, eps: float) -> Pair:
+    """``[arxiv:2501.03262]``."""
     return balanced(grpo_mass(group, ddof, eps))
 
 
@@ -97,6 +121,18 @@ def t2t(group: Group, alpha: float, ddof: int, eps: float) -> Pair:
 @form("m_base, at equal log pi")
 def cw_grpo(group: Group, scope: str, base: str | Estimator) -> Pair:
     """``[cw-grpo:kernel]``: equal log-probabilities have no covariance, in a group as in a batch (``scope``)."""
+    return base_masses(group, base)
+
+
+@form("m_base, at pi = 1")
+def advantage_reweighting(group: Group, alpha: float, base: str | Estimator) -> Pair:
+    """``[arxiv:2505.12929]``: log-probabilities of 0 make the factor 1, for any ``alpha``."""
+    return base_masses(group, base)
+
+
+@form("m_base, at entropy 0")
+def aem(group: Group, strength: float, least_spread: float, base: str | Estimator) -> Pair:
+    """``[arxiv:2605.00425]``: equal entropies leave the base as it is, for any ``strength``."""
     return base_masses(group, base)
 
 

@@ -1,0 +1,272 @@
+"""How often the intervals of ``simlab.diagnose`` hold the truth, on simulated logs whose truth is known.
+
+    python -m benchmarks.diagnose_coverage                 # 200 logs a setting; twenty minutes of one core
+    python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
+    python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
+
+The truth of a distribution is that of the shape the prompts are drawn from. That of the undrawn mass is what these very
+prompts have left. Predictions are of later steps of the same bank, whose policy stays as it is.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.machine import describe
+from simlab.diagnose.confidence import confidence
+from simlab.diagnose.estimate import LEVEL, Estimate
+from simlab.diagnose.groups import EDGES, dead_share, gradient_parts
+from simlab.diagnose.log import Log
+from simlab.diagnose.mixture import components
+from simlab.diagnose.pass_at_k import of_population
+from simlab.diagnose.predict import score
+from simlab.diagnose.recommend import split_at
+from simlab.diagnose.solutions import solutions
+from simlab.diagnose.solve_rates import change, learnability, mean_solve_rate, population, share_below, split
+from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen_mass
+from simlab.files import write_whole
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, undrawn, with_surprise, zipf
+
+DATA = Path(__file__).parent / "results" / "diagnose_coverage.json"
+TABLE = DATA.with_suffix(".md")
+SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
+QUICK = ((4, 100), (64, 100))
+REPETITIONS = 200
+STEPS = 24  # of logs whose later half is predicted
+MEAN_SURPRISE = 20.0
+
+
+class Checked(NamedTuple):
+    """An estimate and what it should have been."""
+
+    estimate: Estimate
+    truth: float
+
+
+def grpo_mass(group_size: int) -> np.ndarray:
+    """Mean |A| of groups with 0 to G correct rollouts under GRPO, from its definition."""
+    found = []
+    for correct in range(group_size + 1):
+        rewards = np.array([1.0] * correct + [0.0] * (group_size - correct))
+        found.append(np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean())
+    return np.array(found)
+
+
+def chances(rate: np.ndarray, group_size: int) -> np.ndarray:
+    """Pr(X = x), (rates, G + 1), by adding one rollout after the other."""
+    found = np.ones((len(rate), 1))
+    for _ in range(group_size):
+        right, wrong = found * rate[:, None], found * (1 - rate[:, None])
+        found = np.pad(right, ((0, 0), (1, 0))) + np.pad(wrong, ((0, 0), (0, 1)))
+    return found
+
+
+def truths(shape: str, size: int) -> dict[str, float]:
+    """What is true of a shape."""
+
+    def mean(function: Callable[[np.ndarray], np.ndarray]) -> float:
+        return expectation(shape, function)
+
+    def dead(group_size: int) -> float:
+        return mean(lambda p: p**group_size + (1 - p) ** group_size)
+
+    mass = grpo_mass(size)
+    whole = mean(lambda p: chances(p, size) @ mass)
+    found = {
+        "mean solve rate": mean(lambda p: p),
+        "mean of p (1 - p)": mean(lambda p: p * (1 - p)),
+        "share of prompts with p <= 0.1": mean(lambda p: (p <= 0.1).astype(float)),
+        "share of prompts with p <= 0.5": mean(lambda p: (p <= 0.5).astype(float)),
+        "gradient from hard prompts": mean(lambda p: chances(p, size) @ mass * (p <= EDGES[1])) / whole,
+        "gradient from groups of few correct": mean(
+            lambda p: chances(p, size) @ (mass * (np.arange(size + 1) <= EDGES[1] * size))
+        )
+        / whole,
+        "change of the mean solve rate": 0.0,
+        "entropy": MEAN_SURPRISE,
+        "groups gained at 2 G": (1 - dead(2 * size)) / 2 - (1 - dead(size)),
+    }
+    found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
+    found["all wrong at 4 G"] = mean(lambda p: (1 - p) ** (4 * size))
+    found |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
+    return found | of_solutions(shape, size)
+
+
+SIZES = {"G / 2": 0.5, "G": 1, "2 G": 2, "4 G": 4}
+PASSES = {"G": 1, "2G": 2, "16G": 16}
+
+
+def of_solutions(shape: str, size: int) -> dict[str, float]:
+    """Masses of the typical solution and of one drawn once, and tail misses at them, of each number of solutions."""
+    sums: dict[str, float] = defaultdict(float)
+    for count in range(1, MOST_SOLUTIONS + 1):
+        for share in zipf(count).tolist():
+            sums["pairs"] += expectation_of_grid(shape, lambda p, q=share: (p * q) ** 2)
+            sums["singles"] += expectation_of_grid(shape, lambda p, q=share: p * q)
+            sums["once"] += expectation_of_grid(shape, lambda p, q=share: size * p * q * (1 - p * q) ** (size - 1))
+            sums["mass of once"] += expectation_of_grid(
+                shape, lambda p, q=share: size * (p * q) ** 2 * (1 - p * q) ** (size - 1)
+            )
+    mass = sums["pairs"] / sums["singles"]
+    rate = expectation(shape, lambda p: p**2) / expectation(shape, lambda p: p)
+    return {
+        "mass of a typical solution": mass,
+        "mass of a solution drawn once": sums["mass of once"] / sums["once"],
+        "tail miss of a typical solution": (1 - mass) ** size - (rate - mass) ** size - (1 - rate) ** size,
+    }
+
+
+def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]) -> float:
+    """As ``expectation``, of fewer quantiles: these functions are smooth."""
+    return expectation(shape, function, points=400)
+
+
+def checked(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+    """Every estimate of a log that has a truth, by name."""
+    now, none = population(seen, LEVEL), np.array(0)
+    yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
+    yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
+    yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seed), 0.0)
+    for rate in (0.1, 0.5):
+        name = f"share of prompts with p <= {rate:g}"
+        yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
+    for where, times in SIZES.items():
+        name = f"dead at {where}"
+        yield name, Checked(now.estimate(name, dead_share(int(times * size))), truth[name])
+    name = "all wrong at 4 G"
+    yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
+    of_prompts, of_groups, whole = gradient_parts("grpo", size)
+    for name, parts in (("gradient from hard prompts", of_prompts), ("gradient from groups of few correct", of_groups)):
+        yield name, Checked(now.ratio(name, next(iter(parts.values())), whole), truth[name])
+    for where, k in PASSES.items():
+        yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
+    yield from of_answers(own, seen, truth, size, seed)
+    yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
+    surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE), "grpo", LEVEL, seed)
+    yield "entropy", Checked(surprise.entropy, truth["entropy"])
+
+
+def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+    """What is estimated from answers."""
+    drawn = solutions(seen)
+    left, share = undrawn(own, seen)
+    found = unseen_mass(drawn, LEVEL)
+    yield "undrawn mass", Checked(found.mass, left)
+    yield "undrawn share", Checked(found.share, share)
+    naive = Estimate("undrawn share", found.good_turing, np.nan, np.nan, LEVEL, "Good-Turing")
+    yield "undrawn share by Good-Turing", Checked(naive, share)
+    usual = tail_misses(typical(drawn, LEVEL, seed), (size,))
+    yield "mass of a typical solution", Checked(usual.mass, truth["mass of a typical solution"])
+    yield "tail miss of a typical solution", Checked(usual.missed[0], truth["tail miss of a typical solution"])
+    once = tail_misses(rarest(drawn, LEVEL, seed), (size,))
+    yield "mass of a solution drawn once", Checked(once.mass, truth["mass of a solution drawn once"])
+
+
+def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+    """Predictions of the later half of a log, of a visit or more a prompt."""
+    for found in score(log(own, size, seed, steps=STEPS), 0.5, LEVEL):
+        yield f"next steps: {found.predicted.name.split('@')[0]}", Checked(found.predicted, found.truth)
+
+
+def cell(shape: str, size: int, prompts: int, repetitions: int) -> dict[str, Any]:
+    """Coverage, widths and errors of one setting."""
+    truth, rows = truths(shape, size), defaultdict(list)
+    for seed in range(repetitions):
+        own = bank(shape, prompts, seed)
+        seen = log(own, size, 10_000 + seed, steps=2)
+        for name, one in (*checked(own, seen, truth, size, seed), *predicted(own, size, 20_000 + seed)):
+            estimate = one.estimate
+            rows[name].append((estimate.value, estimate.low, estimate.high, one.truth))
+    return {
+        "shape": shape,
+        "group_size": size,
+        "prompts": prompts,
+        "repetitions": repetitions,
+        "estimates": {name: summary(np.array(found, dtype=float)) for name, found in rows.items()},
+    }
+
+
+def summary(rows: np.ndarray) -> dict[str, float | None]:
+    """Of (repetitions, 4) values, lows, highs and truths; intervals that are missing count as not holding."""
+    value, low, high, truth = rows.T
+    with_intervals = np.isfinite(low)
+    return {
+        "held": float(((low <= truth) & (truth <= high)).mean()) if with_intervals.any() else None,
+        "width": float(np.mean((high - low)[with_intervals])) if with_intervals.any() else None,
+        "bias": float(np.nanmean(value - truth)),
+        "error": float(np.sqrt(np.nanmean((value - truth) ** 2))),
+        "truth": float(truth.mean()),
+    }
+
+
+def table(content: dict[str, Any]) -> str:
+    """A row an estimate: the coverage of each setting, its mean over shapes, and the shapes outside 85 to 95 %."""
+    cells = content["cells"]
+    settings = list(dict.fromkeys((own["group_size"], own["prompts"]) for own in cells))
+    heads = [f"G = {size}, {prompts} prompts" for size, prompts in settings]
+    lines = [f"| estimate | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for name in cells[0]["estimates"]:
+        row = [[own for own in cells if (own["group_size"], own["prompts"]) == setting] for setting in settings]
+        lines.append(f"| {name} | {' | '.join(_held(own, name) for own in row)} |")
+    return "\n".join(lines)
+
+
+def _held(cells: list[dict[str, Any]], name: str) -> str:
+    """The coverage of each shape, in the order of ``SHAPES``; errors where there is no interval."""
+    found = [own["estimates"].get(name) for own in cells]
+    if found[0]["held"] is None:
+        return " ".join(f"({one['error']:.3f})" for one in found)
+    return " ".join(f"{100 * one['held']:.0f}" for one in found)
+
+
+def main() -> None:
+    """Run every setting on some processes, or print what is kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="20 logs of the small settings; writes nothing")
+    parser.add_argument("--table", action="store_true", help="print the table of what is kept")
+    parser.add_argument("--processes", type=int, default=1)
+    options = parser.parse_args()
+    if options.table:
+        print(table(json.loads(DATA.read_text())))
+        return
+    settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS, REPETITIONS)
+    work = [(shape, *setting, repetitions) for setting in settings for shape in SHAPES]
+    cells: list[dict[str, Any]] = []
+    content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
+    with ProcessPoolExecutor(options.processes) as pool:
+        for found in pool.map(cell, *zip(*work, strict=True)):
+            cells.append(found)
+            print(found["shape"], found["group_size"], found["prompts"], flush=True)
+            if not options.quick:  # whatever is finished stays if the run ends early
+                keep(content)
+    print(table(content))
+
+
+def keep(content: dict[str, Any]) -> None:
+    """Write the numbers, and the table of them."""
+    write_whole(DATA, (json.dumps(content, separators=(",", ":")) + "\n").encode())
+    done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
+    write_whole(TABLE, (TITLE + done + table(content) + "\n").encode())
+
+
+TITLE = f"""# Coverage of the intervals of `simlab diagnose`
+
+Per cent of {REPETITIONS} simulated logs whose {LEVEL:.0%} interval holds the truth (standard error 2), by
+`python -m benchmarks.diagnose_coverage`. The five numbers of a cell are banks of
+the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error of an estimate without an interval.
+
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""All that a log tells: every estimate with its interval, what to try, what comes next, and what cannot be told."""
+
+import dataclasses
+
+import numpy as np
+
+from simlab.diagnose.confidence import Confidence, confidence
+from simlab.diagnose.difficulty import WeightEffect, weight_effects
+from simlab.diagnose.estimate import LEVEL
+from simlab.diagnose.groups import OTHERS, Groups, groups
+from simlab.diagnose.log import Log
+from simlab.diagnose.pass_at_k import PassAtK, pass_at_k
+from simlab.diagnose.predict import Prediction, predict
+from simlab.diagnose.recommend import Recommendation, recommend
+from simlab.diagnose.solutions import solutions
+from simlab.diagnose.solve_rates import WINDOWS, SolveRates, of_prompts, population, solve_rates, split
+from simlab.diagnose.unseen import Unseen, typical, unseen
+from simlab.errors import check_range, check_whole
+
+ROLLOUTS = 2048
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What a log tells; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
+
+    Attributes:
+        level: of all intervals.
+        estimator: in use.
+        steps: first and last.
+        solve_rates, groups, pass_at_k: of the last window of steps.
+        unseen: None where the log has no answers.
+        confidence: None where it has no log-probabilities.
+        prediction: of the next steps.
+        recommendation: for a budget of rollouts.
+        weight_effects: by simulation; empty unless asked for.
+        untold: what cannot be told from this log, a sentence each.
+    """
+
+    level: float
+    estimator: str
+    steps: tuple[int, int]
+    solve_rates: SolveRates
+    groups: Groups
+    pass_at_k: PassAtK
+    unseen: Unseen | None
+    confidence: Confidence | None
+    prediction: Prediction
+    recommendation: Recommendation
+    weight_effects: tuple[WeightEffect, ...]
+    untold: tuple[str, ...]
+
+
+def diagnosis(
+    log: Log,
+    *,
+    estimator: str = "grpo",
+    others: tuple[str, ...] = OTHERS,
+    rollouts: int = ROLLOUTS,
+    level: float = LEVEL,
+    windows: int = WINDOWS,
+    holdout: float = 0.0,
+    simulate: bool = False,
+    seed: int = 0,
+) -> Diagnosis:
+    """Make all estimates of a log.
+
+    Args:
+        log: of at least one group.
+        estimator: in use, as it is written on the command line.
+        others: whose gradient masses are compared with its own.
+        rollouts: of a step, to be split anew.
+        level: of the intervals.
+        windows: into how many parts the steps are split; the present is the last.
+        holdout: share of the steps against which predictions from the others are scored; 0 for none.
+        simulate: whether difficulty weights are simulated on the fitted bank, which takes minutes.
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: for an empty log, a number outside its range, or an estimator that is unknown or whose masses depend
+            on more than rewards.
+    """
+    check_range("level", level, 0.5, 0.999)
+    check_whole("seed", seed, 0)
+    parts = split(log, windows)
+    last = parts[-1]
+    now = population(last, level)
+    of_groups = groups(last, now, estimator, others)
+    seen = solutions(last)
+    size = of_groups.observed.group_size
+    solution = typical(seen, level, seed) if seen is not None else None
+    return Diagnosis(
+        level,
+        estimator,
+        (int(log.step.min()), int(log.step.max())),
+        solve_rates(parts, now, seed),
+        of_groups,
+        pass_at_k(of_prompts(last), now),
+        unseen(parts, level, seed),
+        confidence(last, estimator, level, seed),
+        predict(log, level, share=holdout),
+        recommend(now, solution, size, rollouts),
+        weight_effects(now, estimator, size) if simulate else (),
+        tuple(_untold(log, last)),
+    )
+
+
+def _untold(log: Log, last: Log) -> list[str]:
+    """What this log lacks."""
+    largest = int(of_prompts(last).trials.max())
+    found = [
+        f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1",
+        "what prompts share, and so whether learning one helps or harms another",
+    ]
+    if log.answers is None:
+        found.append("which solutions were never drawn, and which groups teach against them: the log has no answers")
+    if log.confidence is None:
+        found.append("entropy and its drift: the log has no log-probabilities")
+    if len(np.unique(log.step)) == 1:
+        found.append("drift and the next steps: all groups are of one step")
+    if int(last.group_size.max()) == 1:
+        found.append("anything about groups, and how much prompts differ: every group is of one rollout")
+    return found

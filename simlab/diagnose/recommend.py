@@ -1,0 +1,136 @@
+"""How to split a budget of rollouts a step into prompts x G: what teaches more, and what teaches against a solution.
+
+For every split, groups that teach a step are (R / G) Pr(active), and those that teach against the typical solution are
+(R / G) Pr(active and missed) ``[f-grpo:lemma-3.1]``. What remains, the groups that teach and hold the solution, is what
+a recommendation goes by: more groups that only teach against it are no gain.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from simlab.diagnose.estimate import Estimate
+from simlab.diagnose.groups import dead_share
+from simlab.diagnose.solve_rates import Population
+from simlab.diagnose.unseen import Solution
+from simlab.errors import check_whole
+from simlab.theory import active, tail_miss
+
+SMALLEST, LARGEST = 2, 256  # group sizes of the splits
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """One way to spend the rollouts of a step, beside the group size in use at the same cost.
+
+    Attributes:
+        prompts, group_size: their product is the budget, or just below it.
+        teaching: groups of a step that teach, and ``gain``, how many more than at the size in use.
+        against: groups of a step that teach against the typical solution, and ``loss``, how many more.
+        holding: groups that teach and hold it, and ``net``, how many more.
+        The last four are None where the log has no answers.
+    """
+
+    prompts: int
+    group_size: int
+    teaching: Estimate
+    gain: Estimate
+    against: Estimate | None
+    loss: Estimate | None
+    holding: Estimate | None
+    net: Estimate | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Recommendation:
+    """The splits of a budget, and which one is recommended.
+
+    Attributes:
+        rollouts: of a step.
+        group_size: in use.
+        splits: by group size.
+        recommended: None where the intervals leave open whether any split is better, or what they say disagrees.
+        reason: in one line.
+    """
+
+    rollouts: int
+    group_size: int
+    splits: tuple[Split, ...]
+    recommended: Split | None
+    reason: str
+
+
+def recommend(now: Population, solution: Solution | None, group_size: int, rollouts: int) -> Recommendation:
+    """Compare the splits of a budget.
+
+    Args:
+        now: the prompts.
+        solution: the typical one; None where the log has no answers.
+        group_size: in use.
+        rollouts: of a step.
+
+    Raises:
+        InputError: for fewer than two rollouts.
+    """
+    check_whole("rollouts", rollouts, SMALLEST)
+    powers = [2**power for power in range(1, LARGEST.bit_length())]
+    sizes = sorted({size for size in (*powers, group_size) if 2 <= size <= rollouts})
+    splits = tuple(split_at(now, solution, size, group_size, rollouts) for size in sizes)
+    chosen, reason = _chosen(splits, group_size)
+    return Recommendation(rollouts, group_size, splits, chosen, reason)
+
+
+def split_at(now: Population, solution: Solution | None, size: int, in_use: int, rollouts: int) -> Split:
+    """The rollouts in groups of one size, beside the size in use."""
+    groups, base = rollouts / size, rollouts / in_use
+    teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
+    where = f"at G = {size}"
+    of_solution: tuple[Estimate | None, ...] = (None,) * 4
+    if solution is not None:
+        of_solution = (
+            solution.estimate(f"groups against {where}", lambda p, tau: groups * _missed(size, p, tau)),
+            solution.estimate(
+                f"more groups against {where}",
+                lambda p, tau: groups * _missed(size, p, tau) - base * _missed(in_use, p, tau),
+            ),
+            solution.estimate(f"groups holding it {where}", lambda p, tau: groups * _held(size, p, tau)),
+            solution.estimate(
+                f"more groups holding it {where}",
+                lambda p, tau: groups * _held(size, p, tau) - base * _held(in_use, p, tau),
+            ),
+        )
+    return Split(
+        int(groups),
+        size,
+        now.estimate(f"groups that teach {where}", teaching),
+        now.estimate(f"more groups that teach {where}", teaching - usual),
+        *of_solution,
+    )
+
+
+def _missed(size: int, rate: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Pr(active and missed)."""
+    return np.asarray(tail_miss(size, rate, mass))
+
+
+def _held(size: int, rate: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Pr(active and drawn)."""
+    return np.asarray(active(size, rate) - tail_miss(size, rate, mass))
+
+
+def _chosen(splits: tuple[Split, ...], in_use: int) -> tuple[Split | None, str]:
+    others = [split for split in splits if split.group_size != in_use]
+    if any(split.net is None for split in others):
+        return (
+            None,
+            "without answers the log does not tell which groups teach against a solution: only curves are given",
+        )
+    better = [split for split in others if split.net is not None and split.net.sign > 0]
+    agreed = [split for split in better if split.gain.sign > 0]
+    if agreed:
+        best = max(agreed, key=lambda split: split.net.low if split.net else 0.0)
+        return best, f"G = {best.group_size}: more groups teach, and more of them hold the typical solution"
+    if better:
+        sizes = ", ".join(str(split.group_size) for split in better)
+        return None, f"G = {sizes}: more groups would hold the typical solution, but not surely more would teach"
+    return None, f"no split has surely more groups that teach and hold the typical solution than G = {in_use}"

@@ -1,0 +1,224 @@
+r"""Verifiers by name: what in a completion is the answer, and when it is right. They parse it and evaluate nothing.
+
+========================  ==============================================  ======================================
+name                      the answer in a completion                      it is right if
+========================  ==============================================  ======================================
+``exact``                 all of it, without the space around it          it is the right answer's text
+``number``                the last decimal number                         it is the same number: 1,200.0 is 1200
+``boxed``                 the content of the last ``\boxed{...}``         it is the same text, up to spaces
+``math-verify``           the content of the last ``\boxed{...}``         math-verify says so
+``regex:PATTERN``         the first group of the last place that matches  it is the same text, up to space around
+========================  ==============================================  ======================================
+
+A right answer in a data file is read like a completion, so that one of GSM8K's, with its calculation, is the number
+behind it, and one of MATH's is what its box holds. Where it has no box or match, all of it is the answer.
+
+A pattern is followed by RE2, which finds one place in time linear in the length of the text, whatever the pattern. All
+places may take the square of that, as each may be looked for up to the end; so only the last ``LONGEST_READ``
+characters are read, for numbers too. RE2 knows no look-around and no reference back to a group; such a pattern is
+refused.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import Any
+
+from simlab.errors import InputError
+from simlab.llm.extra import package
+from simlab.llm.tasks.boxed import Comparison, boxed
+from simlab.values import shortened
+
+LONGEST_NUMBER = 64  # characters
+LONGEST_PATTERN = 1000  # characters
+LONGEST_READ = 2**13  # characters of a completion that a number or pattern is looked for in, the last ones
+# A sign counts where a number may begin: not in 5-3. Only ASCII digits.
+NUMBER = re.compile(r"(?:(?<![0-9A-Za-z)\]}.,])[-+])?[0-9][0-9,]*(?:\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?")
+LONGEST_EXPONENT = 3  # digits
+GROUPED = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?([eE].*)?")
+
+
+class Verifier(ABC):
+    """What in a completion is the answer, and whether it is that of a problem."""
+
+    @abstractmethod
+    def answer(self, text: str) -> str | None:
+        """The answer that a completion gives, in a form in which equal answers are equal; None if it gives none."""
+
+    def right_answer(self, text: str) -> str | None:
+        """The answer that a data file's text stands for; None if it is none that this verifier can read."""
+        return self.answer(text)
+
+    def agree(self, right: str, given: str) -> bool:
+        """Whether two answers are the same."""
+        return right == given
+
+    def demonstration(self, text: str) -> str:
+        """A correct completion, made of a data file's answer.
+
+        Raises:
+            InputError: if none can be made.
+        """
+        return text
+
+    def solution(self, right: str, completion: str) -> str | None:
+        """The canonical form of a correct completion, which is the right answer; None for a wrong one."""
+        given = self.answer(completion)
+        return right if given is not None and self.agree(right, given) else None
+
+
+class Exact(Verifier):
+    """All of the completion, without the space around it."""
+
+    def answer(self, text: str) -> str | None:
+        """The text without the space around it; None if nothing is left.
+
+        >>> Exact().solution("Paris", " Paris\\n")
+        'Paris'
+        """
+        return text.strip() or None
+
+
+class Number(Verifier):
+    """The last decimal number, as an exact fraction."""
+
+    def answer(self, text: str) -> str | None:
+        """The last number of a text; None if there is none, or one that is too long or too far from the end.
+
+        Commas may stand between groups of three digits. Fractions and percentages are not read: 1/2 ends with a 2.
+
+        >>> [Number().answer(text) for text in ("1,200.50 or so", "5-3", "about -0.5.", "1,2", "2e-1", "none")]
+        ['2401/2', '3', '-1/2', '2', '1/5', None]
+        """
+        read = text[-LONGEST_READ:]
+        found = _last(NUMBER.finditer(read))
+        if found is not None and found.start() == 0 and len(text) > len(read):
+            return None  # it may begin before
+        exponent = (found["exponent"] or "").lstrip("eE+-") if found is not None else ""
+        if found is None or len(found[0]) > LONGEST_NUMBER or len(exponent) > LONGEST_EXPONENT:
+            return None
+        written = found[0].rstrip(",")
+        if "," in written:
+            written = written.replace(",", "") if GROUPED.fullmatch(written) else written.rpartition(",")[2]
+        return str(Fraction(written))
+
+
+class Boxed(Verifier):
+    """The content of the last box, compared as text without spaces."""
+
+    def answer(self, text: str) -> str | None:
+        r"""The content of the last box without its spaces; None without a box, or with one that ``boxed`` refuses.
+
+        >>> Boxed().solution(r"\\frac{1}{2}", r"It is \\boxed{\\frac{1} {2}}.")
+        '\\\\frac{1}{2}'
+        """
+        content = boxed(text)
+        return "".join(content.split()) or None if content is not None else None
+
+    def right_answer(self, text: str) -> str | None:
+        """The content of the text's last box, or all of the text where it has none."""
+        return self.answer(self.demonstration(text))
+
+    def demonstration(self, text: str) -> str:
+        """The answer in a box, or the text itself where it has one."""
+        return text if boxed(text) is not None else rf"\boxed{{{text.strip()}}}"
+
+
+class MathVerify(Boxed):
+    """The content of the last box, compared by math-verify.
+
+    Raises:
+        InputError: without the package.
+    """
+
+    def __init__(self) -> None:
+        self.comparison = Comparison()
+
+    def answer(self, text: str) -> str | None:
+        """The content of the last box."""
+        return boxed(text)
+
+    def right_answer(self, text: str) -> str | None:
+        """The content of the last box or the text, if it is LaTeX that math-verify reads."""
+        content = super().right_answer(text)
+        return content if content is not None and self.comparison.can_read(content) else None
+
+    def agree(self, right: str, given: str) -> bool:
+        """What math-verify says.
+
+        Raises:
+            InputError: outside of the main thread.
+        """
+        return self.comparison.equal(right, given)
+
+
+class Pattern(Verifier):
+    """What a regular expression finds last: its first group, or all that matched where it has none.
+
+    Args:
+        pattern: in the syntax of RE2.
+
+    Raises:
+        InputError: without the package google-re2, and for a pattern that is none of RE2's.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        re2 = package("re2", "regex")
+        if not pattern or len(pattern) > LONGEST_PATTERN:
+            raise InputError(f"verifier = 'regex:...' of {len(pattern)} characters; allowed: 1 to {LONGEST_PATTERN}")
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            self.pattern: Any = re2.compile(pattern, options)
+        except (re2.error, UnicodeError) as error:
+            said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+            raise InputError(f"verifier = {shortened(f'regex:{pattern}')} is no pattern of RE2: {said}") from None
+
+    def answer(self, text: str) -> str | None:
+        """What the last place that matches says, without the space around it; None if none does, or its group not."""
+        read = text[-LONGEST_READ:].encode(errors="replace").decode()  # RE2 takes no half of a character
+        found = _last(self.pattern.finditer(read))
+        return None if found is None else (found[min(1, self.pattern.groups)] or "").strip() or None
+
+    def right_answer(self, text: str) -> str | None:
+        """What the pattern finds in the text, or all of it where it finds nothing."""
+        return self.answer(text) or text.strip() or None
+
+    def demonstration(self, text: str) -> str:
+        """The text itself, if the pattern finds its answer there.
+
+        Raises:
+            InputError: if it does not.
+        """
+        if self.answer(text) is None:
+            raise InputError(f"the answer {shortened(text)} does not match the verifier's pattern, so that it is no")
+        return text
+
+
+def _last(matches: Iterable[Any]) -> Any:
+    """The last of some matches, None if there are none; the others are not kept."""
+    return next(iter(deque(matches, maxlen=1)), None)
+
+
+VERIFIERS: dict[str, Callable[[], Verifier]] = {
+    "exact": Exact,
+    "number": Number,
+    "boxed": Boxed,
+    "math-verify": MathVerify,
+}
+
+
+def verifier(name: str) -> Verifier:
+    """The verifier of a name, or of ``regex:PATTERN``.
+
+    Raises:
+        InputError: for an unknown name, a pattern that is refused, and without the package that it needs.
+    """
+    kind, colon, pattern = name.partition(":")
+    if kind == "regex" and colon:
+        return Pattern(pattern)
+    if name not in VERIFIERS:
+        raise InputError(f"verifier = {shortened(name)} is unknown; allowed: {', '.join(VERIFIERS)}, regex:PATTERN")
+    return VERIFIERS[name]()

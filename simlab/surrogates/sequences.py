@@ -1,0 +1,114 @@
+"""Surrogates of a whole sequence's ratio beside GSPO's, which is ``simlab.surrogates.clip.sequence_clip``.
+
+Each gives every token of a rollout a coefficient that reads the ratios of all of them. Of a rollout of one token, the
+ratio of the sequence is that of the token.
+"""
+
+from array_api_compat import array_namespace
+
+from simlab.errors import check_range
+from simlab.rollouts import Array, Rollouts, Scalar, sequence_mean, sequence_sum
+from simlab.surrogates.base import Surrogate, log_ratio
+from simlab.surrogates.clip import product
+
+
+def sequence_log_ratio(ratio: Array, rollouts: Rollouts) -> Array:
+    """log(pi / sampler) of each whole rollout at each of its tokens, (P, G, T): the sum of those of its tokens."""
+    return array_namespace(ratio).ones_like(ratio) * sequence_sum(log_ratio(ratio), rollouts)[..., None]
+
+
+def gmpo(eps_low: Scalar = 0.4, eps_high: Scalar = 0.4) -> Surrogate:
+    """GMPO: J = exp(mean_t l_t) A, the geometric mean of clipped ratios (arXiv 2507.20673).
+
+    l_t is log(ratio), at most eps_high for A > 0 and at least -eps_low for A < 0: each token is clipped, by its
+    logarithm. A clipped token gets 0, any other the geometric mean times A. With the loss averaged over the tokens of
+    each rollout (``"sequence_mean"``) that is the gradient of J. Of one token it is ``ppo_clip`` with the bounds
+    1 - exp(-eps_low) and exp(eps_high) - 1.
+
+    As ``train_zero_math_gmpo.py`` of callsys/GMPO, with the clip range of its scripts, and ``loss_mode=geo_mean`` of
+    verl. Where tokens have advantages of their own, each keeps its own; verl takes their mean.
+
+    Raises:
+        InputError: for a negative bound.
+    """
+    check_range("eps_low", eps_low, 0)
+    check_range("eps_high", eps_high, 0)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(ratio)
+        log, one = log_ratio(ratio), xp.ones_like(ratio)
+        above = (advantages > 0) & (log > eps_high)
+        below = (advantages < 0) & (log < -eps_low)
+        bounded = xp.where(above, eps_high * one, xp.where(below, -eps_low * one, log))
+        mean = xp.exp(sequence_mean(bounded, rollouts))[..., None]
+        return xp.where(above | below, xp.zeros_like(ratio), product(mean * one, advantages))
+
+    return Surrogate(coefficient, exchangeable=True)
+
+
+def vespo(k_pos: Scalar = 2.0, lambda_pos: Scalar = 3.0, k_neg: Scalar = 3.0, lambda_neg: Scalar = 2.0) -> Surrogate:
+    """VESPO: J = sg(w^k exp(lambda (1 - w))) A log pi, w the ratio of the whole sequence (arXiv 2602.10693).
+
+    k and lambda are one pair for A >= 0 and another for A < 0. The weight is 1 at w = 1, largest at w = k / lambda, and
+    goes to 0 on both sides. At k = 1 and lambda near 0 it is w itself, the importance weight of the sequence.
+
+    As ``recipe/vespo/code/core_algos.py`` of FloyedShen/VESPO and ``loss_type="vespo"`` of TRL 1.16, with their
+    defaults; they bound log w by -18.4 and 20, where the weight is 0 to rounding.
+
+    Raises:
+        InputError: for a negative k, or a lambda that is not above 0.
+    """
+    check_range("k_pos", k_pos, 0)
+    check_range("k_neg", k_neg, 0)
+    check_range("lambda_pos", lambda_pos, 0, open_low=True)
+    check_range("lambda_neg", lambda_neg, 0, open_low=True)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(ratio)
+        one, log = xp.ones_like(ratio), sequence_log_ratio(ratio, rollouts)
+        power = xp.where(advantages < 0, k_neg * one, k_pos * one)
+        rate = xp.where(advantages < 0, lambda_neg * one, lambda_pos * one)
+        return product(xp.exp(power * log - rate * xp.expm1(log)), advantages)
+
+    return Surrogate(coefficient, exchangeable=True)
+
+
+def topr() -> Surrogate:
+    """TOPR: J = sg(weight) A log pi, the weight being 1 for A >= 0 and min(w, 1) for A < 0 (arXiv 2503.14286).
+
+    w is the ratio of the whole sequence. Successes are learned as by supervised steps, whatever their ratio; a failure
+    weighs less the less likely it has become. The bounds are the paper's canonical ones.
+
+    The paper tells the signs by the reward, here as in the code of Trinity-RFT by the advantage, so that a baseline
+    counts. Trinity-RFT (``trinity/algorithm/policy_loss_fn/topr_policy_loss.py``) takes the ratio of each token for w.
+    """
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(ratio)
+        log = sequence_log_ratio(ratio, rollouts)
+        tapered = (advantages < 0) & (log < 0)
+        return product(xp.exp(xp.where(tapered, log, xp.zeros_like(log))), advantages)
+
+    return Surrogate(coefficient, exchangeable=True)
+
+
+def mirror_descent(tau: Scalar = 0.01) -> Surrogate:
+    """Mirror descent of Kimi k1.5: J = A log w - tau / 2 (log w)^2, w the sequence's ratio (arXiv 2501.12599, Eq. 3).
+
+    Every token gets A - tau log w: nothing is clipped, and a quadratic pull leads to log w = A / tau. With a sum over
+    the tokens of each rollout (``"constant"``, with a normaliser of 1) that is the paper's gradient. The paper's A is
+    the reward less the group's mean, ``dr_grpo`` here; it also resets the optimiser at each batch, which is left out.
+
+    The paper does not publish tau; .01 is that of ``compute_policy_loss_opmd`` in ``openkimi/pmd/core_algos.py`` of
+    horizon-rl/OpenKimi (arXiv 2602.05933), which averages over the tokens of each rollout. ``loss_mode=dro`` of verl
+    has the same penalty of each token by itself.
+
+    Raises:
+        InputError: for a negative ``tau``.
+    """
+    check_range("tau", tau, 0)
+
+    def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
+        return advantages - tau * sequence_log_ratio(ratio, rollouts)
+
+    return Surrogate(coefficient, exchangeable=True)

@@ -1,0 +1,116 @@
+"""Logs of known truth, simulated prompt by prompt: nothing of the library but ``Log``."""
+
+import dataclasses
+import functools
+
+import numpy as np
+from scipy.stats import beta
+
+from simlab.diagnose.log import Answers, Confidence, Log
+
+# Shares of prompts, each with a Beta or with one solve rate.
+SHAPES = {
+    "uniform": [(1.0, (1.0, 1.0))],
+    "u-shaped": [(1.0, (0.3, 0.3))],
+    "many at 0": [(0.6, 0.0), (0.4, (1.0, 3.0))],
+    "many at 1": [(0.6, 1.0), (0.4, (3.0, 1.0))],
+    "two points": [(0.5, 0.15), (0.5, 0.6)],
+}
+MOST_SOLUTIONS = 40
+
+
+@dataclasses.dataclass
+class Bank:
+    """The prompts behind a log.
+
+    Attributes:
+        rates: (M,) solve rates.
+        shares: of each prompt, the probability of each solution among its correct answers.
+    """
+
+    rates: np.ndarray
+    shares: list[np.ndarray]
+
+
+def zipf(solutions: int) -> np.ndarray:
+    """So many solutions, as probable as Zipf's law says."""
+    weights = 1 / np.arange(1, solutions + 1)
+    return weights / weights.sum()
+
+
+def bank(shape: str, prompts: int, seed: int, most_solutions: int = MOST_SOLUTIONS) -> Bank:
+    """Prompts of a shape, each with 1 to ``most_solutions`` solutions."""
+    random = np.random.default_rng(seed)
+    parts = SHAPES[shape]
+    chosen = random.choice(len(parts), size=prompts, p=[share for share, _ in parts])
+    rates = [of if isinstance(of, float) else random.beta(*of) for of in (parts[part][1] for part in chosen)]
+    return Bank(np.array(rates), [zipf(random.integers(1, most_solutions + 1)) for _ in range(prompts)])
+
+
+def expectation(shape: str, function, points: int = 50_000) -> float:
+    """The mean of a function of the solve rate over all prompts of a shape, by their quantiles."""
+    return float(sum(share * np.mean(function(quantiles(of, points))) for share, of in SHAPES[shape]))
+
+
+@functools.cache
+def quantiles(of, points: int) -> np.ndarray:
+    """The solve rates at the middles of as many equal parts of a Beta, or the one solve rate."""
+    return np.array([of]) if isinstance(of, float) else beta.ppf((np.arange(points) + 0.5) / points, *of)
+
+
+def log(own: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 1, answers: bool = True) -> Log:
+    """Each prompt is visited so often, in random order, spread evenly over the steps."""
+    random = np.random.default_rng(seed)
+    order = np.concatenate([random.permutation(len(own.rates)) for _ in range(visits)])
+    numbers = np.cumsum([0, *(len(shares) for shares in own.shares)])
+    correct, rows = [], []
+    for group, prompt in enumerate(order):
+        right = random.binomial(group_size, own.rates[prompt])
+        correct.append(right)
+        if answers and right:
+            drawn = random.multinomial(right, own.shares[prompt])
+            rows += [(group, numbers[prompt] + place, drawn[place]) for place in np.flatnonzero(drawn)]
+    columns = np.array(rows, dtype=int).reshape(-1, 3).T
+    return Log(
+        "simlab",
+        order,
+        np.arange(len(order)) * steps // len(order),
+        np.full(len(order), group_size),
+        np.array(correct, dtype=int),
+        tuple(f"prompt {number}" for number in range(len(own.rates))),
+        Answers(*columns) if answers else None,
+    )
+
+
+def plain(correct: list[int], group_size: int | list[int], prompt: list[int] | None = None, step=None) -> Log:
+    """A log of groups that are written out, a prompt each unless said otherwise."""
+    count = len(correct)
+    prompts = np.arange(count) if prompt is None else np.array(prompt)
+    steps = np.zeros(count, int) if step is None else np.array(step)
+    sizes = np.full(count, group_size) if isinstance(group_size, int) else np.array(group_size)
+    names = tuple(f"prompt {number}" for number in range(int(prompts.max()) + 1 if count else 0))
+    return Log("table", prompts.astype(int), steps, sizes, np.array(correct, dtype=int), names)
+
+
+def with_surprise(own: Log, seed: int, mean: float = 20.0) -> Log:
+    """The log with a log-probability of each rollout: -Gamma(4), and prompts that differ in its mean."""
+    random = np.random.default_rng(seed)
+    of_prompt = mean * random.uniform(0.5, 1.5, size=len(own.prompts))
+    group = np.repeat(np.arange(len(own.prompt)), own.group_size)
+    place = np.concatenate([np.arange(size) for size in own.group_size])
+    surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group))
+    found = Confidence(group, place < own.correct[group], -surprise, np.full(len(group), 10))
+    return dataclasses.replace(own, confidence=found)
+
+
+def undrawn(own: Bank, seen: Log) -> tuple[float, float]:
+    """The mean correct mass that a log has not drawn, and its share of the correct mass, of the prompts that occur."""
+    numbers = np.cumsum([0, *(len(shares) for shares in own.shares)])
+    drawn = set(seen.answers.answer.tolist())
+    present = sorted(set(seen.prompt.tolist()))
+    left = 0.0
+    for prompt in present:
+        for place, share in enumerate(own.shares[prompt]):
+            if numbers[prompt] + place not in drawn:
+                left += own.rates[prompt] * share
+    return left / len(present), left / sum(own.rates[present])

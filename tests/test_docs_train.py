@@ -1,0 +1,108 @@
+"""What docs/train.md shows must work: its files, commands and Python; it names every setting and every metric."""
+
+import dataclasses
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from refusals import refusal
+from training_cases import settings, task
+
+from simlab import cli
+from simlab.llm.compare import read_run
+from simlab.llm.tasks import task as named_task
+from simlab.llm.tasks.data import data
+from simlab.llm.tasks.left_out import LeftOut
+from simlab.llm.tasks.verifiers import VERIFIERS
+from simlab.llm.training.options import build_settings
+from simlab.llm.training.run import train
+from simlab.llm.training.settings import SECTIONS, Settings
+
+pytestmark = pytest.mark.usefixtures("quickly", "library_alone")
+PAGE = (Path(__file__).parent.parent / "docs" / "train.md").read_text()
+FILES = re.findall(r"^`([\w.]+)`[^\n]*:\n\n```\w+\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.replace("\\\n", " ").splitlines()
+    if line.startswith("simlab ")
+]
+NAMED = set(re.findall(r"`([\w.]+)`", PAGE))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the page's files, which commands and Python are run in."""
+    for name, content in FILES:
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_page_shows_files_and_commands():
+    assert [name for name, _ in FILES] == ["prompts.jsonl", "other.jsonl", "mine.py"]
+    assert len(COMMANDS) == 4
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
+def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
+    asked = build_settings(cli._parser().parse_args(shlex.split(command)[1:]))
+    assert asked == Settings.from_data(asked.as_data())
+    here = named_task(**asked.task)
+    problems = sum(map(len, here.evaluation_sets.values())) + len(here.listed)
+    assert problems == 3 + ("other.jsonl" in command)
+    for problem in here.listed:
+        answer = str(problem.answer).split()[-1]
+        assert here.reward(problem, answer) == (
+            1.0 if answer == str(problem.answer) or "--verifier" in command else 0.5
+        )
+        assert here.reward(problem, "none") == 0
+
+
+def test_the_comparison_is_understood():
+    (command,) = [line for line in COMMANDS if line.startswith("simlab compare")]
+    assert cli._parser().parse_args(shlex.split(command)[1:]).baseline == "grpo"
+
+
+def test_the_python_example_trains(folder):
+    (_, example) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(example, {})
+    assert len(read_run(folder / "reversed").arms["grpo"][0].metrics["step"]) == 2
+    said = json.loads((folder / "reversed" / "run.json").read_text())
+    assert said["settings"]["task"] == {"name": "own", "called": "own"}
+
+
+def test_the_line_that_counts_rows_is_written_as_it_is():
+    left_out = LeftOut("prompts.jsonl", 1000, {"no JSON": [17], "empty prompt": [3, 805]})
+    assert f"training: {left_out.in_words()}\n" in PAGE
+
+
+def test_every_setting_is_named():
+    names = {field.name for section in SECTIONS.values() for field in dataclasses.fields(section)}
+    assert sorted({*names, *SECTIONS, *inspect.signature(data).parameters} - NAMED) == []
+
+
+def test_every_verifier_is_named_and_no_other():
+    (table,) = re.findall(r"\n\| `--verifier`.*?\n\n", PAGE, re.DOTALL)
+    _, *named = re.findall(r"^\| `([\w:-]+)`", table, re.MULTILINE)
+    assert named == ["exact", "number", "boxed", "math-verify", "regex:PATTERN"]
+    assert named[:-1] == list(VERIFIERS)
+    assert "verifier = 'llm' is unknown" in refusal(data, train="a.jsonl", verifier="llm")
+
+
+def test_every_metric_is_named(tmp_path):
+    asked = settings(
+        {
+            "rl": {"steps": 1, "false_positive": 0.1},
+            "warm_start": {"steps": 1},
+            "record": {"instruments_every": 1, "top_n": 2},
+        }
+    )
+    train(asked, tmp_path / "run", own_task=task())
+    files = [*tmp_path.rglob("metrics.jsonl"), *tmp_path.rglob("evaluation.jsonl")]
+    assert len(files) == 4
+    found = {name for file in files for line in file.read_text().splitlines() for name in json.loads(line)}
+    assert sorted(found - NAMED) == []
