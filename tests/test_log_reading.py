@@ -5,7 +5,9 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas
@@ -17,9 +19,10 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.diagnose.reading import read_log, rewards
+from simlab.diagnose.reading import read_log, rewards, tally
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.sample import UniformSample
+from simlab.diagnose.reading.values import Unreadable, message_text
 
 # Formats
 
@@ -114,8 +117,29 @@ def test_prompts_may_be_conversations(tmp_path):
     for write in (write_trl, write_verl):
         (tmp_path / write.__name__).mkdir()
         log = read_log([write(tmp_path / write.__name__, rows)]).log
+        assert log.prompts == ("a", "b")
         assert list(log.group_size) == [3, 3]
         assert sorted(log.answers.count) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("so 3", "so 3"),
+        ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "b"),
+        ([{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "c"}]}], "c"),
+        ([{"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}], ""),
+        ([], ""),
+    ],
+)
+def test_the_text_of_a_conversation_is_that_of_its_last_message(value, text):
+    assert message_text(value, "completion") == text
+
+
+@pytest.mark.parametrize("value", [None, 3, [3], [[[[["a"]]]]], {"content": 3}])
+def test_what_is_no_conversation_has_no_text(value):
+    with pytest.raises(Unreadable, match=r"completion is .*; allowed: a text, or a list of messages"):
+        message_text(value, "completion")
 
 
 # Rewards
@@ -226,7 +250,8 @@ COLUMNS = {
     "no prompt": ({}, "log.csv:2: no column 'prompt' for the prompt (--columns); its columns: question, grade, step"),
     "no such column": ({"columns": {"prompt": "q"}}, "no column 'q' for the prompt"),
     "no such answer": (
-        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}}, "no row has a column 'typo'",
+        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}},
+        "--columns names 'typo', which no row has",
     ),
     "a format that there is not": ({"form": "trlx"}, "--format = 'trlx' is unknown; allowed: trl, verl, simlab, table"),
     "another's format": ({"form": "verl"}, "no column 'input' for the prompt"),
@@ -293,6 +318,26 @@ def test_a_sample_is_uniform_and_the_same_in_any_batches():
         counts[sample.rows()[:, 0].astype(int)] += 1
     assert counts.sum() == 5 * 1000
     assert np.abs(counts / 1000 - 0.25).max() < 4 * 0.0137
+
+
+@settings(max_examples=30)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 2), st.integers(0, 2), st.integers(0, 9))),
+    at_once=st.integers(1, 9),
+)
+def test_rows_are_added_up_by_key_whatever_waits(rows, at_once):
+    expected = Counter()
+    with mock.patch.object(tally, "AT_LEAST", 3):
+        found = tally.Tally(2, 1)
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            keys = np.array([row[:2] for row in part], np.uint64)
+            found.add(keys, np.array([row[2:] for row in part], float))
+        for *key, value in rows:
+            expected[tuple(key)] += value
+        keys, sums = found.totals()
+    assert [tuple(map(int, key)) for key in keys] == sorted(expected.keys())
+    assert [int(value) for (value,) in sums] == [expected[key] for key in sorted(expected)]
 
 
 # The command

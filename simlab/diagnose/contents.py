@@ -54,7 +54,8 @@ def in_words(reading: Reading) -> list[str]:
         f"solutions   {_solutions(found)}",
     ]
     if found["log_probabilities"]:
-        lines.append(f"likelihood  of {found['log_probabilities']:,} rollouts, drawn at random if there are more")
+        drawn = ", drawn at random" if found["log_probabilities"] < found["rows"] else ""
+        lines.append(f"likelihood  log-probabilities of {found['log_probabilities']:,} rollouts{drawn}")
     lines += [f"note        {note}" for note in found["notes"]]
     return lines + [f"refused     {why}" for why in refused["first"]] + _more(refused)
 
@@ -74,13 +75,13 @@ def _sizes(groups: dict[str, int]) -> str:
     """The sizes of most groups.
 
     >>> _sizes({"7": 1, "8": 40}), _sizes({"1": 1, "2": 1, "3": 1, "4": 1, "6": 2})
-    ('8 rollouts (40), 7 (1)', '6 rollouts (2), 1 (1), 2 (1), 3 (1), and 1 other sizes')
+    ('8 rollouts (40), 7 (1)', '6 rollouts (2), 1 (1), 2 (1), 3 (1), other sizes: 1')
     """
     common = sorted(groups.items(), key=lambda one: -one[1])
     first, *others = [f"{size} rollouts ({count:,})" for size, count in common[:COMMON_SIZES]]
     parts = [first, *(one.replace(" rollouts", "") for one in others)]
     left = len(common) - COMMON_SIZES
-    return ", ".join([*parts, f"and {left} other sizes"] if left > 0 else parts)
+    return ", ".join([*parts, f"other sizes: {left}"] if left > 0 else parts)
 
 
 def _number(count: int, what: str) -> str:

@@ -40,7 +40,7 @@ BAD_LINES = {
     "null": (b'{"prompt": "p", "reward": null, "step": 3}', "reward is None; allowed: a number"),
     "a word": (b'{"prompt": "p", "reward": "yes", "step": 3}', "reward is 'yes'; allowed: a number"),
     "1_000": (b'{"prompt": "p", "reward": "1_000", "step": 3}', "reward is '1_000'; allowed: a number"),
-    "rewards": (b'{"prompt": "p", "reward": [1], "step": 3}', "reward is 'list'; allowed: a number"),
+    "rewards": (b'{"prompt": "p", "reward": [1], "step": 3}', "reward is a list; allowed: a number"),
     "a number for a prompt": (b'{"prompt": 7, "reward": 1, "step": 3}', "prompt is 7; allowed: a text, or a list"),
     "half a step": (b'{"prompt": "p", "reward": 1, "step": 0.5}', "step is 0.5; allowed: a whole number"),
     "a step below 0": (b'{"prompt": "p", "reward": 1, "step": -1}', "step is -1; allowed: a whole number"),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simlab.diagnose.reading.values import as_json, completion_text
+from simlab.diagnose.reading.values import as_json, message_text
 from simlab.errors import InputError
 from simlab.llm.tasks.boxed import boxed
 from simlab.own_files import failure, file_of, load
@@ -84,7 +84,7 @@ def answer_column(columns: Mapping[str, str], canonical: str | None) -> AnswerCo
         return None
     function = from_completion if canonical is None else own_function(canonical)
     what = FROM_COMPLETIONS if canonical is None else canonical
-    return AnswerColumn(completion, lambda value: completion_text(value, completion), function, what)
+    return AnswerColumn(completion, lambda value: message_text(value, completion), function, what)
 
 
 def _own_form(text: str) -> str | None:

@@ -19,7 +19,8 @@ class Row(NamedTuple):
     """One rollout.
 
     Attributes:
-        prompt: its text.
+        prompt: its text, which tells it from others.
+        shown: what people see of it; of a conversation the last message.
         step: of the training.
         reward: of it.
         correct: whether the reward reaches the threshold.
@@ -30,6 +31,7 @@ class Row(NamedTuple):
     """
 
     prompt: str
+    shown: str
     step: int
     reward: float
     correct: bool
@@ -88,7 +90,7 @@ class Gatherer:
     def _prompt(self, row: Row) -> int:
         number = self._prompts.setdefault(_digest(row.prompt, 16), len(self._shown))
         if number == len(self._shown):
-            self._shown.append(row.prompt[:PROMPT_SHOWN])
+            self._shown.append(row.shown[:PROMPT_SHOWN])
         return number
 
     def _flush(self) -> None:

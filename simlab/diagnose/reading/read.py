@@ -81,7 +81,7 @@ def read_log(
             except Unreadable as why:
                 refused.add(path, number, str(why))
     if rollouts is None or not rollouts.rewards.rows:
-        raise InputError(f"no row can be read: {refused.first[0] if refused.first else f'{files[0]} is empty'}")
+        raise InputError(f"no row can be read: {refused.first[0] if refused.first else f'{files[0]} has none'}")
     return _reading(rollouts, gatherer, refused, len(files))
 
 
@@ -95,7 +95,7 @@ def _reading(rollouts: Rollouts, gatherer: Gatherer, refused: Refusals, files: i
     rewards, layout = rollouts.rewards, rollouts.layout
     rewards.check()
     if rollouts.unseen:
-        raise InputError(f"no row has a column {min(rollouts.unseen)!r}; allowed: the columns of the log")
+        raise InputError(f"--columns names {min(rollouts.unseen)!r}, which no row has; allowed: columns of the log")
     log, mean_reward, repeated = gatherer.log(layout.format.name, answers=rollouts.answers is not None)
     notes = [layout.format.note] if layout.format.note else []
     if repeated:

@@ -7,7 +7,7 @@ from simlab.diagnose.reading.answers import answer_column
 from simlab.diagnose.reading.gather import Row
 from simlab.diagnose.reading.layouts import MAY_LACK, Layout
 from simlab.diagnose.reading.rewards import Rewards
-from simlab.diagnose.reading.values import Unreadable, as_json, optional_number, prompt_text, whole
+from simlab.diagnose.reading.values import Unreadable, as_json, message_text, optional_number, prompt_text, whole
 
 ROUNDING = 1e-2  # nats by which the rounded log-probability of a sure rollout may lie above 0
 
@@ -39,7 +39,9 @@ class Rollouts:
         self.layout.check(row)
         if self.unseen:
             self.unseen -= row.keys()
-        prompt = prompt_text(self._cell(row, "prompt"), "prompt")
+        asked = self._cell(row, "prompt")
+        prompt = prompt_text(asked, "prompt")
+        shown = prompt if asked is prompt else message_text(asked, "prompt")
         step = whole(self._cell(row, "step"), "step") if "step" in self.layout.columns else 0
         reward = self.layout.reward(row)
         log_probability, length = self._log_probability(row), self._length(row)
@@ -50,7 +52,7 @@ class Rollouts:
         answer = None
         if correct and text is not None and self.answers is not None:
             answer = self.answers.canonical(text)
-        return Row(prompt, step, reward, correct, answer, log_probability, length, content)
+        return Row(prompt, shown, step, reward, correct, answer, log_probability, length, content)
 
     def _cell(self, row: Mapping[str, Any], role: str) -> Any:
         return row.get(self.layout.columns[role]) if role in self.layout.columns else None

@@ -48,12 +48,13 @@ def of_run(folder: Path) -> list[Path]:
     Raises:
         InputError: for a run of several arms or seeds, and one without rollouts and evaluations.
     """
+    whole = folder.absolute()  # so that "." has a name too
     if (folder / RUN).is_file():
         seeds = sorted(folder.glob("arms/*/seed-*"))
-    elif folder.parent.name == "arms":
+    elif whole.parent.name == "arms":
         seeds = sorted(folder.glob("seed-*"))
     else:
-        seeds = [folder] if folder.name.startswith("seed-") else []
+        seeds = [folder] if whole.name.startswith("seed-") else []
     if len(seeds) > 1:
         raise InputError(f"{folder} has {len(seeds)} arms and seeds; allowed: one of them, such as {seeds[0]}")
     found = [path for seed in seeds for path in (seed / name for name in SEED_FILES) if path.is_file()]

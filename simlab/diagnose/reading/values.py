@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -36,7 +37,7 @@ def _as_float(value: Any) -> float:
         if "_" in text:  # Python would take 1_000 for a thousand
             raise ValueError
         return float(text)
-    if isinstance(value, Real):
+    if isinstance(value, Real | Decimal):
         return float(value)
     raise ValueError
 
@@ -75,11 +76,11 @@ def prompt_text(value: Any, name: str) -> str:
     raise Unreadable(f"{name} is {shown(value)}; allowed: a text, or a list of messages")
 
 
-def completion_text(value: Any, name: str) -> str:
-    """What the model wrote: a text as it is, of a conversation the content of its last message.
+def message_text(value: Any, name: str) -> str:
+    """A text as it is, of a conversation the content of its last message.
 
     Raises:
-        Unreadable: for a completion that is neither.
+        Unreadable: for what is neither.
     """
     for _ in range(4):  # a list of messages, the last of them, its content, a part of it
         if isinstance(value, list):
@@ -105,9 +106,7 @@ def as_json(value: Any, name: str) -> str:
 
 def shown(value: Any) -> str:
     """A value in a complaint, cut where it is long."""
-    text = repr(value[:SHOWN] if isinstance(value, str) else type(value).__name__ if _is_container(value) else value)
+    if isinstance(value, list | dict | bytes):
+        return f"a {type(value).__name__}"
+    text = repr(value[:SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, list | dict | bytes)

@@ -1,0 +1,45 @@
+"""``simlab diagnose`` reads the rollouts of a real training: they say what the trainer recorded of its groups."""
+
+import numpy as np
+import pytest
+from training_cases import settings, task
+
+from simlab.diagnose.reading import read_log
+from simlab.llm.compare.runs import read_run
+from simlab.llm.training.run import train
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+
+def test_the_groups_of_a_run_are_those_that_its_metrics_speak_of(tmp_path):
+    train(settings({"rl": {"steps": 3}, "evaluation": {"every": 2}}), tmp_path / "run", own_task=task())
+    run = read_run(tmp_path / "run")
+    recorded = run.arms["grpo"][0].metrics
+    reading = read_log([tmp_path / "run"])
+    log = reading.log
+    assert log.format == "simlab"
+    assert log.refused.count == 0
+    assert set(log.group_size) == {4}
+    assert reading.mean_reward == pytest.approx(recorded["reward"].mean())
+    for place, step in enumerate(recorded["step"]):
+        own = log.step == step
+        assert own.sum() == 4
+        assert log.correct[own].mean() / 4 == pytest.approx(recorded["solve_rate"][place])
+        assert (log.correct[own] == 0).mean() == pytest.approx(recorded["all_wrong"][place])
+        assert (log.correct[own] == 4).mean() == pytest.approx(recorded["all_right"][place])
+        solutions = [(log.answers.group == group).sum() for group in np.flatnonzero(own)]
+        assert np.mean(solutions) == pytest.approx(recorded["distinct_solutions"][place])
+        drawn = own[log.confidence.group]
+        assert log.confidence.length[drawn].mean() == pytest.approx(recorded["length"][place])
+        per_token = log.confidence.log_probability[drawn].sum() / log.confidence.length[drawn].sum()
+        assert per_token == pytest.approx(recorded["logp"][place], abs=1e-4)
+
+
+def test_of_a_run_that_keeps_no_rollouts_the_evaluations_are_read(tmp_path):
+    asked = settings({"record": {"rollouts": 0}, "evaluation": {"every": 1}})
+    train(asked, tmp_path / "run", own_task=task())
+    evaluations = read_run(tmp_path / "run").arms["grpo"][0].evaluations
+    log = read_log([tmp_path / "run"]).log
+    assert sorted(set(log.step)) == [1, 2]
+    for found in evaluations:
+        np.testing.assert_array_equal(log.correct[log.step == found.step], found.correct)
