@@ -65,7 +65,11 @@ def test_off_policy_no_two_surrogates_are_the_same(name: str) -> None:
 
 
 # At the parameters of ``TO_ALL_TOKENS``, CaSP and Clip-Cov are the clip that they stand on, as the mask is.
-ALIKE = ({"ppo_clip", "casp"}, {"ppo_clip", "clip_cov"}, {"casp", "clip_cov"}, {"clip_higher", "forking_tokens"})
+# The bound that follows the entropy begins as clip-higher's.
+ALIKE = (
+    {"ppo_clip", "casp"}, {"ppo_clip", "clip_cov"}, {"casp", "clip_cov"}, {"clip_higher", "forking_tokens"},
+    {"clip_higher", "entropy_target_clip"}, {"forking_tokens", "entropy_target_clip"},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"kl_cov", "mirror_descent"}))

@@ -422,7 +422,7 @@ def test_without_arguments_the_sweep_shows_the_three_regimes():
     [
         (("--estimator", "f_grp"), "'f_grp'", ", ".join(sorted(REGISTRY))),
         (("--problem", "maze"), "'maze'", "anchored, custom"),
-        (("--surrogate", "ppo"), "'ppo'", "casp, cispo, clip_cov"),
+        (("--surrogate", "ppo"), "'ppo'", "aspo, casp, ce_gppo, cispo"),
         (("--optimizer", "lion"), "'lion'", "adam, adamw, sgd"),
         (("--preset", "fig2"), "'fig2'", ", ".join(sorted(PRESETS))),
         (("--dtype", "float16"), "'float16'", "float32, float64"),
