@@ -29,5 +29,5 @@ def supervised_step(
     gradient, objective = policy.gradient(state.parameters, batch, weights.astype(np.float32))
     rate = settings.rate(state.step + 1, settings.steps)
     parameters, optimizer, norm = ascend(settings, state.parameters, state.optimizer, gradient, rate)
-    state = State(parameters, optimizer, (), state.step + 1, state.cursor + settings.batch)
+    state = State(parameters, optimizer, step=state.step + 1, cursor=state.cursor + settings.batch)
     return state, {"loss": -objective, "grad_norm": norm, "learning_rate": rate}
