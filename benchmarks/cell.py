@@ -4,6 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import jax
 import numpy as np
 
 from simlab.simulator.memory import batch_size, needed_bytes
@@ -14,6 +15,7 @@ from simlab.sweeps.presets import F_GRPO_FIG2
 CORES = os.cpu_count() or 1
 ACTIONS = 128_000
 CORRECT_SHARE = 10 / 128
+TIMED_GAMMA = 1.0
 
 
 class Cell:
@@ -29,7 +31,7 @@ class Cell:
         plan = Plan(Sweep(**F_GRPO_FIG2 | own))
         [resolved] = plan.distinct
         self.problem, self.settings, self.steps = resolved.problem, resolved.settings, resolved.steps
-        self.together = batch_size(self.problem, self.settings, "cpu")
+        self.together = batch_size(self.problem, self.settings, jax.default_backend())
 
     def run(self, seed: int) -> dict[str, np.ndarray]:
         """The records of as many seeds as the storage simulates in one call."""
@@ -54,3 +56,13 @@ class Cell:
             start = time.perf_counter()
             list(pool.map(self.run, range(calls)))
             return (time.perf_counter() - start) / (calls * self.together * int(self.steps[-1]))
+
+
+def step_bytes(actions: int, group_size: int) -> int:
+    """Bytes that a step of the dense Adam simulation must move, whatever the code: 4 (8 N + 6 G).
+
+    Update: logits and two moments, each read and written, 6 N floats. Softmax: the weights, made from the logits while
+    these are at hand, are written and, for the draw, read: 2 N. Draws: two random words and an index each, written and
+    read: 6 G. Not counted: the logits' maximum, the gradient, rewards, the search of the cumulative sum, records.
+    """
+    return 4 * (8 * actions + 6 * group_size)

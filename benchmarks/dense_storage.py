@@ -19,24 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peer_numpy, peer_torch
-from benchmarks.cell import ACTIONS, CORES, Cell
+from benchmarks.cell import ACTIONS, CORES, TIMED_GAMMA, Cell, step_bytes
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.sweeps.options import expand
 
-TIMED_GAMMA = 1.0
 SEEDS_A_CORE = 4
 Measure = Callable[[int, int], float]  # (group_size, steps) -> seconds per seed-step
-
-
-def step_bytes(actions: int, group_size: int) -> int:
-    """Bytes that a step of the dense Adam simulation must move, whatever the code: 4 (8 N + 6 G).
-
-    Update: logits and two moments, each read and written, 6 N floats. Softmax: the weights, made from the logits while
-    these are at hand, are written and, for the draw, read: 2 N. Draws: two random words and an index each, written and
-    read: 6 G. Not counted: the logits' maximum, the gradient, rewards, the search of the cumulative sum, records.
-    """
-    return 4 * (8 * actions + 6 * group_size)
 
 
 def bytes_per_second(actions: int, group_size: int, seconds: float = 0.2) -> float:

@@ -1,11 +1,14 @@
 """How often the intervals of ``simlab.diagnose`` hold the truth, on simulated logs whose truth is known.
 
-    python -m benchmarks.diagnose_coverage                 # 200 logs a setting; twenty minutes of one core
+    python -m benchmarks.diagnose_coverage                 # 200 logs a bank; forty minutes of one core
     python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
+    python -m benchmarks.diagnose_coverage --solutions     # what is estimated from answers, in a table of its own
     python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
 
 The truth of a distribution is that of the shape the prompts are drawn from. That of the undrawn mass is what these very
 prompts have left. Predictions are of later steps of the same bank, whose policy stays as it is.
+
+A run that ends early is gone on with by the same command: banks that the same code has been through are kept.
 """
 
 import argparse
@@ -19,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import describe
+from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.confidence import confidence
 from simlab.diagnose.estimate import LEVEL, Estimate
 from simlab.diagnose.groups import EDGES, dead_share, gradient_parts
@@ -32,13 +35,13 @@ from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import change, learnability, mean_solve_rate, population, share_below, split
 from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen_mass
 from simlab.files import write_whole
+from simlab.identity.code import code_fingerprint
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, undrawn, with_surprise, zipf
 
-DATA = Path(__file__).parent / "results" / "diagnose_coverage.json"
-TABLE = DATA.with_suffix(".md")
+DATA, OF_SOLUTIONS = RESULTS / "diagnose_coverage.json", RESULTS / "diagnose_coverage_solutions.json"
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
 QUICK = ((4, 100), (64, 100))
 REPETITIONS = 200
@@ -131,8 +134,8 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
     return expectation(shape, function, points=400)
 
 
-def checked(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
-    """Every estimate of a log that has a truth, by name."""
+def checked(seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+    """Estimates from rewards and log-probabilities, and what is true, by name."""
     now, none = population(seen, LEVEL), np.array(0)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
     yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
@@ -150,7 +153,6 @@ def checked(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int)
         yield name, Checked(now.ratio(name, next(iter(parts.values())), whole), truth[name])
     for where, k in PASSES.items():
         yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
-    yield from of_answers(own, seen, truth, size, seed)
     yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
     surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE), "grpo", LEVEL, seed)
     yield "entropy", Checked(surprise.entropy, truth["entropy"])
@@ -178,13 +180,18 @@ def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
         yield f"next steps: {found.predicted.name.split('@')[0]}", Checked(found.predicted, found.truth)
 
 
-def cell(shape: str, size: int, prompts: int, repetitions: int) -> dict[str, Any]:
+def cell(shape: str, size: int, prompts: int, repetitions: int, solutions_alone: bool) -> dict[str, Any]:
     """Coverage, widths and errors of one setting."""
     truth, rows = truths(shape, size), defaultdict(list)
     for seed in range(repetitions):
         own = bank(shape, prompts, seed)
         seen = log(own, size, 10_000 + seed, steps=2)
-        for name, one in (*checked(own, seen, truth, size, seed), *predicted(own, size, 20_000 + seed)):
+        found = (
+            of_answers(own, seen, truth, size, seed)
+            if solutions_alone
+            else (*checked(seen, truth, size, seed), *predicted(own, size, 20_000 + seed))
+        )
+        for name, one in found:
             estimate = one.estimate
             rows[name].append((estimate.value, estimate.low, estimate.high, one.truth))
     return {
@@ -192,8 +199,14 @@ def cell(shape: str, size: int, prompts: int, repetitions: int) -> dict[str, Any
         "group_size": size,
         "prompts": prompts,
         "repetitions": repetitions,
+        "code": code(),
         "estimates": {name: summary(np.array(found, dtype=float)) for name, found in rows.items()},
     }
+
+
+def code() -> str:
+    """A hash of what a diagnosis is computed with."""
+    return code_fingerprint(("simlab.diagnose.diagnosis",))
 
 
 def summary(rows: np.ndarray) -> dict[str, float | None]:
@@ -233,36 +246,55 @@ def main() -> None:
     """Run every setting on some processes, or print what is kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="20 logs of the small settings; writes nothing")
+    parser.add_argument(
+        "--solutions", action="store_true", help="what is estimated from answers, in a table of its own"
+    )
     parser.add_argument("--table", action="store_true", help="print the table of what is kept")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
+    path = OF_SOLUTIONS if options.solutions else DATA
     if options.table:
-        print(table(json.loads(DATA.read_text())))
+        print(table(json.loads(path.read_text())))
         return
     settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS, REPETITIONS)
-    work = [(shape, *setting, repetitions) for setting in settings for shape in SHAPES]
-    cells: list[dict[str, Any]] = []
+    cells = [] if options.quick else kept_cells(path)
+    work = [(shape, *setting, repetitions, options.solutions) for setting in settings for shape in SHAPES]
+    left = [own for own in work if own[:3] not in map(place_of, cells)]
     content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
     with ProcessPoolExecutor(options.processes) as pool:
-        for found in pool.map(cell, *zip(*work, strict=True)):
+        for found in pool.map(cell, *zip(*left, strict=True)) if left else ():
             cells.append(found)
-            print(found["shape"], found["group_size"], found["prompts"], flush=True)
+            print(*place_of(found), flush=True)
             if not options.quick:  # whatever is finished stays if the run ends early
-                keep(content)
+                keep(path, content)
     print(table(content))
 
 
-def keep(content: dict[str, Any]) -> None:
+def place_of(own: dict[str, Any]) -> tuple[str, int, int]:
+    """Which bank and setting a cell is of."""
+    return own["shape"], own["group_size"], own["prompts"]
+
+
+def kept_cells(path: Path) -> list[dict[str, Any]]:
+    """What the same code has found before."""
+    if not path.exists():
+        return []
+    now = code()
+    return [own for own in json.loads(path.read_text())["cells"] if own.get("code") == now]
+
+
+def keep(path: Path, content: dict[str, Any]) -> None:
     """Write the numbers, and the table of them."""
-    write_whole(DATA, (json.dumps(content, separators=(",", ":")) + "\n").encode())
+    write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
     done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
-    write_whole(TABLE, (TITLE + done + table(content) + "\n").encode())
+    title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}")
+    write_whole(path.with_suffix(".md"), (title + done + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
 
 Per cent of {REPETITIONS} simulated logs whose {LEVEL:.0%} interval holds the truth (standard error 2), by
-`python -m benchmarks.diagnose_coverage`. The five numbers of a cell are banks of
+`python -m benchmarks.COMMAND`. The five numbers of a cell are banks of
 the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error of an estimate without an interval.
 
 """

@@ -95,7 +95,7 @@ def read(folder: Path) -> tuple[float, float, int, str]:
     with tempfile.TemporaryFile() as said:
         began = time.perf_counter()
         # Not subprocess.run: only wait4 gives the peak of this one child.
-        command = [sys.executable, "-m", "simlab.cli", "diagnose", str(folder)]
+        command = [sys.executable, "-m", "simlab.cli", "diagnose", "--contents", str(folder)]
         process = subprocess.Popen(command, stdout=said)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began

@@ -10,20 +10,15 @@ in the sweeps, each a process of its own, once with an empty cache of compiled p
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
-import time
-from pathlib import Path
 
 import jax
 
 from benchmarks import peer_torch
-from benchmarks.cell import ACTIONS, Cell
-from benchmarks.dense_storage import TIMED_GAMMA
+from benchmarks.cell import ACTIONS, TIMED_GAMMA, Cell
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
+from benchmarks.whole_sweeps import sweep_seconds
 from simlab.simulator.costs import step_costs
 
 SIZES = [2**power for power in range(1, 18)]
@@ -55,20 +50,6 @@ def beside(group_size: int, steps: int, torch: Processes) -> dict[str, float | s
     model = {"dense_model": 1e-6 * costs.dense, "lumped_model": 1e-6 * costs.lumped}
     chosen = "lumped" if costs.lumped < costs.dense else "dense"
     return {"group_size": group_size, **seconds, **first, **model, "chosen": chosen}
-
-
-def sweep_seconds(options: tuple[str, ...]) -> dict[str, float]:
-    """Seconds of wall time of a sweep in a process of its own, compiling everything and compiling nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"XDG_CACHE_HOME": folder}
-        seconds = {}
-        for cache in ("empty cache", "full cache"):
-            out = Path(folder) / f"{cache}.nc"
-            command = [sys.executable, "-m", "simlab.cli", "sweep", *options, "--out", str(out)]
-            start = time.perf_counter()
-            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-            seconds[cache] = time.perf_counter() - start
-        return seconds
 
 
 def report(storages: list[dict]) -> str:

@@ -10,19 +10,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
-from simlab.llm import sampling
-from simlab.llm.completions import Batch
+from benchmarks.training_programs import gradient_program, sampling_programs
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import apart, shapes
 from simlab.llm.training import memory
-from simlab.llm.training.gradient import Terms, _add_gradient
 from simlab.llm.training.memory import Computed
-from simlab.llm.truncation import Truncation
 
 MODEL = ModelConfig(
     vocab_size=64, hidden_size=256, intermediate_size=1024, num_layers=4, num_heads=4, num_kv_heads=2, eos_ids=(1,)
@@ -30,6 +24,7 @@ MODEL = ModelConfig(
 
 
 SMOLLM2 = {"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536}
+WIDE = {"hidden_size": 512, "intermediate_size": 2048, "num_layers": 8, "vocab_size": 8192}
 # What is computed at once, and the changes of the model.
 CASES: list[tuple[Computed, dict[str, Any]]] = [
     (Computed(8, 8, 6, 4, "float32"), {"hidden_size": 128, "intermediate_size": 512, "num_layers": 2}),
@@ -49,67 +44,56 @@ CASES: list[tuple[Computed, dict[str, Any]]] = [
     (Computed(4, 8, 96, 128, "float32"), {"intermediate_size": 4096}),
     (Computed(4, 8, 96, 128, "bfloat16"), {}),
     (Computed(1, 4, 256, 768, "float32"), {}),
+    # With gradient checkpointing.
+    (Computed(8, 16, 64, 192, "float32", True), {}),
+    (Computed(4, 8, 96, 128, "float32", True), {"num_layers": 12}),
+    (Computed(8, 8, 128, 128, "float32", True), {"vocab_size": 32768}),
+    (Computed(4, 16, 128, 64, "float32", True), {"num_layers": 24, "intermediate_size": 512}),
+    (Computed(4, 8, 96, 128, "float32", True), {"num_heads": 16, "num_kv_heads": 4}),
+    (Computed(4, 8, 96, 128, "float32", True), {"intermediate_size": 4096}),
+    (Computed(2, 8, 128, 256, "bfloat16", True), SMOLLM2),
+    (Computed(1, 4, 256, 768, "float32", True), {}),
+    (Computed(4, 8, 96, 128, "float32", True), WIDE),
+    # With adapters.
+    (Computed(4, 8, 96, 128, "float32", True, 8), WIDE),
+    (Computed(4, 8, 96, 128, "float32", True, 8), {"num_layers": 12}),
+    (Computed(8, 16, 64, 192, "float32", True, 16), {}),
+    (Computed(1, 4, 256, 768, "float32", True, 8), {}),
+    (Computed(4, 8, 96, 128, "float32", False, 8), {}),
+    (Computed(2, 8, 128, 256, "bfloat16", True, 8), SMOLLM2),
+    (Computed(4, 8, 96, 128, "bfloat16", True, 8), WIDE),
 ]
 
 
-def of_shapes(config: ModelConfig, dtype: str) -> Any:
-    """The parameters as shapes."""
-    return jax.tree.map(
-        lambda shape: jax.ShapeDtypeStruct(shape, dtype), shapes(config), is_leaf=lambda leaf: isinstance(leaf, tuple)
-    )
-
-
 def gradient_bytes(case: Computed, config: ModelConfig) -> int:
-    """What XLA needs for the gradient beside its arguments and results."""
-    array = jax.ShapeDtypeStruct
-    completions = case.prompts, case.members, case.own
-    batch = Batch(
-        array((case.prompts, case.before), jnp.int32),
-        array((case.prompts,), jnp.int32),
-        array(completions, jnp.int32),
-        array(completions, bool),
-    )
-    terms = Terms(batch, array((*completions, 1), jnp.int32), array((*completions, 1), jnp.float32), 1.0)
-    parameters = of_shapes(config, "float32")
-    lowered = _add_gradient.lower((parameters, array((), jnp.float32)), parameters, config, terms, case.dtype)
-    return int(lowered.compile().memory_analysis().temp_size_in_bytes)
+    """What XLA needs for the gradient beside its arguments."""
+    found = gradient_program(case, config).lower().compile().memory_analysis()
+    return int(found.temp_size_in_bytes) + int(found.output_size_in_bytes)
 
 
 def sampling_bytes(case: Computed, config: ModelConfig) -> Iterator[tuple[str, int]]:
     """What the sampler's programs hold at once: results of the first, and all of the second."""
-    array, numbers = jax.ShapeDtypeStruct, jax.ShapeDtypeStruct((), jnp.float32)
-    choices = sampling.Choices(
-        numbers,
-        Truncation(array((), jnp.int32), numbers, numbers),
-        array((config.vocab_size,), bool),
-        array((), jnp.int32),
-    )
-    parameters = of_shapes(config, case.dtype)
-    first = sampling._start.lower(
-        parameters,
-        config,
-        array((case.prompts, case.before), jnp.int32),
-        array((case.prompts,), jnp.int32),
-        key=jax.eval_shape(lambda: jax.random.key(0)),
-        first_prompt=array((), jnp.int32),
-        alive=array((case.prompts, case.members), bool),
-        choices=choices,
-        capacity=case.own,
-        top_n=0,
-    )
-    further = sampling._go_on.lower(jax.eval_shape(apart, parameters), config, first.out_info, choices)
-    found = first.compile().memory_analysis()
-    state = int(found.output_size_in_bytes)
-    yield "first token", state + int(found.temp_size_in_bytes)
-    yield "further tokens", state + int(further.compile().memory_analysis().temp_size_in_bytes)
+    first, further = (program.lower().compile().memory_analysis() for program in sampling_programs(case, config))
+    state = int(first.output_size_in_bytes)
+    yield "first token", state + int(first.temp_size_in_bytes)
+    yield "further tokens", state + int(further.temp_size_in_bytes)
 
 
 def fitted(rows: list[tuple[Computed, ModelConfig, int]]) -> None:
-    """Print the constants that fit the gradient best, by relative error."""
-    table = np.array([memory.gradient_parts(config, case) for case, config, _ in rows], float)
-    measured = np.array([size for *_, size in rows], float)
-    constants, _ = nnls(table / measured[:, None], np.ones(len(rows)))
-    print("constants", np.round(constants, 2), "relative errors", np.round(table @ constants / measured - 1, 2))
+    """Print the constants that fit the gradient best, by relative error, without checkpointing and with it.
+
+    With checkpointing at least one array of the hidden states of all layers is kept, whatever fits best. The constants
+    are those of runs without adapters.
+    """
+    for checkpointing in (False, True):
+        own = [row for row in rows if row[0].checkpointing == checkpointing and not row[0].lora_rank]
+        table = np.array([memory.gradient_parts(config, case) for case, config, _ in own], float)
+        measured = np.array([size for *_, size in own], float)
+        least = np.eye(table.shape[1])[0] * checkpointing
+        constants, _ = nnls(table / measured[:, None], 1 - table @ least / measured)
+        constants += least
+        errors = np.round(table @ constants / measured - 1, 2)
+        print(f"checkpointing {checkpointing}: constants", np.round(constants, 2), "relative errors", errors)
 
 
 def main() -> None:
@@ -118,10 +102,11 @@ def main() -> None:
     parser.add_argument("--fit", action="store_true", help="fit the constants of the gradient anew")
     options = parser.parse_args()
     rows = []
-    print(f"{'prompts x rollouts, tokens':30}{'program':18}{'XLA':>10}{'stated':>10}{'ratio':>7}")
+    print(f"{'prompts x rollouts, tokens':52}{'program':18}{'XLA':>10}{'stated':>10}{'ratio':>7}")
     for case, changes in CASES:
         config = dataclasses.replace(MODEL, **changes)
         label = f"{case.prompts} x {case.members}, {case.before} + {case.own} {case.dtype}"
+        label += ", checkpointing" * case.checkpointing + f", rank {case.lora_rank}" * bool(case.lora_rank)
         found = gradient_bytes(case, config)
         rows.append((case, config, found))
         stated = memory.gradient_bytes(config, case)
@@ -130,7 +115,7 @@ def main() -> None:
         most = max(sampling_bytes(case, config), key=lambda program: program[1])
         programs.append((most[0], most[1], of_sampling))
         for program, exact, told in programs:
-            print(f"{label:30}{program:18}{exact / 2**20:8.1f}Mi{told / 2**20:8.1f}Mi{told / exact:7.2f}")
+            print(f"{label:52}{program:18}{exact / 2**20:8.1f}Mi{told / 2**20:8.1f}Mi{told / exact:7.2f}")
     if options.fit:
         fitted(rows)
 

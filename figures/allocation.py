@@ -24,7 +24,7 @@ from figures.shared.best_size import at_own_rates
 from figures.shared.condensed import keep, mean_and_error, provenance, results
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
-from simlab.simulator.allocation import ALLOCATIONS, RAGGED, USUAL_ROOM, group_sizes
+from simlab.simulator.allocation import ALLOCATIONS, SIZED, USUAL_ROOM, group_sizes
 from simlab.sweeps.presets.allocation import ALLOCATION
 
 DATA = Path(__file__).parent / "data" / "allocation.json"
@@ -143,7 +143,7 @@ def bank_rates() -> np.ndarray:
 
 def sizes_of(rule: str, rates: np.ndarray) -> np.ndarray:
     """How many rollouts each prompt gets, of 8 in the mean."""
-    if rule not in RAGGED:
+    if rule not in SIZED:
         return np.full(len(rates), GROUP_SIZE)
     return np.asarray(group_sizes(rule, jnp.asarray(rates, jnp.float32), GROUP_SIZE, SMALLEST, USUAL_ROOM * GROUP_SIZE))
 
@@ -151,7 +151,7 @@ def sizes_of(rule: str, rates: np.ndarray) -> np.ndarray:
 def draw_sizes(axes: Axes) -> None:
     """Group sizes by solve rate, all prompts of the bank being sampled."""
     rates = bank_rates()
-    for rule in ("even", *RAGGED):
+    for rule in ("even", *SIZED):
         axes.plot(rates, sizes_of(rule, rates), color=COLOURS[rule], marker=".", drawstyle="steps-mid")
     axes.set(xlabel="solve rate of a prompt", ylabel="rollouts of its group", ylim=(0, 24))
     axes.set_yticks(range(0, 25, 4))
@@ -167,7 +167,7 @@ def share_with_signal(rates: np.ndarray, sizes: np.ndarray) -> float:
 def draw_shares(axes: Axes) -> None:
     """The expected share of rollouts that teach anything at the start of the bank, by rule."""
     rates = bank_rates()
-    rules = ("even", *RAGGED)
+    rules = ("even", *SIZED)
     shares = [share_with_signal(rates, sizes_of(rule, rates)) for rule in rules]
     bars = axes.bar(range(len(rules)), shares, color=[COLOURS[rule] for rule in rules], width=0.6)
     axes.bar_label(bars, [f"{share:.2f}" for share in shares], fontsize=8)

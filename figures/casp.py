@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from figures.shared.condensed import each_cell, keep, mean_and_error, provenance, results, rounded
 from simlab.plotting import STYLE
@@ -125,6 +126,8 @@ def _by_setting(dataset: xr.Dataset) -> dict[tuple[float, ...], dict[str, np.nda
     return {tuple(runs[name].item() for name in SETTINGS): _endings(runs.isel(step=-1)) for runs in each_cell(dataset)}
 
 
+MESSAGE = "An entropy bonus of .5 holds the six modes as well as CaSP over all four actions does"
+COLOUR_BARS = {"modes_held": "modes held", "q_pos": "accuracy"}
 MAPS = {
     "GRPO": ("grpo", {}),
     "+ bonus .5": ("entropy", {"entropy_bonus": 0.5}),
@@ -163,15 +166,18 @@ def chosen(data: dict[str, Any], sweep: str, point: dict[str, float]) -> list[Ce
 def draw(data: dict[str, Any]) -> Figure:
     """Maps of the modes held and of accuracy, and below them the ablations, long runs, and Adam."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 6.0), layout="constrained")
+        figure = Figure(figsize=(7.2, 6.2), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         above, below = figure.subfigures(2, 1, height_ratios=(1.15, 1))
         maps = above.subplots(2, len(MAPS), sharex=True, sharey=True)
         for column, (name, (sweep, point)) in enumerate(MAPS.items()):
             maps[0, column].set_title(name, loc="left", fontsize=8)
             for row, metric in enumerate(("modes_held", "q_pos")):
-                _draw_map(maps[row, column], chosen(data, sweep, point), metric)
-        maps[0, 0].set_ylabel("modes held\nlearning rate")
-        maps[1, 0].set_ylabel("accuracy\nlearning rate")
+                image = _draw_map(maps[row, column], chosen(data, sweep, point), metric)
+                if column == len(MAPS) - 1:
+                    above.colorbar(image, ax=list(maps[row]), label=COLOUR_BARS[metric], aspect=12)
+        maps[0, 0].set_ylabel("learning rate")
+        maps[1, 0].set_ylabel("learning rate")
         for axes in maps[1]:
             axes.set_xlabel("group size G")
         panels = below.subplots(1, 3)
@@ -181,20 +187,21 @@ def draw(data: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_map(axes: Axes, cells: list[Cell], metric: str) -> None:
+def _draw_map(axes: Axes, cells: list[Cell], metric: str) -> AxesImage:
     """The final means over group size and learning rate, written into their places."""
     sizes, rates = (sorted({cell[name] for cell in cells}) for name in SETTINGS)
     table = np.full((len(rates), len(sizes)), np.nan)
     for cell in cells:
         table[rates.index(cell["learning_rate"]), sizes.index(cell["group_size"])] = cell[metric]["mean"][-1]
     low, high = (1, MODES) if metric == "modes_held" else (0.4, 1)
-    axes.imshow(table, cmap="viridis", vmin=low, vmax=high, origin="lower", aspect="auto")
+    image = axes.imshow(table, cmap="viridis", vmin=low, vmax=high, origin="lower", aspect="auto")
     for (row, column), value in np.ndenumerate(table):
         text = f"{value:.1f}" if metric == "modes_held" else f"{value:.3f}".removeprefix("0")
         dark = value > (low + high) / 2
         axes.text(column, row, text, ha="center", va="center", fontsize=7, color="black" if dark else "white")
     axes.set_xticks(range(len(sizes)), [f"{size}" for size in sizes])
     axes.set_yticks(range(len(rates)), [f"{rate:g}" for rate in rates])
+    return image
 
 
 def _draw_line(axes: Axes, x: list[float], statistics: list[tuple[float, float]], **style: Any) -> None:

@@ -33,6 +33,7 @@ METRICS = ("retained_mass", "share_correct_kept", "pass_at_64", "entropy")
 SHOWN = {"retained_mass": "$M_{ret}$", "pass_at_64": "pass@64"}
 SHOWN_GROUP_SIZE = 8
 STEPS_KEPT = 150  # between two steps of the curves
+MESSAGE = "At equal correct mass the focal weight keeps more rare answers than shorter steps do"
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -99,7 +100,8 @@ def _curves(runs: xr.Dataset) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """What each method gains over GRPO at equal Q_pos, a column for each optimiser."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 4.3), layout="constrained")
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         panels = figure.subplots(2, 3, sharex=True, sharey="row")
         letters = iter("abcdef")
         for row, (metric, label) in zip(panels, SHOWN.items(), strict=True):

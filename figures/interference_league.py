@@ -24,6 +24,8 @@ from matplotlib.figure import Figure
 
 from figures.shared import decomposition
 from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from figures.shared.families import COLOURS, family, write_families
+from simlab.estimators import REGISTRY
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "interference_league.json"
@@ -35,20 +37,27 @@ SETTINGS = ("learning_rate", "update_norm", "kl", "entropy_bonus", "supervised",
 USUAL_GROUP_SIZE = 8
 VALUES = ("kl", "entropy", "supervised", "easy")  # the sweeps over a coefficient or a threshold
 DECOMPOSED = ("norm", "rate")  # of the sweeps, those of all weights
-# The sweeps by what their rivals have in common, each with its marker.
-LABELS = {
-    "rate": ("weights, best learning rate", "o"),
-    "norm": ("weights, best update norm", "."),
-    "surrogates": ("surrogates, four gradient steps a batch", "s"),
-    "groups": ("other group sizes", "D"),
-    "kl": ("with a KL penalty", "v"),
-    "entropy": ("with an entropy bonus", "^"),
-    "supervised": ("with supervised steps", "p"),
-    "easy": ("without easy prompts", "*"),
-    "adam": ("Adam", "P"),
-    "rotated": ("random features", "<"),
-    "adam-rotated": ("random features and Adam", ">"),
+MESSAGE = (
+    "At equal pass@1 one weight loses as much of pass@256 as another. Pass@k weights,\n"
+    "MaxRL in groups of 32, an entropy bonus or rejecting easy prompts lose nothing"
+)
+# The panels: what is asked, and the sweeps that answer it.
+QUESTIONS = {
+    "Another weight of the rewards (G = 8)?": ("rate", "norm"),
+    "Another group size?": ("groups",),
+    "Another surrogate, with four gradient steps a batch?": ("surrogates",),
+    "Something beside the weight?": ("kl", "entropy", "supervised", "easy"),
+    "Another optimiser, or random features?": ("adam", "rotated", "adam-rotated"),
 }
+ASIDES = {
+    "kl": "+ KL penalty",
+    "entropy": "+ entropy bonus",
+    "supervised": "+ supervised steps",
+    "adam": ", Adam",
+    "rotated": ", random features",
+    "adam-rotated": ", random features, Adam",
+}
+ROW, HEADING = 0.145, 0.42  # inches
 
 
 class Rival(NamedTuple):
@@ -147,40 +156,70 @@ def _finest(own: list[Rival]) -> dict[str, decomposition.Curves]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """A row for each rival, from the one that keeps most of pass@256 down, and the base model's as a line."""
+    """A panel for each question; in it a row for each rival, from the one that keeps most of pass@256 down."""
     shown = [rival for rival in data["rivals"] if rival["levels"][SHOWN]]
-    best: dict[str, float] = {}
-    for rival in shown:
-        row = _row(rival)
-        best[row] = max(best.get(row, 0.0), rival["levels"][SHOWN]["mean"])
-    rows = sorted({_row(rival) for rival in shown}, key=lambda row: (best[row], row))
+    rows = {question: _rows(shown, sweeps) for question, sweeps in QUESTIONS.items()}
+    heights = [ROW * len(own) + HEADING for own in rows.values()]
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 0.15 * len(rows) + 1.6), layout="constrained")
-        axes = figure.subplots()
-        _draw_rivals(axes, shown, rows)
-        axes.axvline(data["base"]["256"], color="0.3", linewidth=0.8, linestyle="--", label="base model")
-        axes.set(xlabel=f"pass@256 where pass@1 is {data['levels'][SHOWN]:g} (base model: {data['base']['1']:.3f})")
-        axes.legend(loc="center", bbox_to_anchor=(0.6, 0.4), fontsize=7)
+        total = sum(heights) + 1.3
+        figure = Figure(figsize=(7.2, total))
+        figure.suptitle(MESSAGE, x=0.02, y=1 - 0.08 / total, ha="left", va="top", fontsize=10, fontweight="bold")
+        write_families(figure, {family(row) for row in next(iter(rows.values()))}, left=0.02, top=1 - 0.52 / total)
+        top, panels = total - 0.85, []
+        for height, (question, own) in zip(heights, rows.items(), strict=True):
+            inside = (0.3, (top - height) / total, 0.66, (height - HEADING + 0.1) / total)
+            panels.append(figure.add_axes(inside, sharex=panels[0] if panels else None))
+            _draw_panel(panels[-1], question, own, data["base"]["256"])
+            top -= height
+        for axes in panels[:-1]:
+            axes.tick_params(axis="x", labelbottom=False, length=0)
+        panels[0].annotate("base model", (data["base"]["256"], 1), (-3, -2), xycoords=("data", "axes fraction"),
+                           textcoords="offset points", ha="right", va="top", fontsize=8, color="0.3")  # fmt: skip
+        panels[-1].set_xlabel(
+            f"pass@256 where pass@1 is {data['levels'][SHOWN]:g} (base model: {data['base']['1']:.3f})"
+        )
     return figure
+
+
+def _rows(shown: list[dict[str, Any]], sweeps: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """The rivals of some sweeps by the name of their row, the row with the lowest best pass@256 first."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for rival in shown:
+        if rival["sweep"] in sweeps:
+            rows.setdefault(_row(rival), []).append(rival)
+    best = {name: max(rival["levels"][SHOWN]["mean"] for rival in own) for name, own in rows.items()}
+    return {name: rows[name] for name in sorted(rows, key=lambda name: (best[name], name))}
 
 
 def _row(rival: dict[str, Any]) -> str:
     """What the row of a rival is called: weights at their best rate and norm share one."""
-    aside = "" if rival["sweep"] in {"rate", "norm", "surrogates", "groups", "easy"} else f" ({rival['sweep']})"
-    return rival["name"] + aside
+    if rival["sweep"] == "easy":
+        base = rival["name"].partition("base=")[2].rstrip(")")
+        return f"{base}, easy prompts rejected"
+    aside = ASIDES.get(rival["sweep"], "")
+    return rival["name"] + (aside if aside.startswith(",") else f" {aside}").rstrip()
 
 
-def _draw_rivals(axes: Axes, shown: list[dict[str, Any]], rows: list[str]) -> None:
-    """Means and 95 % intervals of the seeds that nothing was chosen by."""
-    for number, (sweep, (label, marker)) in enumerate(LABELS.items()):
-        own = [rival for rival in shown if rival["sweep"] == sweep]
-        mean, error = (np.array([rival["levels"][SHOWN][key] for rival in own]) for key in ("mean", "error"))
-        places = [rows.index(_row(rival)) for rival in own]
-        style = {"color": f"C{number % 8}", "markersize": 4, "linestyle": "none", "elinewidth": 0.8}
-        axes.errorbar(mean, places, xerr=1.96 * error, marker=marker, label=label, **style)
-    axes.set_yticks(range(len(rows)), rows, fontsize=6)
-    axes.set_ylim(-1, len(rows))
-    axes.grid(axis="y", color="0.92", linewidth=0.6)
+def _draw_panel(axes: Axes, question: str, rows: dict[str, list[dict[str, Any]]], base: float) -> None:
+    """Means and 95 % intervals of the seeds that nothing was chosen by; open where updates have one norm."""
+    colours = {name: COLOURS[family(name)] if name in REGISTRY else "0.25" for name in rows}
+    for place, (name, own) in enumerate(rows.items()):
+        for rival in own:
+            mean, error = (rival["levels"][SHOWN][key] for key in ("mean", "error"))
+            inside = "white" if rival["sweep"] == "norm" else colours[name]
+            style = {"markersize": 2.8 if inside == "white" else 4.6, "markerfacecolor": inside, "elinewidth": 0.9}
+            axes.errorbar(mean, place, xerr=1.96 * error, fmt="o", color=colours[name], **style)
+    axes.axvline(base, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=7)
+    for label, name in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_color(colours[name])
+    axes.set_ylim(-0.8, len(rows) - 0.2)
+    axes.grid(axis="y", color="0.93", linewidth=0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(question, loc="left", fontsize=9, pad=3)
+    if any(rival["sweep"] == "norm" for own in rows.values() for rival in own):
+        axes.text(0.5, 0.45, "filled: best learning rate\nopen: best update norm\nbars: 95 %", transform=axes.transAxes,
+                  fontsize=8, color="0.3")  # fmt: skip
 
 
 def table(data: dict[str, Any], of: str = "rivals") -> str:

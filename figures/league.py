@@ -3,13 +3,15 @@
     simlab sweep --preset league --out league.nc                                    (minutes)
     python -m figures.league league-named.nc league-links.nc league-fixed-rate.nc   (condenses)
     python -m figures.league --tables                                               (prints the tables of README.md)
+    python -m figures.league --alike                                                (prints which methods are one)
     simlab figures league                                                           (draws from what is kept here)
 
-Estimators that are one up to a constant factor share a number; ``rivals`` says who beats whom.
+Estimators that are one up to a constant factor share a row; ``rivals`` says who beats whom.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,65 +21,66 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from figures.shared import clock_table
 from figures.shared.condensed import keep
-from figures.shared.labels import number_points
+from figures.shared.families import COLOURS, family, write_families
 from figures.shared.league_numbers import LEVEL, MATCHED_NORM, METRICS, SCORED, condense
 from simlab.plotting import STYLE
 from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "league.json"
 DIFFERS = "Not in the papers: every estimator on one bank at equal update norms."
-SHOWN_NORM = 1.0  # of panel (a)
+MESSAGE = (
+    "At equal pass@1, weights of failures and of pass@k keep the most rare answers;\n"
+    "weights that push successes on easy prompts keep the fewest"
+)
+RANKED_BY, AT_LEVEL = 2, (2, 3, 1)  # places in METRICS
+PLACE = {"left": 0.245, "right": 0.985, "wspace": 0.1}
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Four panels, and which number is which estimator."""
+    """Everyone ranked by the rare answers that are left, in three metrics at equal pass@1; all norms; a fixed rate."""
     with mpl.style.context(STYLE):
         # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
-        figure = Figure(figsize=(7.2, 8.3))
-        place = {"left": 0.09, "right": 0.99, "top": 0.975, "bottom": 0.325, "wspace": 0.22, "hspace": 0.26}
-        (at_norm, diverse), (curves, rate) = figure.subplots(2, 2, gridspec_kw=place)
-        draw_at_norm(at_norm, data)
-        draw_at_level(diverse, data)
+        figure = Figure(figsize=(7.2, 10.4))
+        figure.suptitle(MESSAGE, x=0.02, y=0.995, ha="left", va="top", fontsize=10, fontweight="bold")
+        ranked = figure.subplots(1, 3, sharey=True, gridspec_kw=dict(PLACE, top=0.89, bottom=0.375))
+        below = dict(PLACE, left=0.09, top=0.305, bottom=0.05, wspace=0.5)
+        curves, rate = figure.subplots(1, 2, gridspec_kw=below)
+        draw_ranked(ranked, data)
+        write_families(figure, {family(some[0]) for some in data["kin"]}, left=0.02, top=0.95)
         draw_curves(curves, data)
         draw_rates(rate, data)
-        write_numbers(figure, data)
     return figure
 
 
-def draw_at_norm(axes: Axes, data: dict[str, Any]) -> None:
-    """Pass@1 and pass@256 at one norm."""
-    place = data["norms"].index(SHOWN_NORM)
-    rows = [data["named"][some[0]] for some in data["kin"]]
-    mean, error = (np.array([row[key][place] for row in rows])[:, :2] for key in ("mean", "error"))
-    axes.set(xlabel=METRICS[0], ylabel=METRICS[1])
-    axes.set_title(f"(a) update norm {SHOWN_NORM:g}", loc="left")
-    draw_numbers(axes, mean, error, list(range(len(rows))))
-
-
-def draw_at_level(axes: Axes, data: dict[str, Any]) -> None:
-    """Retained mass and entropy where pass@1 is the same."""
-    numbers = [place for place, some in enumerate(data["kin"]) if "level" in data["named"][some[0]]]
-    rows = [data["named"][data["kin"][place][0]] for place in numbers]
-    mean, error = (np.array([row[key] for row in rows])[:, 2:] for key in ("level", "level_error"))
-    axes.set(xlabel=METRICS[2], ylabel=METRICS[3])
-    axes.set_title(f"(b) where pass@1 is {LEVEL:g}", loc="left")
-    draw_numbers(axes, mean, error, numbers)
-
-
-def draw_numbers(axes: Axes, mean: np.ndarray, error: np.ndarray, numbers: list[int]) -> None:
-    """Crosses of 95 % intervals, (points, 2) each, and a number beside each."""
-    axes.errorbar(*mean.T, *(1.96 * error.T[::-1]), fmt="none", ecolor="0.55", elinewidth=0.8)
-    axes.margins(0.08)
-    number_points(axes, *mean.T, numbers)
+def draw_ranked(panels: Sequence[Axes], data: dict[str, Any]) -> None:
+    """Retained mass, entropy and pass@256 where pass@1 is the same, the most retained mass on top."""
+    kin = [some for some in data["kin"] if "level" in data["named"][some[0]]]
+    kin.sort(key=lambda some: data["named"][some[0]]["level"][RANKED_BY])
+    rows = [data["named"][some[0]] for some in kin]
+    colours = [COLOURS[family(some[0])] for some in kin]
+    for axes, metric, letter in zip(panels, AT_LEVEL, "abc", strict=True):
+        mean, error = (np.array([row[key][metric] for row in rows]) for key in ("level", "level_error"))
+        axes.axvline(data["named"]["grpo"]["level"][metric], color="0.75", linewidth=0.8, zorder=0)
+        axes.errorbar(mean, range(len(rows)), xerr=1.96 * error, fmt="none", ecolor=colours, elinewidth=1.2)
+        axes.scatter(mean, range(len(rows)), color=colours, s=16, zorder=3)
+        axes.set_title(f"({letter}) {METRICS[metric]}", loc="left")
+        axes.grid(axis="y", color="0.92", linewidth=0.6)
+        axes.tick_params(axis="y", length=0)
+    panels[0].set_yticks(range(len(rows)), [", ".join(some) for some in kin], fontsize=7.5)
+    panels[0].set_ylim(-0.7, len(rows) - 0.3)
+    for label, colour in zip(panels[0].get_yticklabels(), colours, strict=True):
+        label.set_color(colour)
+    panels[1].set_xlabel(f"where pass@1 is {LEVEL:g}; bars: 95 %; grey line: GRPO")
 
 
 def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
     """Pass@1 and retained mass of everyone at all norms, and the points that nobody beats in both."""
     unwritten = [name for name, calls in data["written_down"].items() if not calls]
     kinds = (
-        ("named", list(data["named"]), "0.7", "-", "named"),
-        ("links", unwritten, "C1", "--", "links, unpublished"),
+        ("named", list(data["named"]), "0.7", "-", "published"),
+        ("links", unwritten, "C1", "--", "chains of links"),
     )
     for kind, names, colour, dashes, label in kinds:
         for number, name in enumerate(names):
@@ -89,7 +92,7 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
     outer = outer[outer[:, 2] >= np.maximum.accumulate(outer[:, 2])]
     axes.plot(outer[:, 0], outer[:, 2], ":", color="C0", linewidth=1.2, label="front of the means")
     axes.set(xlabel=METRICS[0], ylabel=METRICS[2])
-    axes.set_title("(c) all norms", loc="left")
+    axes.set_title("(d) all update norms", loc="left")
     axes.legend(loc="lower left")
 
 
@@ -100,30 +103,18 @@ def point(data: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def draw_rates(axes: Axes, data: dict[str, Any]) -> None:
-    """Pass@1 at a fixed norm and at a fixed learning rate, by number."""
-    names, rows = zip(*data["fixed_rate"]["estimators"].items(), strict=True)
-    numbers = [next(place for place, some in enumerate(data["kin"]) if name in some) for name in names]
-    mean, error = (
-        np.array([[row[key][0] for key in keys] for row in rows])
-        for keys in (("at_norm", "mean"), ("at_norm_error", "error"))
-    )
-    axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
-    axes.set(xlabel=f"pass@1, norm {MATCHED_NORM:g} at every step", ylabel="pass@1, fixed learning rate")
-    axes.set_title("(d) the same norm at first", loc="left")
-    draw_numbers(axes, mean, error, numbers)
-
-
-def write_numbers(figure: Figure, data: dict[str, Any]) -> None:
-    """Which number is which estimator, in columns."""
-    lines = [f"{number + 1:>2}  {', '.join(some)}" for number, some in enumerate(data["kin"])]
-    lines = [line if len(line) < 44 else line.replace(", ", ",\n      ", 2) for line in lines]
-    columns, height = 3, -(-sum(line.count("\n") + 1 for line in lines) // 3)
-    column, used = 0, 0
-    for line in lines:
-        if used + line.count("\n") >= height and column < columns - 1:
-            column, used = column + 1, 0
-        figure.text(0.02 + 0.33 * column, 0.265 * (1 - used / height), line, va="top", fontsize=7)
-        used += line.count("\n") + 1
+    """Pass@1 at one norm at every step, and at one learning rate that has this norm at first."""
+    rows = sorted(data["fixed_rate"]["estimators"].items(), key=lambda item: item[1]["mean"][0])
+    places = range(len(rows))
+    held, fixed = (np.array([row[key][0] for _, row in rows]) for key in ("at_norm", "mean"))
+    errors = [np.array([row[key][0] for _, row in rows]) for key in ("at_norm_error", "error")]
+    axes.hlines(places, held, fixed, color="0.8", linewidth=1)
+    axes.errorbar(held, places, xerr=1.96 * errors[0], fmt="o", color="0.55", markersize=4, label="one norm")
+    axes.errorbar(fixed, places, xerr=1.96 * errors[1], fmt="o", color="C0", markersize=4, label="one learning rate")
+    axes.set_yticks(places, [name for name, _ in rows], fontsize=7.5)
+    axes.set(xlabel=f"pass@1, at norm {MATCHED_NORM:g} or with it at first", xlim=(None, 0.9))
+    axes.set_title("(e) without the fixed norm", loc="left")
+    axes.legend(loc="lower right")
 
 
 def cell(mean: float, error: float) -> str:
@@ -149,9 +140,11 @@ def tables(data: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Condense results, or print the tables of README.md."""
+    """Condense results, or print tables of README.md."""
     if arguments == ["--tables"]:
         print(tables(json.loads(DATA.read_text())))
+    elif arguments == ["--alike"]:
+        print(clock_table.table())
     else:
         keep(DATA, condense(*(read(Path(name)) for name in arguments)))
 

@@ -9,8 +9,8 @@ _NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'
 _LEFT = {"~": "\N{TILDE OPERATOR}", r"\{": "{", r"\}": "}", r"\|": "\N{DOUBLE VERTICAL LINE}"}  # \sim; after \big
 
 
-def typeset(formula: str) -> str:
-    """A LaTeX formula as a displayed MathML element.
+def typeset(formula: str, display: str = "block") -> str:
+    """A LaTeX formula as a MathML element: on a line of its own (``block``) or within one (``inline``).
 
     Raises:
         ValueError: for LaTeX that the converter does not know.
@@ -20,7 +20,7 @@ def typeset(formula: str) -> str:
     """
     known = re.sub(r"\\arg(?![A-Za-z])", r"\\operatorname{arg}", formula)
     try:
-        root = ElementTree.fromstring(convert(known, display="block").replace(_NAMESPACE, ""))
+        root = ElementTree.fromstring(convert(known, display=display).replace(_NAMESPACE, ""))
     except Exception as error:  # the converter's own are many
         raise ValueError(f"{formula} cannot be typeset: {error}") from error
     for element in root.iter():

@@ -1,19 +1,18 @@
 """simlab: a laboratory for policy-gradient weights in reinforcement learning with verifiable rewards.
 
-``import simlab`` is cheap: JAX is loaded by the first use of ``problems``, ``Settings``, ``simulate`` or ``sweep``.
+``import simlab`` loads nothing: what a name needs is loaded by its first use, and JAX only by that of ``problems``,
+``Settings``, ``simulate`` or ``sweep``.
 """
 
-import pkgutil
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from simlab import estimators, theory
-from simlab.errors import InputError
-from simlab.estimators import advantages, chain, estimator
-from simlab.rollouts import Rollouts
-
 if TYPE_CHECKING:
-    from simlab import arms, problems, surrogates
+    from simlab import arms, estimators, problems, surrogates, theory
+    from simlab.errors import InputError
+    from simlab.estimators import advantages, chain, estimator
     from simlab.methods import Method, method
+    from simlab.rollouts import Rollouts
     from simlab.simulator.api import simulate
     from simlab.simulator.settings import Settings
     from simlab.sweeps.api import sweep
@@ -37,14 +36,21 @@ __all__ = [
     "theory",
 ]
 _WHEN_ASKED_FOR = {
+    "InputError": "simlab.errors:InputError",
     "Method": "simlab.methods:Method",
+    "Rollouts": "simlab.rollouts:Rollouts",
     "Settings": "simlab.simulator.settings:Settings",
+    "advantages": "simlab.estimators:advantages",
     "arms": "simlab.arms",
+    "chain": "simlab.estimators:chain",
+    "estimator": "simlab.estimators:estimator",
+    "estimators": "simlab.estimators",
     "method": "simlab.methods:method",
     "problems": "simlab.problems",
     "simulate": "simlab.simulator.api:simulate",
     "surrogates": "simlab.surrogates",
     "sweep": "simlab.sweeps.api:sweep",
+    "theory": "simlab.theory",
 }
 
 
@@ -52,7 +58,9 @@ def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for; some of it loads JAX."""
     if name not in _WHEN_ASKED_FOR:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return pkgutil.resolve_name(_WHEN_ASKED_FOR[name])
+    module, _, attribute = _WHEN_ASKED_FOR[name].partition(":")
+    loaded = importlib.import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,6 @@
 """The one error a user is meant to read, and the checks that raise it."""
 
+import difflib
 import inspect
 import math
 import re
@@ -71,18 +72,36 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
         raise InputError(f"{name} = {value!r} is no int; allowed: whole numbers from {low} {to}")
 
 
+def did_you_mean(value: object, allowed: Iterable[object]) -> str:
+    """`` (did you mean 'grpo'?)`` for the allowed name that is nearest to ``value``, or nothing if none is near.
+
+    Case and the kind of dash do not count.
+
+    >>> did_you_mean("fgrpo", ["grpo", "f_grpo", "maxrl"])
+    " (did you mean 'f_grpo'?)"
+    """
+    known = {_plain(str(name)): str(name) for name in allowed}
+    close = difflib.get_close_matches(_plain(str(value)), known, n=1)
+    return f" (did you mean {known[close[0]]!r}?)" if close else ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
 def check_choice(name: str, value: Any, allowed: Any) -> None:
-    """Raise ``InputError`` unless ``value`` is one of ``allowed``."""
+    """Raise ``InputError`` unless ``value`` is one of ``allowed``; it names the nearest of them and all of them."""
     if value not in list(allowed):  # not in a set or dict, which would fail for a list
         known = ", ".join(str(choice) for choice in allowed)
-        raise InputError(f"{name} = {value!r} is unknown; allowed: {known}")
+        raise InputError(f"{name} = {value!r} is unknown{did_you_mean(value, allowed)}; allowed: {known}")
 
 
 def check_parameters(name: str, parameters: Iterable[str], allowed: Collection[str]) -> None:
     """Raise ``InputError`` for a parameter that is none of those that ``name`` takes."""
     for parameter in parameters:
         if parameter not in allowed:
-            raise InputError(f"{name} has no parameter {parameter!r}; it takes: {', '.join(allowed) or 'none'}")
+            hint = did_you_mean(parameter, allowed)
+            raise InputError(f"{name} has no parameter {parameter!r}{hint}; it takes: {', '.join(allowed) or 'none'}")
 
 
 def build(kind: str, name: str, known: Mapping[str, Callable[..., Any]], parameters: Mapping[str, Any]) -> Any:

@@ -84,7 +84,7 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
 
     Args:
         paper: its id, such as ``"f-grpo"``, or ``"arxiv"`` for one that is not judged.
-        tag: the label, such as ``"eq-12"``, or its number.
+        tag: the label, such as ``"eq-12"``, or its number. Capitals do not count, in either.
         roots: folders to read, by kind.
 
     Raises:
@@ -93,6 +93,7 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     >>> "focal" in {tagged.name for tagged in find("f-grpo", "eq-12", roots())}
     True
     """
+    paper, tag = paper.lower(), tag.lower()
     check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
     found = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]

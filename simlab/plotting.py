@@ -2,7 +2,9 @@
 
 import io
 import itertools
-from collections.abc import Sequence
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from simlab.files import write_whole
 
 FORMATS = (".pdf", ".png", ".svg")
 STYLE = Path(__file__).with_name("simlab.mplstyle")
+METHODS = ("arm", "estimator", "surrogate")  # dimensions whose values need no name beside them
 SHARES = ("q_pos", "retained_mass")  # metrics from 0 to 1
 LABELS = {
     "group_size": "group size G",
+    "learning_rate": "learning rate",
     "q_pos": "correct mass $Q_{pos}$",
     "retained_mass": "retained mass $M_{ret}$",
     "gamma": r"$\gamma$",
@@ -29,6 +33,9 @@ LABELS = {
 # What makes two files of one figure the same, byte for byte.
 UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 DASHES = ("-", "--", ":", "-.")
+MARKERS = "osD^vP"
+CHARACTERS = 110  # of the legend's font, side by side in a figure
+CLOSE = 0.2  # a share that varies less than this is not shown from 0 to 1
 
 
 def mean_and_band(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,52 +71,104 @@ def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
     return [name for name in usual if name in numbers] or numbers[: len(usual)]
 
 
-def final_state(dataset: xr.Dataset) -> Figure:
+def final_state(dataset: xr.Dataset, title: str = "") -> Figure:
     """Final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
     With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
     problem that records neither is shown by the first two numbers that it has.
     """
-    names, metrics = grid_dimensions(dataset), chosen_metrics(dataset, SHARES)
-    along = record_axis(dataset)
-    axis = next((name for name in ("group_size", *names) if _is_axis(dataset, name)), along)
-    others = [name for name in names if name != axis and dataset.sizes[name] > 1]
-    shown = dataset if axis == along else dataset.isel({along: -1})
+    return final_states({"": dataset}, title)
+
+
+def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
+    """``final_state`` of several results in one figure, whose lines begin with the names of the results."""
+    first = next(iter(datasets.values()))
+    metrics = [name for name in chosen_metrics(first, SHARES) if all(name in one for one in datasets.values())]
+    along = record_axis(first)
+    axis = _common_axis(list(datasets.values())) or along
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(6.8, 3.1), layout="constrained")
         panels = figure.subplots(1, len(metrics), sharex=True, squeeze=False)[0]
         for panel, metric in zip(panels, metrics, strict=True):
-            _draw_cells(panel, shown[metric], axis, others)
+            styles = itertools.count()
+            for name, dataset in datasets.items():
+                shown = dataset if axis == along else dataset.isel({along: -1})
+                _draw_cells(panel, shown[metric], axis, name, styles)
             if axis == "group_size":
                 panel.set_xscale("log", base=2)
             panel.set(xlabel=LABELS.get(axis, axis), ylabel=LABELS.get(metric, metric))
             if metric in SHARES:
-                panel.set_ylim(-0.03, 1.03)
-        when = "" if axis == along else f"{along} {dataset[along].values[-1]:.12g}, "
-        panels[0].set_title(f"{when}{dataset.sizes['seed']} seeds", loc="left")
+                _share_limits(panel)
+        when = "" if axis == along else f"{along} {first[along].values[-1]:.12g}, "
+        panels[0].set_title(f"{when}{first.sizes['seed']} seeds", loc="left")
+        if title:
+            figure.suptitle(textwrap.fill(title, 110), fontsize=8, x=0.01, ha="left")
         handles, labels = panels[0].get_legend_handles_labels()
-        if others:
-            figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+        if any(labels):
+            columns = max(1, CHARACTERS // (max(map(len, labels)) + 8))
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
     return figure
 
 
-def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, others: list[str]) -> None:
-    """A banded line along ``axis`` for each combination of the dimensions ``others``."""
-    single = [name for name in values.dims if name not in (axis, "seed", *others)]
-    for number, point in enumerate(itertools.product(*(values[name].values for name in others))):
-        chosen = dict(zip(others, point, strict=True))
-        label = ", ".join(f"{LABELS.get(name, name)} = {_plain(value)}" for name, value in chosen.items())
-        marker = "" if axis in ("step", "cost") else "o"
+def _share_limits(panel: Axes) -> None:
+    """Show a share from 0 to 1, or closer where all that is drawn would be one line."""
+    low, high = panel.dataLim.intervaly
+    if high - low > CLOSE or not np.isfinite(high - low):
+        panel.set_ylim(-0.03, 1.03)
+    panel.ticklabel_format(axis="y", useOffset=False)
+
+
+def _common_axis(datasets: list[xr.Dataset]) -> str | None:
+    """The group size, or else the first swept number, that varies in all results; None where none does."""
+    names = dict.fromkeys(["group_size", *grid_dimensions(datasets[0])])
+    return next((name for name in names if all(_is_axis(dataset, name) for dataset in datasets)), None)
+
+
+def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, styles: Iterator[int]) -> None:
+    """A banded line along ``axis`` for each combination of the other dimensions that vary."""
+    inner = [str(name) for name in values.dims if name not in (axis, "seed", "step", "cost")]
+    others = [name for name in inner if values.sizes[name] > 1]
+    single = [name for name in inner if name not in others]
+    points = itertools.product(*(values[name].values for name in others))
+    for chosen in (dict(zip(others, point, strict=True)) for point in points):
+        if _repeats(values, chosen):
+            continue
+        number = next(styles)
+        marker = "" if axis in ("step", "cost") else MARKERS[number % len(MARKERS)]
         line = values.sel(chosen).squeeze(single)
-        draw_band(panel, values[axis].values, line, label=label, linestyle=DASHES[number % 4], marker=marker)
+        style = {"linestyle": DASHES[number % len(DASHES)], "marker": marker}
+        label = ", ".join(filter(None, [result, _label(values, chosen)]))
+        draw_band(panel, values[axis].values, line, label=label, **style)
 
 
-def _plain(value: Any) -> str:
+def lacking(dataset: xr.Dataset | xr.DataArray, labels: Mapping[str, Any]) -> list[str]:
+    """The dimensions among some labels along which nothing changes: parameters that the method of the labels lacks."""
+    named = {str(label) for label in labels.values()}
+    return [name for name in labels if named & set(json.loads(dataset[name].attrs.get("methods_without_it", "[]")))]
+
+
+def _repeats(values: xr.DataArray, chosen: Mapping[str, Any]) -> bool:
+    """Whether a line differs from an earlier one by no more than a parameter that its method lacks."""
+    return any(values[name].values[0] != chosen[name] for name in lacking(values, chosen))
+
+
+def _label(values: xr.DataArray, chosen: Mapping[str, Any]) -> str:
+    """A line's name: its method, and what else tells it from others."""
+    absent = lacking(values, chosen)
+    return ", ".join(
+        plain(value) if name in METHODS else f"{LABELS.get(name, name)} = {plain(value)}"
+        for name, value in chosen.items()
+        if name not in absent
+    )
+
+
+def plain(value: Any) -> str:
+    """A number or a name as a reader writes it."""
     return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _is_axis(dataset: xr.Dataset, name: str) -> bool:
-    return dataset.sizes[name] > 1 and np.issubdtype(dataset[name].dtype, np.number)
+    return dataset.sizes.get(name, 1) > 1 and np.issubdtype(dataset[name].dtype, np.number)
 
 
 def check_figure(path: Path) -> None:
@@ -118,8 +177,17 @@ def check_figure(path: Path) -> None:
         raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
 
 
-def save_final_state(dataset: xr.Dataset, path: Path) -> None:
+def save_final_state(dataset: xr.Dataset, path: Path, title: str = "") -> None:
     """Draw ``final_state`` into a file, of the kind its suffix says.
+
+    Raises:
+        InputError: as ``save_final_states``.
+    """
+    save_final_states({"": dataset}, path, title)
+
+
+def save_final_states(datasets: Mapping[str, xr.Dataset], path: Path, title: str = "") -> None:
+    """Draw ``final_states`` into a file, of the kind its suffix says.
 
     Raises:
         InputError: for an unknown kind of file, or a path that cannot be written.
@@ -127,7 +195,7 @@ def save_final_state(dataset: xr.Dataset, path: Path) -> None:
     check_figure(path)
     try:
         with matplotlib.style.context(STYLE):
-            write_figure(final_state(dataset), path)
+            write_figure(final_states(datasets, title), path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}; the result is kept") from None
 

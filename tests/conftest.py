@@ -83,3 +83,22 @@ def library_alone():
         sys.modules.pop(registry._REGISTRY.pop(name).build.__module__)
     for path in own_files._loaded.keys() - loaded.keys():
         del own_files._loaded[path]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium without a network."""
+    from explorer_cases import browsing  # noqa: PLC0415  # no other test needs one
+
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The address of the explorer's page as a file."""
+    from simlab.cli import main  # noqa: PLC0415  # the hook above precedes it
+
+    path = tmp_path_factory.mktemp("exported") / "page.html"
+    assert main(["explore", "--export", str(path)]) == 0
+    return path.as_uri()

@@ -48,6 +48,7 @@ for line in sys.stdin:
     say(number, "result", result=steps)
 """
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+WAIT = 180_000  # milliseconds for anything of a page, on a machine that is busy with other tests
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -178,7 +179,7 @@ class Watched:
         """Load an address anew, also if only what follows its # is another."""
         self.page.goto("about:blank")
         self.page.goto(address)
-        self.page.wait_for_selector("html[data-ready]", timeout=60_000)
+        self.page.wait_for_selector("html[data-ready]", timeout=WAIT)
 
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
@@ -192,6 +193,7 @@ class Watched:
 def watched(browser: object, allowed: str, **options: object) -> Iterator[Watched]:
     """A page that reaches nothing but addresses that begin with ``allowed``."""
     context = browser.new_context(accept_downloads=True, **options)
+    context.set_default_timeout(WAIT)
     found = Watched(context.new_page())
 
     def route(request_route: object) -> None:

@@ -129,6 +129,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("reinforce_pp_baseline", {"ddof": 1, "eps": 0.25}),
     ("gpg", {}),
     ("opo", {}),
+    ("bnpo", {}),
+    ("bnpo", {"most": 0.75}),
+    ("grpo_lead", {}),
+    ("grpo_lead", {"alpha": 0.5, "penalty": 0.25, "low": 0.25, "high": 2.0, "midpoint": 0.5, "steepness": 3.0}),
+    ("grpo_lead", {"alpha": 1.0, "ddof": 1, "eps": 0.25}),
     ("advantage_reweighting", {}),
     ("advantage_reweighting", {"alpha": 0.75, "base": "dr_grpo"}),
     ("advantage_reweighting", {"alpha": 1.0, "base": "entropy_advantage"}),
@@ -138,7 +143,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 # Formulas that are defined for rewards 0 and 1 only.
-BINARY_ONLY = {"binary_contrastive", "pass_at_k_chen", "mix", "t2t"}
+BINARY_ONLY = {"binary_contrastive", "pass_at_k_chen", "mix", "t2t", "grpo_lead"}
 
 # Rewards are eighths and log-probabilities 64ths, exact in float32. Ragged groups hold all right, all wrong, and one.
 RAGGED_BINARY = [
@@ -203,9 +208,11 @@ def sequences(name: str, shape: str) -> list[list[Step]]:
 
 
 TOLERANCE = {"float32": 1e-6, "float64": 1e-12}
+OF_LOGARITHMS = {"bnpo"}  # in float32 right to 4e-6: sums of logarithms, raised to an exponential
 # In float32 these subtract numbers as large as the group's largest advantage, and lose a few of its last digits.
 SUBTRACTING = {
-    "softmax", "rs_grpo", "log_mean_exp", "running_mean", "ds_grpo", "unlikeliness", "cw_grpo", "entropy_advantage"
+    "softmax", "rs_grpo", "log_mean_exp", "running_mean", "ds_grpo", "unlikeliness", "cw_grpo", "entropy_advantage",
+    "grpo_lead",
 }  # fmt: skip
 LOST = 4 * float(np.finfo(np.float32).eps)
 NOTHING = float("nan")  # stands where no rollout or token exists; the library must not read it
@@ -258,11 +265,12 @@ def assert_close(names: set[str | None], history: list[Any], expected: list[Batc
 
     ``names`` are those of the estimator and of its base.
     """
+    relative = 4e-6 if dtype == "float32" and names & OF_LOGARITHMS else TOLERANCE[dtype]
     lost = LOST if dtype == "float32" and names & SUBTRACTING else 0.0
     for advantages, batch in zip(history, expected, strict=True):
         for group, ragged in zip(np.asarray(advantages), batch, strict=True):
             largest = np.max(np.abs(group))
-            assert_padded(group, ragged, TOLERANCE[dtype], lost * largest)
+            assert_padded(group, ragged, relative, lost * largest)
 
 
 def assert_padded(padded: np.ndarray, ragged: list[Any], relative: float, absolute: float) -> None:

@@ -275,6 +275,51 @@ def gpg(groups: Groups) -> Groups:
     return [[(r - mean(group)) * len(groups) / mixed if len({*group}) > 1 else 0.0 for r in group] for group in groups]
 
 
+def bnpo(groups: Groups, most: float = 1e6) -> Groups:
+    """BNPO (arXiv 2506.02864): less the group's mean, over the density of Beta(1 + a/3, 1 + b/3) at that mean."""
+    rates = [mean(group) for group in groups]
+    m, variance = mean(rates), deviation(rates, 1) ** 2
+    total = max(m * (1 - m) / variance - 1, 0) if len({*rates}) > 1 else 0
+    alpha, beta = 1 + m * total / 3, 1 + (1 - m) * total / 3
+    whole = math.exp(math.lgamma(alpha + beta) - math.lgamma(alpha) - math.lgamma(beta))
+
+    def weight(p: float) -> float:
+        return min(1 / (whole * p ** (alpha - 1) * (1 - p) ** (beta - 1)), most)
+
+    return [
+        [0.0 if len({*group}) == 1 else weight(p) * (r - p) for r in group]
+        for group, p in zip(groups, rates, strict=True)
+    ]
+
+
+def grpo_lead(
+    rewards: Group,
+    logp: list[list[float]],
+    *,
+    alpha: float = 0.05,
+    penalty: float = 1.0,
+    low: float = 0.4,
+    high: float = 1.5,
+    midpoint: float = 0.75,
+    steepness: float = 10.0,
+    ddof: int = 0,
+    eps: float = 1e-6,
+) -> Group:
+    """GRPO-LEAD (arXiv 2504.09696): GRPO of rewards that a success loses by length, times w of the solve rate."""
+    successes = [len(tokens) for r, tokens in zip(rewards, logp, strict=True) if r > 0]
+    scale = deviation(successes, ddof) + eps if len({*successes}) > 1 else 1.0
+    shaped = [
+        math.exp(-alpha * (len(tokens) - mean(successes)) / scale) if r > 0 else -penalty
+        for r, tokens in zip(rewards, logp, strict=True)
+    ]
+    p = share_correct(rewards)
+
+    def w(rate: float) -> float:
+        return low + (high - low) / (1 + math.exp(steepness * (rate - midpoint)))
+
+    return [a * (w(p) if a > 0 else w(1 - p)) for a in grpo(shaped, ddof, eps)]
+
+
 def opo(rewards: Group, logp: list[list[float]]) -> Group:
     """OPO (arXiv 2505.23585): less the mean weighed by lengths."""
     lengths = [len(tokens) for tokens in logp]
@@ -342,8 +387,8 @@ def each_batch(formula: Callable[..., Groups]) -> Callable[..., list[Groups]]:
 
 REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{name: each_group(formula) for name, formula in GROUP_FORMULAS.items()},
-    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo)},
-    **{formula.__name__: each_batch(formula) for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg)},
+    **{formula.__name__: each_group_of_tokens(formula) for formula in (ds_grpo, unlikeliness, t2t, opo, grpo_lead)},
+    **{formula.__name__: each_batch(formula) for formula in (a_grae, reinforce_pp, reinforce_pp_baseline, gpg, bnpo)},
     **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,

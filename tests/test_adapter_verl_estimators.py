@@ -28,7 +28,7 @@ FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
 OF_TOKENS = sorted(set(REGISTRY) - set(FROM_REWARDS))
 WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
 # What these give a group depends on the other groups of the batch.
-OF_BATCHES = {"a_grae", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
+OF_BATCHES = {"a_grae", "bnpo", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import types
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
 
 from simlab.adapters.verl import SimlabPPOTrainerSync, estimators
 from simlab.adapters.verl.memory import memory
+from simlab.diagnose.live import Live
 from simlab.errors import InputError
 
 KEYS = [f"{prompt}_{row}_0" for row, prompt in enumerate(PROMPTS)]
@@ -109,6 +111,32 @@ def test_settings_reach_the_estimator(batch):
     torch.testing.assert_close(batch.padded("advantages"), dispatched("simlab_f_grpo", {"gamma": 2})[:, :5])
 
 
+# Metrics while training
+
+
+def with_responses(batch):
+    """The batch with a response of each row, which repeats one token, and the texts that they are."""
+    ids = [row % 3 for row in range(len(KEYS))]
+    batch.fields["responses"] = nested(torch.full((length,), own) for length, own in zip(LENGTHS, ids, strict=True))
+    return [f"it is {own}" for own in ids]
+
+
+def test_metrics_say_what_a_diagnosis_of_the_batch_would(batch):
+    texts, metrics = with_responses(batch), {}
+    one = trainer("algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab_diagnose.every=1")
+    one.tokenizer = types.SimpleNamespace(decode=lambda ids, skip_special_tokens: f"it is {int(ids[0])}")
+    one._compute_advantage(batch, metrics)
+    expected = Live(every=1).observe(PROMPTS, REWARDS, texts)
+    assert "diagnose/fitted/unseen_share" in expected
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+
+
+def test_without_the_setting_nothing_is_added(batch):
+    metrics = {}
+    trainer("algorithm.adv_estimator=simlab_grpo")._compute_advantage(batch, metrics)
+    assert not any(name.startswith("diagnose/") for name in metrics)
+
+
 # What an estimator remembers
 
 
@@ -189,7 +217,7 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        (["algorithm.adv_estimator=simlab_grop"], "estimator = 'grop' is unknown; allowed: "),
+        (["algorithm.adv_estimator=simlab_grop"], "estimator = 'grop' is unknown (did you mean 'grpo'?); allowed: "),
         (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "grpo has no parameter 'gamma'"),
         (
             ["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"],
@@ -199,6 +227,11 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
             ["algorithm.adv_estimator=simlab_entropy_advantage", "algorithm.rollout_correction.bypass_mode=True"],
             "bypass_mode = True leaves out the entropy that adv_estimator = simlab_entropy_advantage needs",
         ),
+        (
+            ["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.often=2"],
+            "algorithm.simlab_diagnose = 'often' is unknown; allowed: ",
+        ),
+        (["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.every=0"], "every = 0"),
         (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_casp"], "simlab_casp moves candidates"),
         (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_kl_cov"], "simlab_kl_cov chooses among the tokens"),
         (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo"], "loss_mode = 'simlab_ppo' is unknown; allowed"),

@@ -87,8 +87,8 @@ def test_a_name_that_is_a_method_and_an_estimator_takes_the_parameters_of_both()
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ppo", "arm = 'ppo' is unknown; allowed: "),
-        ("grpo+ppo", "surrogate = 'ppo' is unknown; allowed: "),
+        ("ppo", "arm = 'ppo' is unknown (did you mean 'pkpo'?); allowed: "),
+        ("grpo+ppo", "surrogate = 'ppo' is unknown (did you mean 'ce_gppo'?); allowed: "),
         ("grpo@mean", "aggregation = 'mean' is unknown; allowed: token_mean, sequence_mean, constant"),
         ("grpo(gamma=1)", "grpo has no parameter 'gamma'; it takes: ddof, eps"),
         ("dapo(gamma=1)", "dapo has no parameter 'gamma'; it takes: none"),
@@ -189,7 +189,8 @@ def test_arms_that_differ_in_anything_else_have_shapes_of_their_own(one, other):
 
 def test_floats_that_an_arm_has_not_are_refused():
     message = refusal(parse("f_grpo").build, {"estimator.delta": 1.0})
-    assert message == "arm 'f_grpo' has no parameter 'estimator.delta'; it takes: estimator.gamma"
+    hint = " (did you mean 'estimator.gamma'?)"
+    assert message == f"arm 'f_grpo' has no parameter 'estimator.delta'{hint}; it takes: estimator.gamma"
     assert "gamma = -1.0 is outside its range" in refusal(parse("f_grpo").build, {"estimator.gamma": -1.0})
 
 

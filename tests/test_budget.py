@@ -71,6 +71,7 @@ def test_a_step_costs_its_rollouts_and_its_gradient_steps():
 # Records
 
 
+@pytest.mark.slow
 def test_what_is_spent_is_the_cost_less_a_part_of_a_step(spent):
     _, result = spent
     assert result.cost.values.tolist() == [0, 60, 120, 180, 240, 300]
@@ -83,6 +84,7 @@ def test_what_is_spent_is_the_cost_less_a_part_of_a_step(spent):
             assert (cell.cost.values < cell.spent.values + step).all()
 
 
+@pytest.mark.slow
 def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent):
     plan, result = spent
     for index, cell in plan.cells.items():

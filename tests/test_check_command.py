@@ -113,6 +113,7 @@ def test_without_the_libraries_of_the_checks_one_line_says_what_to_install(missi
     assert command("check", program=("-c", program)) == (2, "", said)
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_all_processes_with_one_line():
     """Ctrl-C goes to every process of the terminal's group; the bar on the terminal says when they are at work."""
     terminal, end = os.openpty()

@@ -61,7 +61,10 @@ SETTINGS = [
     ({"optimizer_parameters": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
     ({"optimizer_parameters": {"learning_rate": jnp.float32(-1.0)}}, "learning_rate = -1.0 is outside its range"),
     ({"optimizer_parameters": {"learning_rate": math.nan}}, "learning_rate = nan is outside its range"),
-    ({"optimizer_parameters": {"learnin_rate": 1.0}}, "adam has no parameter 'learnin_rate'; it takes: learning_rate"),
+    (
+        {"optimizer_parameters": {"learnin_rate": 1.0}},
+        "adam has no parameter 'learnin_rate' (did you mean 'learning_rate'?)",
+    ),
     ({"optimizer_parameters": {"eps": -1e-8}}, "eps = -1e-08 is outside its range (0, inf)"),
     ({"optimizer_parameters": {"eps": 0.0}}, "eps = 0.0 is outside its range (0, inf)"),
     ({"optimizer_parameters": {"eps": 1e-50}}, f"eps = 1e-50; {TOO_SMALL}"),
@@ -79,9 +82,9 @@ SETTINGS = [
     ({"top_n": 2.0}, "top_n = 2.0 is no int"),
     ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),
     ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is no int"),
-    ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown; allowed: adam, adamw, sgd"),
+    ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, sgd"),
     ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
-    ({"dtype": "float16"}, "dtype = 'float16' is unknown; allowed: float32, float64"),
+    ({"dtype": "float16"}, "dtype = 'float16' is unknown (did you mean 'float64'?); allowed: float32, float64"),
 ]
 
 

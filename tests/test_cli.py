@@ -1,17 +1,20 @@
 """The command: what it prints and writes, and how it refuses bad input: one line, exit code 2, nothing lost."""
 
+import io
 import json
 import os
 import random
 import shutil
 import sys
 import termios
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 from full_disk import full_from
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, start
+from tqdm import tqdm
 
 from simlab.cli import main
 from simlab.estimators import REGISTRY
@@ -60,24 +63,98 @@ def refused(capsys):
 
 def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert main(["sweep", "--out", str(finished), *SMALL]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == [
+    what, storage, empty, header, units, *lines = capsys.readouterr().out.splitlines()
+    assert what == (
+        "f_grpo, dr_grpo with ppo_clip on anchored: G = 2, 4; gamma = 0, 1; actions = 60, correct = 6, "
+        "learning_rate = 0.01; 12 seeds, 20 steps"
+    )
+    assert storage.startswith("storage dense for G = 2, 4: ")
+    assert empty == ""
+    assert header.split() == [
         "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
     ]  # fmt: skip
-    assert lines[-5] == "mean over 12 seeds at step 20; (standard error of the last digits)"
-    assert lines[-4].startswith("storage dense for G = 2, 4: ")
+    assert units.split() == ["nats"]
+    assert header.index("entropy") <= units.index("nats") < header.index("tail_miss_rate")
+    end = lines.index("")
+    assert lines[end + 1] == (
+        "mean over 12 seeds at step 20; 0.65342(42) is a mean of 0.65342 with a standard error of 0.00042"
+    )
+    assert "gamma           focal exponent" in lines
+    assert "q_pos           probability of a correct action, Q_pos" in lines
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    rows = [line.split() for line in lines[1:-5]]
+    rows = [line.split() for line in lines[:end]]
     assert [row[:3] for row in rows] == [
-        [estimator, size, gamma] for estimator in ("f_grpo", "dr_grpo") for size in "24" for gamma in "01"
+        *(["f_grpo", size, gamma] for size in "24" for gamma in "01"),
+        *(["dr_grpo", size, "-"] for size in "24"),  # it has no gamma
     ]
     last = read(finished)["entropy"].isel(step=-1)
     for row in rows:
-        values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=float(row[2])).values
+        gamma = 0.0 if row[2] == "-" else float(row[2])
+        values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=gamma).values
         mean, _, error = row[5].rstrip(")").partition("(")
         assert float(mean) == pytest.approx(values.mean(), abs=6e-6)
         assert int(error) == round(values.std(ddof=1) / np.sqrt(12) * 1e5)
+
+
+def test_a_result_says_what_its_coordinates_are(unbroken):
+    result = read(unbroken)
+    assert result.gamma.attrs["long_name"] == "focal exponent"
+    assert json.loads(result.gamma.attrs["methods_without_it"]) == ["dr_grpo"]
+    assert result.step.attrs["units"] == "1"
+    assert all({"long_name", "units"} <= set(values.attrs) for values in result.data_vars.values())
+    assert all("long_name" in values.attrs for values in result.coords.values())
+    assert json.loads(result.attrs["settled"])["problem.actions"] == 60
+
+
+def test_two_sweeps_are_compared_seed_by_seed(unbroken, tmp_path, monkeypatch, capsys):
+    """The second at another learning rate, and without the second gamma."""
+    monkeypatch.chdir(tmp_path)
+    only = (*TINY, "--estimator", "f_grpo", "--group-size", "2,4", "--gamma", "0", "--seeds", "12")
+    assert main(["sweep", *only, "--learning-rate", "0.1", "--out", "faster.nc"]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(unbroken), "faster.nc", "--figure", "both.png"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "learning_rate = 0.1" in lines[1]
+    rows = [line.split() for line in lines[lines.index("less sweep, seed by seed:") + 2 :]][:2]
+    less = (read(Path("faster.nc")).q_pos - read(unbroken).q_pos.sel(gamma=0.0)).isel(step=-1, estimator=0).values
+    for place, row in enumerate(rows):
+        assert row[:4] == ["faster", "f_grpo", "24"[place], "0"]
+        mean, _, error = row[4].rstrip(")").partition("(")
+        assert float(mean) == pytest.approx(less[place].mean(), abs=6e-6)
+        assert int(error) == round(less[place].std(ddof=1) / np.sqrt(12) * 1e5)
+    assert lines[-3].startswith("in short: q_pos is higher than in sweep in ")
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["{}", "{}"], "a result is given twice"),
+        (["{}", "missing.nc"], "missing.nc does not exist"),
+        (["{}", "--baseline", "grpo"], "--baseline is for training runs; allowed with results of sweeps: --figure"),
+    ],
+)
+def test_results_that_cannot_be_compared_are_refused(refused, unbroken, arguments, complaint):
+    assert refused("compare", *(one.format(unbroken) for one in arguments)).startswith(complaint)
+
+
+def test_a_bar_goes_on_from_where_the_last_run_ended(finished, monkeypatch):
+    """One unit of twelve is missing, of six cells with twelve seeds of twenty steps."""
+    sorted(parts_folder(finished).glob("*.npz"))[0].unlink()
+    bars = []
+
+    class Bar(tqdm):
+        def __init__(self, **options):
+            super().__init__(**options | {"disable": False, "file": io.StringIO()})
+            self.began = self.n
+            bars.append(self)
+
+    monkeypatch.setattr(sys.modules["simlab.sweeps.run"], "tqdm", Bar)  # the package has a function of that name
+    run(asked(*SMALL), finished)
+    (bar,) = bars
+    assert bar.total == bar.n == 6 * 12 * 20
+    assert 0 < bar.began < bar.total
 
 
 def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(tmp_path, monkeypatch, capsys):
@@ -87,6 +164,15 @@ def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(
     assert main(["sweep"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == ["result  sweep.nc", "figure  sweep.png"]
     assert {path.name for path in tmp_path.iterdir()} == {"sweep.nc", "sweep.png", "sweep.nc.parts"}
+
+    for _ in range(2):  # another sweep does not take its place, and finds its own result again
+        assert main(["sweep", "--seeds", "1"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == "sweep.nc holds the result of another sweep; this one's is sweep-2.nc"
+        assert lines[-2:] == ["result  sweep-2.nc", "figure  sweep-2.png"]
+    assert read(Path("sweep.nc")).sizes["seed"] == 4
+    assert read(Path("sweep-2.nc")).sizes["seed"] == 1
+    assert {path.name for path in tmp_path.glob("*.nc")} == {"sweep.nc", "sweep-2.nc"}
 
 
 def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, monkeypatch, capsys):
@@ -121,7 +207,7 @@ def test_a_quantity_that_is_not_defined_is_shown_as_such(tmp_path, capsys):
     never = ("--problem", "custom", "--param", "logits=0,-200", "--param", "correct=1", "--estimator", "grpo")
     small = ("--group-size", "2", "--seeds", "2", "--steps", "2")
     assert main(["sweep", "--out", str(tmp_path / "sweep.nc"), *never, *small]) == 0
-    header, row, *_ = capsys.readouterr().out.splitlines()
+    _, _, _, header, _, row, *_ = capsys.readouterr().out.splitlines()
     shown = dict(zip(header.split(), row.split(), strict=True))
     assert (shown["q_pos"], shown["retained_mass"]) == ("0.00000(0)", "nan")
 
@@ -160,6 +246,7 @@ def test_a_log_holds_no_progress_bar(tmp_path):
     assert "estimator" in output
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_progress_bar(tmp_path):
     terminal, end = os.openpty()
     termios.tcsetwinsize(end, (24, 80))
@@ -240,12 +327,24 @@ def test_where_finds_the_code_of_an_equation(capsys):
 @pytest.mark.parametrize(
     ("arguments", "value", "allowed"),
     [
-        ((), "COMMAND", "see simlab --help"),
-        (("sweeep",), "'sweeep'", "sweep"),
+        (("sweeep",), "'sweeep'", "did you mean 'sweep'?"),
+        (("sweep", "--estimater", "grpo"), "--estimater", "did you mean '--estimator'?"),
+        (("sweep", "--estimator", "gpro"), "'gpro'", "did you mean 'grpo'?"),
+        (("sweep", "--estimator", "fgrpo"), "'fgrpo'", "did you mean 'f_grpo'?"),
+        (("sweep", "--surrogate", "ppo-clip"), "'ppo-clip'", "did you mean 'ppo_clip'?"),
+        (("sweep", "--preset", "leage"), "'leage'", "did you mean 'league'?"),
+        (("sweep", "--problem", "anchord"), "'anchord'", "did you mean 'anchored'?"),
+        (("sweep", "--estimator", "grpo", "--gamma", "0.5"), "grpo has no gamma", "f_grpo"),
+        (("sweep", "--param", "actions=1000"), "correct = 10000", "actions=1000 and correct=100"),
+        (("sweep", "--memory", "10KB"), "--memory 10KB", "MB or more"),
+        (("sweep", "--out", "folder/"), "'folder/'", "folder/sweep.nc"),
+        (("train", "--model", "smolm2"), "'smolm2'", "allowed: scratch, smollm2"),
+        (("figures", "caps"), "'caps'", "did you mean 'casp'?"),
+        (("estimators", "grpo"), "'grpo'", "see simlab estimators --help"),
         (("where", "fad", "eq-11"), "'fad'", "fade"),
         (("where", "fade", "eq-1100"), "'eq-1100'", "eq-11"),
         (("where", "fade"), "TAG", "see simlab where --help"),
-        (("estimators", "--jason"), "--jason", "see simlab --help"),
+        (("estimators", "--jason"), "--jason", "(did you mean '--json'?); see simlab estimators --help"),
     ],
 )
 def test_a_bad_command_is_refused(refused, arguments, value, allowed):

@@ -66,6 +66,7 @@ def test_json_and_report_hold_every_estimate_and_open_offline(log, capsys, tmp_p
     assert "mean solve rate" in page
 
 
+@pytest.mark.slow
 def test_the_same_log_gives_the_same_numbers(log, capsys):
     assert run(capsys, log) == run(capsys, log)
 

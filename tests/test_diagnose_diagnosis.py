@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 from diagnose_logs import bank, log, plain, with_surprise
 from refusals import refusal
 
-from simlab.diagnose import difficulty
 from simlab.diagnose.diagnosis import diagnosis
-from simlab.diagnose.difficulty import weight_effects
+from simlab.diagnose.difficulty import weigh
 from simlab.diagnose.estimate import as_json
 from simlab.diagnose.solve_rates import population
 
@@ -62,6 +60,7 @@ def test_a_degenerate_log_is_diagnosed(name):
     assert any("one step" in line for line in found["untold"])
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_diagnosis():
     seen = log(bank("uniform", 40, 0), 4, 1)
     first, second = (as_json(diagnosis(seen)) for _ in range(2))
@@ -73,21 +72,4 @@ def test_what_cannot_be_diagnosed_is_refused():
     assert "level" in refusal(diagnosis, plain([1], 4), level=1.5)
     assert "rollouts" in refusal(diagnosis, plain([1], 4), rollouts=0)
     assert "'no_such' is unknown" in refusal(diagnosis, plain([1], 4), estimator="no_such")
-    assert "group_size = 1" in refusal(weight_effects, population(plain([1], 1), 0.9), "grpo", 1)
-
-
-def test_an_interval_of_simulations_holds_those_of_all_banks():
-    found = difficulty._hull("x", [np.array([0.1, 0.2, 0.3]), np.array([-0.3, -0.2, -0.1])], 0.9)
-    half = 2.919985580355516 * 0.1 / np.sqrt(3)  # Student's quantile of 2 at 95 %
-    assert found.value == pytest.approx(0.2)
-    assert (found.low, found.high) == (pytest.approx(-0.2 - half), pytest.approx(0.2 + half))
-    assert found.sign == 0
-
-
-@pytest.mark.slow
-def test_the_simulator_says_what_a_weight_would_change():
-    now = population(log(bank("many at 0", 400, 0), 8, 1), 0.9)
-    found = weight_effects(now, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
-    assert [(own.weight, own.overlap) for own in found] == [("easy_power(alpha=4)", 0.0), ("easy_power(alpha=4)", 0.3)]
-    assert found[0].pass_at_1.sign < 0  # it learns from what is solved already
-    assert all(own.pass_at_1.low <= own.pass_at_1.value <= own.pass_at_1.high for own in found)
+    assert "group_size = 1" in refusal(weigh, population(plain([1], 1), 0.9), "grpo", 1)

@@ -11,6 +11,7 @@ import pytest
 from refusals import refusal
 from training_cases import settings, task
 
+from benchmarks import training_sizes
 from simlab import cli
 from simlab.llm.compare import read_run
 from simlab.llm.tasks import task as named_task
@@ -83,6 +84,10 @@ def test_the_line_that_counts_rows_is_written_as_it_is():
 def test_every_setting_is_named():
     names = {field.name for section in SECTIONS.values() for field in dataclasses.fields(section)}
     assert sorted({*names, *SECTIONS, *inspect.signature(data).parameters} - NAMED) == []
+
+
+def test_the_table_of_models_that_fit_is_that_of_the_script():
+    assert f"\n\n{training_sizes.table()}\n\n" in PAGE
 
 
 def test_every_verifier_is_named_and_no_other():

@@ -55,6 +55,7 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("advantage_reweighting", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
     ("opo", {}, "dr_grpo", {}),
     ("gpg", {}, "dr_grpo", {}),
+    ("bnpo", {}, "dr_grpo", {}),
     ("reinforce_pp_baseline", {"eps": 1e-6}, "grpo", {}),
     ("reinforce_pp", {"ddof": 1, "eps": 1e-6}, "grpo", {"ddof": 1}),
     ("aem", {"strength": 0.0, "base": "rloo"}, "rloo", {}),
@@ -68,6 +69,8 @@ EQUAL_IF_BINARY: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("pass_at_k_chen", {"k": 1}, "grpo", exact()),
     ("mix", {"k": 1}, "grpo", exact()),
     ("t2t", {"alpha": 0.0}, "grpo", {}),
+    ("grpo_lead", {"low": 1.0, "high": 1.0, "eps": 0.0}, "grpo", exact()),
+    ("grpo_lead", {"low": 0.5, "high": 1.5, "steepness": 0.0, "penalty": 0.0}, "grpo", {}),
     ("skew_r", {}, "power_norm", {"gamma": -0.5}),
 ]
 
@@ -121,6 +124,44 @@ def test_it_equals_for_rewards_0_and_1(
     name: str, parameters: dict[str, Any], same: str, its: dict[str, Any], rewards: np.ndarray
 ) -> None:
     assert_equal(weights(name, rewards, **parameters), other(same, rewards, its))
+
+
+def test_bnpo_is_grpo_where_the_fitted_beta_is_one_of_three_halves() -> None:
+    """Mean 1/2 and sample variance 1/16: a = b = 3/2, and Beta(3/2, 3/2) has the density 8 sqrt(p q) / pi."""
+    groups = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]], dtype=float)
+    assert_equal(advantages("bnpo", groups), advantages("grpo", groups, eps=0.0) * np.pi / 8)
+
+
+def test_bnpo_is_mean_grpo_where_means_spread_as_widely_as_they_can() -> None:
+    """Sample variance at least m (1 - m): no a and b above 0, and Beta(1, 1) is uniform."""
+    groups = np.array([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]], dtype=float)
+    assert_equal(advantages("bnpo", groups), advantages("dr_grpo", groups))
+
+
+def test_bnpo_looks_at_rare_solve_rates_most() -> None:
+    """Of groups near one half, those farther from it have the larger weight; mean GRPO's is the same for all."""
+    groups = np.array([[1, 0, 0, 0], *[[1, 1, 0, 0]] * 6, [1, 1, 1, 0]], dtype=float)
+    weight = (advantages("bnpo", groups) / advantages("dr_grpo", groups))[:, 0]
+    assert weight[0] == pytest.approx(weight[-1])
+    assert weight[0] > 1.8 * weight[1]
+
+
+def test_grpo_lead_favours_the_shorter_of_two_successes_and_weighs_signs_by_difficulty() -> None:
+    """Lengths 1 and 3: z is -1 and 1. Of four rollouts, two are right, and w(1/2) is the same for both signs."""
+    lengths = np.array([[1, 0, 0], [1, 1, 1], [1, 1, 0], [1, 0, 0]], dtype=bool)
+    rewards = np.array([1.0, 1.0, 0.0, 0.0])
+    found = advantages("grpo_lead", rewards, token_mask=lengths, alpha=0.5, eps=0.0)
+    shaped = np.array([np.exp(0.5), np.exp(-0.5), -1, -1])
+    expected = (shaped - shaped.mean()) / shaped.std()
+    assert_equal(found, expected * (0.4 + 1.1 / (1 + np.exp(-2.5))))
+
+
+def test_grpo_lead_compares_solved_rollouts_by_length_alone() -> None:
+    lengths = np.array([[1, 0, 0], [1, 1, 1]], dtype=bool)
+    easy, hard = 0.4 + 1.1 / (1 + np.exp(2.5)), 0.4 + 1.1 / (1 + np.exp(-7.5))
+    found = advantages("grpo_lead", np.ones(2), token_mask=lengths, eps=0.0)
+    assert_equal(found, np.array([easy, -hard]))
+    assert not advantages("grpo_lead", np.zeros(2), token_mask=lengths).any()
 
 
 @given(rewards=GRADED)

@@ -1,4 +1,4 @@
-"""The list of estimators: its signs and peaks are computed, and the README shows what the command prints."""
+"""The list of estimators: its signs and peaks are computed, and the documentation shows what the command prints."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from simlab.estimators_table import HEADINGS, as_entries, markdown_line, peak, p
 from simlab.theory import Masses, masses
 
 MARKER = "<!-- estimators table -->"
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "estimators.md"
 
 
 @pytest.fixture
@@ -36,16 +36,16 @@ def made(success, failure):
     return Masses(np.arange(len(success)), np.array(success, dtype=float), np.array(failure, dtype=float))
 
 
-def test_the_readme_shows_what_the_command_prints(capsys):
+def test_the_documentation_shows_what_the_command_prints(capsys):
     assert main(["estimators", "--markdown"]) == 0
-    before, shown, after = README.read_text(encoding="utf-8").split(MARKER)
+    before, shown, after = PAGE.read_text(encoding="utf-8").split(MARKER)
     assert before.endswith("\n")
     assert after.startswith("\n")
     assert shown == f"\n\n{capsys.readouterr().out}\n"
 
 
 def test_every_estimator_has_one_line_of_as_many_cells_as_headings():
-    header, rule, *lines = README.read_text(encoding="utf-8").split(MARKER)[1].strip().splitlines()
+    header, rule, *lines = PAGE.read_text(encoding="utf-8").split(MARKER)[1].strip().splitlines()
     assert len(lines) == len(REGISTRY)
     for line in (header, rule, *lines):
         assert line.replace(r"\|", "").count("|") == len(HEADINGS) + 1

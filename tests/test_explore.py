@@ -9,14 +9,25 @@ import pytest
 from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
+from simlab.estimators.registry import forget
 from simlab.explore.description import as_html, description, palette
 from simlab.explore.drift import expected_correct_mass, group_masses
+from simlab.explore.formula import TAG
 from simlab.explore.presets import PRESETS, WARM, preset
-from simlab.explore.settings import BY_NAME, CONTROLS, PANELS, hold, hold_panel
+from simlab.explore.settings import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED, hold, hold_panel
 from simlab.explore.weights import hold_weight, hold_weights, parameters_of, read_weight, write_weight
 from simlab.plotting import LABELS
 from simlab.problems import anchored
 from simlab.theory import CLOSED_FORMS
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_before():
+    """Other tests go through all registered estimators."""
+    yield
+    for name in [name for name, entry in REGISTRY.items() if entry.tag == TAG]:
+        forget(name)
+
 
 # Settings
 
@@ -37,6 +48,14 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
         ("miss.group_size", 7.6, 8, "group size G = 7.6 is not whole; held at 8"),
         ("miss.group_size", 7.0, 7, ""),
         ("masses.weight", "grpo", "grpo", ""),
+        ("run.pinned", "", "", ""),
+        ("run.pinned", "weight=grpo&group_size=64;steps=99", "weight=grpo&group_size=64;steps=99", ""),
+        ("run.pinned", "steps=1e4", "steps=2000", "steps = 10000 is outside [50, 2000]; held at 2000"),
+        ("run.pinned", ";" * MOST_RUNS, ";" * (MOST_RUNS - 1), "13 runs are pinned; held at 12"),
+        ("map.cell", "16,0.50", "16,0.5", ""),
+        ("map.pinned", ";".join(["1,2"] * 13), ";".join(["1,2"] * MOST_CELLS), "13 cells are pinned; held at 12"),
+        ("run.weight", "= (r - p)/s", "=(r - p)/s", ""),
+        ("run.weight", "=p^g@g=0.50", "=p^g@g=0.5", ""),
         ("masses.weight", "t2t(alpha=9)", "t2t(alpha=1)", "t2t: alpha = 9 is outside [0, 1]; held at 1"),
     ],
 )
@@ -53,11 +72,18 @@ def test_a_value_outside_its_range_is_held_at_the_bound_and_says_so(name, asked,
         ("masses.show", "everything", "allowed: masses, peak 1"),
         ("masses.weight", 3, "is no text"),
         ("masses.weight", "grpo(", "cannot be read"),
-        ("masses.weight", "grop", "unknown; allowed: a_grae, "),
+        ("masses.weight", "grop", r"unknown \(did you mean 'grpo'\?\); allowed: a_grae, "),
         ("masses.weight", "unlikeliness", "unknown; allowed: a_grae, "),
         ("masses.weight", "grpo(gamma=1)", "allowed: ddof"),
         ("masses.weight", "grpo(ddof=2)", "allowed: 0, 1"),
         ("masses.weight", "asym_grpo(delta=x)", "'x' is not a number"),
+        ("run.pinned", "pinned=x", "run.pinned has a run with 'pinned'; allowed: settings of the panel run"),
+        ("run.pinned", "nothing=1", "run.pinned has a run with 'nothing'"),
+        ("run.pinned", "group_size=many", "'many' is not a number"),
+        ("map.cell", "16", "allowed: pairs of numbers such as 16,0.5"),
+        ("map.cell", "16,nan", "allowed: pairs of numbers"),
+        ("run.weight", "=p +", "formula 'p \\+' cannot be read at its end"),
+        ("run.weight", "=p^g@g=99", "g = '99' is not allowed; allowed: \\[0, 8\\]"),
         ("step.sampled_correct", "102", "0 or 1 for each action"),
         ("step.sampled_correct", "1" * 9, "0 or 1 for each action"),
     ],
@@ -121,14 +147,16 @@ def test_every_preset_is_a_view_that_its_panel_would_keep(name):
     assert {key: settings[key] for key in view.settings} == view.settings
 
 
-def test_an_unknown_preset_lists_the_known_ones_the_closest_first():
-    with pytest.raises(InputError, match=r"preset = 'fade-fig3' is unknown; allowed: fade-fig\d+, .*casp-fig5"):
+def test_an_unknown_preset_names_the_nearest_and_lists_the_known_ones():
+    with pytest.raises(InputError) as error:
         preset("fade-fig3")
+    said = "preset = 'fade-fig3' is unknown (did you mean 'fade-fig2'?); allowed: "
+    assert str(error.value) == said + ", ".join(PRESETS)
 
 
 def test_what_is_compiled_at_start_is_what_the_presets_need():
-    simulated = [view for view in PRESETS.values() if view.panel in ("run", "interference", "tree")]
-    assert {panel for panel, _ in WARM} == {"run", "interference", "tree"}
+    simulated = [view for view in PRESETS.values() if view.panel in SIMULATED]
+    assert {panel for panel, _ in WARM} == set(SIMULATED)
     assert all((view.panel, view.settings) in WARM for view in simulated)
 
 
@@ -138,7 +166,7 @@ def test_what_is_compiled_at_start_is_what_the_presets_need():
 def test_the_page_has_the_colours_and_labels_of_the_figures():
     assert palette()[:2] == ["#0072B2", "#D55E00"]
     assert [as_html(label) for label in LABELS.values()] == [
-        "group size G", "correct mass Q<sub>pos</sub>", "retained mass M<sub>ret</sub>", "γ",
+        "group size G", "learning rate", "correct mass Q<sub>pos</sub>", "retained mass M<sub>ret</sub>", "γ",
     ]  # fmt: skip
 
 

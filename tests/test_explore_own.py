@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from arm_texts import INVALID, VALID
-from explorer_cases import browsing, explorer, watched
+from explorer_cases import explorer, watched
 
 from simlab.cli import main
 from simlab.errors import InputError
@@ -34,12 +34,6 @@ def plain(advantages, rollouts):
     return advantages - advantages.mean(axis=1, keepdims=True)
 """
 SMALL = {"actions": 32, "steps": 50, "group_size": 4}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_its_own_origin_and_host_are_let_through(client):
         ('{"panel": "run", "settings": []}', "settings are no object"),
         ('{"panel": "run", "settings": {"step": 3}}', "allowed: weight, group_size"),
         ('{"panel": "run", "settings": {"steps": "many"}}', "is not a number"),
-        ('{"panel": "run", "settings": {"weight": "grop"}}', "unknown; allowed: a_grae"),
+        ('{"panel": "run", "settings": {"weight": "grop"}}', "unknown (did you mean 'grpo'?); allowed: a_grae"),
         ('{"panel": "run", "first": -1}', "first = -1 is outside"),
         ('{"panel": "run", "first": 1.5}', "no int"),
         ('{"panel": "run", "first": 100000}', "lies too far"),

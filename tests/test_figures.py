@@ -13,7 +13,10 @@ import figures
 from figures.shared.images import write
 from figures.shared.plotted import plotted
 from figures.shared.registry import names, script
+from figures.shared.rerun import recipe
+from simlab import cli
 from simlab.cli import main
+from simlab.sweeps.result import read as read_result
 
 FOLDER = Path(figures.__file__).parent
 KEPT = [name for name in names() if (FOLDER / "data" / f"{name}.json").exists()]
@@ -110,12 +113,83 @@ def test_the_list_names_every_figure_with_its_tags_and_what_differs(capsys):
 def test_a_figure_lands_in_the_folder_that_is_named(tmp_path, capsys):
     assert main(["figures", QUICK, "--out", str(tmp_path / "new")]) == 0
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [f"{QUICK}{suffix}" for suffix in FORMATS]
+    assert capsys.readouterr().out == f"{tmp_path / 'new' / QUICK}.png\n"
+
+
+def test_the_commands_of_a_figure_are_understood_and_end_with_its_own_script():
+    without = {
+        "a_grae_toy",
+        "cw_grpo_table1",
+        "fade_controller",
+        "fade_fig4",
+        "fade_fig6",
+    }  # drawn from others' numbers
+    for one in map(script, names()):
+        commands = recipe(one)
+        assert bool(commands) == (one.data is not None and one.name not in without)
+        for command in commands:
+            assert command[:3] == ["python", "-m", f"figures.{one.name}"] or cli._parser().parse_args(command[1:]).run
+        assert not commands or commands[-1][0] == "python"
+
+
+def test_numbers_are_made_anew_in_a_folder_and_drawn_from_there(tmp_path, monkeypatch, capsys):
+    """A script whose recipe is one sweep and its condensing."""
+    (tmp_path / "figures").mkdir()
+    code = FIGURE.format(data=str(tmp_path / "precious.json"))
+    (tmp_path / "figures" / "own_figure.py").write_text(code)
+    (tmp_path / "precious.json").write_text('{"provenance": {"a": 1}, "end": 0.5}')
+    monkeypatch.setattr(figures, "__path__", [*figures.__path__, str(tmp_path / "figures")])
+    out = tmp_path / "images"
+    assert main(["figures", "own_figure", "--rerun", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if line.startswith("running")] == [
+        "running simlab sweep --param actions=20 --param correct=2 --group-size 2 --steps 2 --seeds 1 --out tiny.nc",
+        "running python -m figures.own_figure tiny.nc",
+    ]
+    end = float(read_result(out / "own_figure.rerun" / "tiny.nc").q_pos.isel(step=-1).mean())
+    drawn = json.loads((out / "own_figure.json").read_text())
+    assert drawn["configuration"] == {"a": end}
+    assert json.loads((tmp_path / "precious.json").read_text())["end"] == 0.5
+
+
+FIGURE = '''"""A figure of one's own.
+
+    simlab sweep --param actions=20 --param correct=2 --group-size 2 \\\\
+        --steps 2 --seeds 1 --out tiny.nc   (a moment)
+    python -m figures.own_figure tiny.nc                             (condenses)
+    simlab figures own_figure
+"""
+
+import sys
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep
+from simlab.sweeps.result import read
+
+DATA = Path("{data}")
+DIFFERS = "It is nobody's."
+
+
+def draw(data):
+    figure = Figure()
+    figure.subplots().plot([0, 1], [0, data["end"]])
+    return figure
+
+
+if __name__ == "__main__":
+    end = float(read(Path(sys.argv[1])).q_pos.isel(step=-1).mean())
+    keep(DATA, {{"provenance": {{"a": end}}, "end": end}})
+'''
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fig9"], "figure 'fig9' is unknown; allowed: a_grae"),
+        (["fig9"], "figure = 'fig9' is unknown; allowed: a_grae"),
+        (["all", "--rerun"], "--rerun takes minutes to hours a figure; allowed: with the NAME of one"),
+        (["casp_fig1", "--rerun"], "casp_fig1 is drawn from formulas, computed each time: it has no runs of its own"),
         ([], "figures takes NAME, all, or --list, and one of them alone"),
         (["fade", "--list"], "figures takes NAME, all, or --list, and one of them alone"),
     ],

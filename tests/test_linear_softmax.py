@@ -116,9 +116,7 @@ def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
     np.testing.assert_allclose(shared.rows["cross_effect"], 0, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "optimizer", ["sgd", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adam", "adamw"))]
-)
+@pytest.mark.parametrize("optimizer", [pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "adam", "adamw")])
 def test_with_a_feature_of_its_own_a_prompt_has_the_records_of_a_bank(optimizer):
     """Bit by bit, where no sum is over all parameters; and under plain gradient steps no prompt moves another."""
     listed = OWN.problem.listed()

@@ -55,6 +55,25 @@ def rows_of(text):
     return {cells[0]: cells[1:] for cells in lines if len(cells) > 2}
 
 
+def mean_and_interval(cell):
+    mean, low, high = cell.replace("[", "").replace("]", "").replace(",", "").split()
+    return float(mean), float(low), float(high)
+
+
+def interval_over_both(rows, seed_t=4.302653, problem_t=3.182446):
+    """Of three seeds (rows) and four problems: the t-interval over seeds, and what the problems add to it.
+
+    Their variance is that of the means over seeds, less the noise in those: of what is left without both means.
+    """
+    seeds, problems = len(rows), len(rows[0])
+    of_seeds, of_problems = [*map(statistics.mean, rows)], [*map(statistics.mean, zip(*rows, strict=True))]
+    whole = statistics.mean(of_seeds)
+    left = sum((rows[s][p] - of_seeds[s] - of_problems[p] + whole) ** 2 for s in range(seeds) for p in range(problems))
+    added = statistics.variance(of_problems) - left / ((seeds - 1) * (problems - 1) * seeds)
+    half = math.sqrt(seed_t**2 * statistics.variance(of_seeds) / seeds + problem_t**2 * max(0, added) / problems)
+    return whole, whole - half, whole + half
+
+
 def mean_and_error(cell):
     mean, _, error = cell.rstrip(")").partition("(")
     return float(mean), int(error) * 10.0 ** -len(mean.partition(".")[2])
@@ -148,7 +167,10 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path, file, content, reason
 
 def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
     text = comparison_table([three])
-    assert text.splitlines()[0] == "last evaluation; mean over seeds (standard error of the last digits)"
+    assert text.splitlines()[0] == (
+        "last evaluation; mean over seeds (standard error of the last digits), "
+        "of evaluations [95 % interval over seeds and problems]"
+    )
     rows = rows_of(text)
     assert list(rows) == ["arm", "start", "grpo", "f_grpo(gamma=0.5)"]
     assert rows["arm"] == ["seeds", "steps", "reward", "entropy", "pass@1", "pass@4", "distinct"]
@@ -157,12 +179,10 @@ def test_a_row_has_means_over_seeds_and_their_standard_errors(three):
     seeds |= {name: [own[seed][1][-1] for seed in range(3)] for name, own in ARMS.items()}
     for name, lines in seeds.items():
         for k, cell in ((1, rows[name][4]), (4, rows[name][5])):
-            each = [naive_pass_at_k(line["correct"], k) for line in lines]
-            expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
-            assert mean_and_error(cell) == pytest.approx(expected, abs=5.1e-4)
-        each = [statistics.mean(line["distinct"]) for line in lines]
-        expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
-        assert mean_and_error(rows[name][6]) == pytest.approx(expected, abs=5.1e-3)
+            each = [[naive_pass_at_k([count], k) for count in line["correct"]] for line in lines]
+            assert mean_and_interval(cell) == pytest.approx(interval_over_both(each), abs=5.1e-4)
+        each = [line["distinct"] for line in lines]
+        assert mean_and_interval(rows[name][6]) == pytest.approx(interval_over_both(each), abs=5.1e-3)
 
 
 def test_reward_and_entropy_are_of_the_last_tenth_of_the_steps_up_to_the_evaluation(three):
@@ -187,9 +207,7 @@ def test_one_seed_has_the_interval_over_problems(one):
 
 def test_a_mixture_of_one_and_several_seeds_says_both(three, one):
     head = comparison_table([three, one]).splitlines()[0]
-    assert head.endswith(
-        "mean over seeds (standard error of the last digits); of one seed [95 % interval over problems]"
-    )
+    assert head.endswith("[95 % interval over seeds and problems]; of one seed [95 % interval over problems]")
 
 
 @pytest.mark.parametrize(
@@ -249,17 +267,19 @@ def test_distinct_solutions_among_more_samples_are_not_to_be_compared(tmp_path, 
 # Against a baseline
 
 
-def test_differences_are_paired_by_seed(three):
-    """The error is that of the seeds' differences, not that of two independent means."""
+def test_differences_are_paired_by_seed_and_problem(three):
+    """The interval is that of the differences of each seed and problem, not that of two independent means."""
     text = comparison_table([three], baseline="grpo").partition("\n\n")[2]
-    assert text.startswith("more than grpo, paired by seed; mean over seeds")
+    assert text.startswith("more than grpo, paired by seed and problem; mean over seeds")
     row = rows_of(text.partition("\n\n")[0])["f_grpo(gamma=0.5)"]
     own, other = ([ARMS[name][seed][1][-1]["correct"] for seed in range(3)] for name in ("f_grpo(gamma=0.5)", "grpo"))
     for k, cell in ((1, row[3]), (4, row[4])):
-        each = [naive_pass_at_k(a, k) - naive_pass_at_k(b, k) for a, b in zip(own, other, strict=True)]
-        expected = statistics.mean(each), statistics.stdev(each) / 3**0.5
+        each = [
+            [naive_pass_at_k([a], k) - naive_pass_at_k([b], k) for a, b in zip(mine, theirs, strict=True)]
+            for mine, theirs in zip(own, other, strict=True)
+        ]
         assert cell[0] in "+-"
-        assert mean_and_error(cell) == pytest.approx(expected, abs=5.1e-4)
+        assert mean_and_interval(cell) == pytest.approx(interval_over_both(each), abs=5.1e-4)
 
 
 def test_of_one_common_seed_the_problems_are_paired(tmp_path):
@@ -280,7 +300,7 @@ def test_pass_at_k_is_tested_for_each_k_below_the_samples(three):
     assert cells[0] == ["arm", "k", "difference", "95 % interval", "p"]
     assert [row[:2] for row in cells[1:]] == [["f_grpo(gamma=0.5)", "1"], ["f_grpo(gamma=0.5)", "4"]]
     of_table = rows_of(text.partition("\n\n")[2].partition("\n\n")[0])["f_grpo(gamma=0.5)"]
-    assert [row[2] for row in cells[1:]] == [cell.partition("(")[0] for cell in of_table[3:5]]
+    assert [row[2] for row in cells[1:]] == [cell.partition(" ")[0] for cell in of_table[3:5]]
 
 
 def test_an_arm_without_a_common_seed_is_named(tmp_path, one):

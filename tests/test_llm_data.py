@@ -17,8 +17,9 @@ from simlab.llm.compare import comparison_table, of_set, read_run, set_names
 from simlab.llm.tasks import task
 from simlab.llm.tasks.rows import rows
 from simlab.llm.tokenizer import read_tokenizer
-from simlab.llm.training import run
-from simlab.llm.training.run import Run, train
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import train
+from simlab.llm.training.setup import Setup
 from simlab.llm.vocabulary import characters
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -300,14 +301,14 @@ def trained(out, *options, stop_after=None):
     """What the command ends with; killed after so many steps."""
     count = iter(range(1, 1000))
     with pytest.MonkeyPatch.context() as patch:
-        step = run.Trainer.step
+        step = Trainer.step
 
         def stopping(trainer, *arguments):
             if stop_after is not None and next(count) > stop_after:
                 raise KeyboardInterrupt
             return step(trainer, *arguments)
 
-        patch.setattr(run.Trainer, "step", stopping)
+        patch.setattr(Trainer, "step", stopping)
         return cli.main(["train", *TINY, *options, "--out", str(out)])
 
 
@@ -409,7 +410,7 @@ def test_the_memory_that_is_said_is_that_of_the_longest_prompt_of_all(tmp_path):
     for name, numbers in (("short", [(1, 1)]), ("long", [(1, 1), (100000, 1)])):
         train_file = lines(tmp_path / f"{name}.jsonl", sums(numbers))
         parameters = asked | {"train": train_file, "evaluate": evaluate}
-        needed.append(sum(Run(settings({"task": parameters}), tmp_path, task(**parameters)).needed_memory().values()))
+        needed.append(sum(Setup(settings({"task": parameters}), task(**parameters)).needed_memory().values()))
     assert needed[1] > needed[0]
 
 

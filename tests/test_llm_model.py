@@ -79,10 +79,14 @@ def test_transformers_still_gives_the_golden_logits(name):
 
 
 @pytest.mark.transformers
+@pytest.mark.parametrize("shard_bytes", [checkpoint.SHARD_BYTES, 6000])
 @pytest.mark.parametrize("name", NAMES)
-def test_transformers_opens_what_is_written_here(name, tmp_path):
+def test_transformers_opens_what_is_written_here(name, shard_bytes, tmp_path):
+    """In one file, and in several."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    write_checkpoint(tmp_path, read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32"))
+    model = read_checkpoint(GOLDEN / name, "bfloat16" if name.endswith("bfloat16") else "float32")
+    write_checkpoint(tmp_path, model, shard_bytes=shard_bytes)
+    assert (tmp_path / checkpoint.INDEX).exists() == (shard_bytes == 6000)
     model, said = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(said.values()), said
     tokens, expected = golden(name)
@@ -238,6 +242,49 @@ def test_what_is_written_is_read_again_bit_for_bit(name, tmp_path):
     for (_, before), (_, after) in zip(named(model.parameters), named(again.parameters), strict=True):
         np.testing.assert_array_equal(before, after)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["checksums.json", "config.json", "model.safetensors"]
+
+
+def files_of(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_large_weights_are_written_in_shards_with_an_index_as_transformers_does(tmp_path):
+    """Each of at most so many bytes, or of one tensor. They are read again bit for bit, and go when replaced."""
+    model, most = read_checkpoint(GOLDEN / "qwen3_sharded"), 6000
+    write_checkpoint(tmp_path, model, shard_bytes=most)
+    index = json.loads((tmp_path / checkpoint.INDEX).read_text())
+    files = sorted(set(index["weight_map"].values()))
+    assert files == [f"model-{place:05}-of-{len(files):05}.safetensors" for place in range(1, len(files) + 1)]
+    assert files_of(tmp_path) == ["checksums.json", "config.json", *files, checkpoint.INDEX]
+    assert len(files) > 2
+    total = 0
+    for file in files:
+        own = safetensors.load_file(tmp_path / file)
+        assert {tensor for tensor, place in index["weight_map"].items() if place == file} == own.keys()
+        size = sum(values.nbytes for values in own.values())
+        assert size <= most or len(own) == 1
+        total += size
+    theirs = json.loads((GOLDEN / "qwen3_sharded" / checkpoint.INDEX).read_text())
+    assert index["weight_map"].keys() == theirs["weight_map"].keys()
+    assert index["metadata"]["total_size"] == total == theirs["metadata"]["total_size"]
+    again = read_checkpoint(tmp_path)
+    for (_, before), (_, after) in zip(named(model.parameters), named(again.parameters), strict=True):
+        np.testing.assert_array_equal(before, after)
+    write_checkpoint(tmp_path, model, shard_bytes=2 * most)
+    assert len(files_of(tmp_path)) < len(files) + 3
+    assert read_checkpoint(tmp_path).config == model.config
+    write_checkpoint(tmp_path, model)
+    assert files_of(tmp_path) == ["checksums.json", "config.json", "model.safetensors"]
+
+
+def test_a_shard_that_is_lost_or_changed_is_noticed(tmp_path):
+    write_checkpoint(tmp_path, read_checkpoint(GOLDEN / "qwen3_sharded"), shard_bytes=6000)
+    shard = next(tmp_path.glob("model-00002-*"))
+    content = shard.read_bytes()
+    shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert f"{shard} is damaged" in refusal(read_checkpoint, tmp_path)
+    shard.unlink()
+    assert f"{shard} is missing" in refusal(read_checkpoint, tmp_path)
 
 
 def test_the_names_and_tensors_written_are_those_of_transformers(tmp_path):

@@ -1,6 +1,7 @@
 """Rollouts that a run keeps, and the command that shows them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -64,11 +65,16 @@ def test_the_command_shows_a_group_and_a_rollout_token_by_token(kept, capsys):
     assert shown[0].startswith("grpo, seed 0, step 1, prompt 1 of 3 (unequal rewards: ")
     assert shown[1] == f"prompt: {groups.problems[1].prompt}"
     rows = [line.split() for line in shown[4:]]
-    assert [row[:3] for row in rows] == [
-        [str(n), f"{groups.rewards[1, n]:g}", f"{advantages[1, n]:+.3f}"] for n in range(4)
+    assert [row[:4] for row in rows] == [
+        [str(n), f"{groups.rewards[1, n]:g}", groups.solutions[1][n] or "-", f"{advantages[1, n]:+.3f}"]
+        for n in range(4)
     ]
     assert main(["rollouts", str(out), "--step", "1", "--prompt", "1", "--rollout", "2"]) == 0
-    tokens = capsys.readouterr().out.splitlines()[4:]
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].startswith(f"rollout 2: reward {groups.rewards[1, 2]:g}, solution ")
+    assert shown[2] == f"prompt: {groups.problems[1].prompt}"
+    assert shown[3].startswith("text: ")
+    tokens = shown[6:]
     assert len(tokens) == groups.batch.mask[1, 2].sum()
     assert {line.split()[2] for line in tokens} == {f"{advantages[1, 2]:+.3f}"}
 
@@ -84,7 +90,7 @@ def test_by_default_it_shows_unequal_rewards_of_the_last_step(kept, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--arm", "f_grpo"], "arm = 'f_grpo' is unknown; allowed: grpo"),
+        (["--arm", "f_grpo"], "arm = 'f_grpo' is unknown (did you mean 'grpo'?); allowed: grpo"),
         (["--seed", "1"], "has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0"),
         (["--step", "3"], "step 3 was not kept; allowed: 1 to 2"),
         (["--prompt", "3"], "prompt 3 was not kept; allowed: 0 to 2"),
@@ -116,3 +122,21 @@ def test_a_completion_cannot_command_the_terminal(tmp_path, capsys):
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert "\\x1b[2J" in shown
+
+
+def test_a_rollout_of_its_own_is_shown_whole(kept, tmp_path, capsys):
+    """In a row of its group a long text is cut."""
+    from simlab.llm.training.lines import as_lines, name_of  # noqa: PLC0415
+
+    out = tmp_path / "run"
+    shutil.copytree(kept[0], out)
+    path = out / "arms/grpo/seed-0/rollouts.jsonl"
+    lines = json.loads(json.dumps(read_lines(path).lines))
+    group = lines[-1]["groups"][0]
+    group["prompt"], group["rollouts"][0]["text"] = "why " * 300, "since " * 300
+    path.write_bytes(as_lines(lines, name_of(path))[0])
+    assert main(["rollouts", str(out), "--prompt", "0"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 420
+    assert main(["rollouts", str(out), "--prompt", "0", "--rollout", "0"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2:4] == ["prompt: " + "why " * 300, "text: " + "since " * 300]

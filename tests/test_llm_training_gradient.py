@@ -48,6 +48,15 @@ def test_the_gradient_is_the_sum_over_sequences_taken_one_by_one(case, naive):
     assert objective == pytest.approx(naive[1], rel=1e-5)
 
 
+def test_checkpointing_gives_the_same_gradient(case, naive):
+    """Layers are computed twice, by a program that fuses otherwise: to 1e-5 of the largest (float32)."""
+    config, parameters, batch, coefficients = case
+    policy = Policy(config, "float32", TEMPERATURE, 8, checkpointing=True)
+    gradient, objective = policy.gradient(parameters, batch, coefficients)
+    assert_trees_agree(gradient, naive[0], rtol=1e-5)
+    assert objective == pytest.approx(naive[1], rel=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("microbatch", [1, 3, 5, 1000])
 def test_the_gradient_is_the_same_however_the_batch_is_cut(microbatch, case, naive):

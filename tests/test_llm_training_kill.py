@@ -73,6 +73,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
         assert content == unbroken[name], name
 
 
+@pytest.mark.slow
 def test_a_killed_run_with_an_older_sampler_and_a_verifier_that_errs_ends_as_if_it_had_not_been(tmp_path):
     """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken"

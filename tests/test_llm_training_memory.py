@@ -4,15 +4,21 @@ import dataclasses
 
 import pytest
 
+from benchmarks import training_sizes
 from benchmarks.training_memory import CASES, MODEL, gradient_bytes, sampling_bytes
 from simlab.llm.training import memory
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import Settings, merged
 
-QUICK = (3, 10)  # of short and long prompts
+QUICK = (3, 15, 26)  # one of each kind: all is kept, the inputs of layers alone, and with adapters
+OVER = "on a CPU, XLA computes less of bfloat16 adapters in float32 than is assumed"
+MARKS = {29: [pytest.mark.slow, pytest.mark.xfail(reason=OVER, strict=True)]}
 
 
-@pytest.mark.parametrize("place", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in range(14)])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(n, marks=MARKS.get(n, [] if n in QUICK else pytest.mark.slow)) for n, _ in enumerate(CASES)],
+)
 def test_the_gradient_needs_what_is_stated(place):
     """To 15 %; the constants were fitted to these cases."""
     case, changes = CASES[place]
@@ -32,6 +38,28 @@ def test_the_sampler_needs_no_more_than_is_stated(place):
     config = dataclasses.replace(MODEL, **changes)
     exact = max(size for _, size in sampling_bytes(case, config))
     assert exact <= 1.15 * memory.sampling_bytes(config, case) + 4 * 2**20
+
+
+def test_sixteen_prompts_with_eight_rollouts_of_1024_tokens_of_a_model_of_1_5_billion_fit_80_gb():
+    """By the formula: parameters, gradients and AdamW's moments alone take 28 bytes a parameter."""
+    config = training_sizes.MODELS["Qwen2.5-1.5B"]
+    own = 28 * memory.parameters_of(config)
+    assert 1.5e9 < memory.parameters_of(config) < 1.6e9
+    assert own < training_sizes.stated(config, 16, 0) <= 80e9 < training_sizes.stated(config, 128, 0)
+    assert training_sizes.stated(config, 16, 16) < own
+
+
+FEW = {"prompts": 4, "group_size": 4, "microbatch": 4}
+
+
+def test_adapters_need_little_beside_the_model_unless_a_warm_start_trains_all_parameters():
+    def needed(**sections):
+        asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 4, "rollouts": 16}} | sections)
+        return sum(memory.needed_memory(asked, training_sizes.MODELS["Qwen2.5-1.5B"], 300, 180).values())
+
+    adapters = {"model": {"lora_rank": 16}}
+    assert needed(**adapters) < 0.7 * needed()
+    assert needed(**adapters, warm_start={"steps": 5}) == needed(warm_start={"steps": 5}) == needed()
 
 
 def test_what_is_sampled_and_learnt_at_once_is_counted_and_not_the_whole_batch():

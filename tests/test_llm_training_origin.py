@@ -15,10 +15,16 @@ from simlab.errors import InputError
 from simlab.estimators import Registered, chain, registry
 from simlab.llm.compare import comparison_table, read_run
 from simlab.llm.training import origin, run
+from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 
 pytestmark = pytest.mark.usefixtures("quickly")
-SHORT = {"rl": {"steps": 3}, "evaluation": {"every": 3}, "record": {"checkpoint_every": 1}, "arms": ["grpo", "maxrl"]}
+SHORT = {
+    "rl": {"steps": 3},
+    "evaluation": {"every": 3},
+    "record": {"checkpoint_every": 1, "keep_checkpoint": True},
+    "arms": ["grpo", "maxrl"],
+}
 OTHER = "allowed: the code that made it, --other-code to go on, --overwrite, or another --out"
 
 
@@ -31,14 +37,14 @@ def broken_off(out, own_task=None, steps=2):
     count = iter(range(1, 100))
 
     with pytest.MonkeyPatch.context() as patch:
-        step = run.Trainer.step
+        step = Trainer.step
 
         def stopping(trainer, *arguments):
             if next(count) > steps:
                 raise Stopped
             return step(trainer, *arguments)
 
-        patch.setattr(run.Trainer, "step", stopping)
+        patch.setattr(Trainer, "step", stopping)
         with pytest.raises(Stopped):
             train(settings(SHORT), out, own_task=own_task or task())
 

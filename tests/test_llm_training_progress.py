@@ -9,7 +9,7 @@ import pytest
 from training_cases import contents, settings, task
 
 from simlab.cli import main
-from simlab.llm.training import run as running
+from simlab.llm.training import arm_steps, warm_start
 from simlab.llm.training.interrupt import interrupts
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.progress import Progress
@@ -84,8 +84,8 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
     """Interrupted in step 2 of the arm, or of the warm start; no checkpoint was due."""
     asked = settings({"rl": {"steps": 4}, "warm_start": {"steps": warm}, "evaluation": {"every": 2}})
     train(asked, tmp_path / "whole", own_task=task())
-    name = "supervised_step" if warm else "key_of"  # each is called once a step
-    calls, former = [], getattr(running, name)
+    module, name = (warm_start, "supervised_step") if warm else (arm_steps, "key_of")  # each is called once a step
+    calls, former = [], getattr(module, name)
 
     def interrupted(*arguments):
         if warm or arguments[1] in range(1, 5):
@@ -95,7 +95,7 @@ def test_an_interrupted_run_keeps_its_step_and_ends_as_if_it_had_not_been(tmp_pa
         return former(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, name, interrupted)
+        patch.setattr(module, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
             train(asked, tmp_path / "cut", own_task=task())
     folder = tmp_path / "cut" / ("start" if warm else "arms/grpo") / "seed-0"

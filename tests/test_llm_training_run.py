@@ -1,7 +1,6 @@
 """A whole run: what arms and seeds share, what an evaluation says, and what is left at the end."""
 
 import json
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -17,9 +16,11 @@ from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.from_callable import CallableTask
 from simlab.llm.tokenizer import read_tokenizer
 from simlab.llm.training.evaluate import evaluate
+from simlab.llm.training.evaluator import Evaluator
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.policy_gradient import Trainer
-from simlab.llm.training.run import Run, train
+from simlab.llm.training.run import train
+from simlab.llm.training.setup import Setup
 from simlab.llm.training.state import State, load_state
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("quickly")
 
 TWO_SEEDS = {
     "rl": {"steps": 2}, "seeds": 2, "arms": ["grpo", "f_grpo(gamma=2)"], "evaluation": {"every": 1},
+    "record": {"keep_checkpoint": True},
 }  # fmt: skip
 
 
@@ -68,14 +70,15 @@ def test_another_seed_has_another_start_and_other_problems_of_a_task_that_draws_
     out, _ = two_seeds
     evaluated = [(out / "start" / f"seed-{seed}" / "evaluation.jsonl").read_text() for seed in range(2)]
     assert evaluated[0] != evaluated[1]
-    run = Run(settings(), out, named_task("addition", digits=6))
-    first = {(seed, start): run.reader.task.training(seed * 2**40 + start) for seed in range(2) for start in (0, 2**39)}
+    setup = Setup(settings(), named_task("addition", digits=6))
+    training = setup.reader.task.training
+    first = {(seed, start): training(seed * 2**40 + start) for seed in range(2) for start in (0, 2**39)}
     assert len(set(first.values())) == 4
 
 
 def test_seeds_share_no_random_numbers(tmp_path, monkeypatch):
     """From one and the same start, and on the same prompts, two seeds sample other rollouts, in evaluations too."""
-    monkeypatch.setattr("simlab.llm.training.run.init", lambda config, key: parameters_of(config))
+    monkeypatch.setattr("simlab.llm.training.warm_start.init", lambda config, key: parameters_of(config))
     seen, sample = {}, Reader.sample
 
     def recorded(reader, parameters, problems, group_size, **named):
@@ -108,18 +111,18 @@ def test_arms_meet_no_problem_of_the_warm_start_or_of_another_seed(tmp_path, mon
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 3.0])
 @pytest.mark.parametrize("own", [False, True])
-def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(tmp_path, temperature, own):
+def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperature, own):
     """Their entropy is that of the temperature: next to none at .01."""
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
-    run = Run(settings(asked or {"rl": {"temperature": temperature}}), tmp_path, task())
-    config, parameters = run.loaded.config, parameters_of(run.loaded.config)
-    found = run._evaluate(parameters, 0, 0)
+    setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
+    config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
+    found = Evaluator(setup, 0).evaluate(parameters, 0)
     parts = [sequence_tables(parameters, config, part.batch, temperature) for part in found.groups]
     naive = [-np.sum(np.exp(table) * table, axis=1) for part in parts for _, table, _ in part]
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
 
 
-def test_greedy_and_truncated_evaluations_see_fewer_completions(tmp_path):
+def test_greedy_and_truncated_evaluations_see_fewer_completions():
     """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""
     seen = {}
     for name, own in {
@@ -129,8 +132,8 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions(tmp_path):
         "top_p": {"top_p": 0.3},
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
-        run = Run(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), tmp_path, task())
-        found = run._evaluate(parameters_of(run.loaded.config), 0, 0)
+        setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), task())
+        found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
         seen[name] = [set(map(tuple, rows.tolist())) for part in found.groups for rows in part.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
@@ -149,18 +152,18 @@ def test_a_run_says_what_it_is_and_ends_with_a_model_of_its_last_step(two_seeds)
     folder = out / "arms" / "f_grpo(gamma=2)" / "seed-1"
     model = read_checkpoint(folder / "model")
     assert read_tokenizer(folder / "model").encode("12+") == task().vocabulary.encode("12+")
-    run = Run(settings(TWO_SEEDS), out, task())
-    assert model.config == run.loaded.config
-    state = load_state(folder / "state.safetensors", fresh(run))
+    setup = Setup(settings(TWO_SEEDS), task())
+    assert model.config == setup.loaded.config
+    state = load_state(folder / "state.safetensors", fresh(setup))
     assert (state.step, state.cursor) == (2, 8)
     for (name, one), (_, two) in zip(sorted(leaves(model.parameters)), sorted(leaves(state.parameters)), strict=True):
         np.testing.assert_array_equal(one, two, err_msg=name)
 
 
-def fresh(run):
-    """A state of the shapes of this run's."""
-    start = parameters_of(run.loaded.config)
-    return State(start, run.settings.rl.init(start), ())
+def fresh(setup):
+    """A state of the shapes of a run's."""
+    start = parameters_of(setup.loaded.config)
+    return State(start, setup.settings.rl.init(start), ())
 
 
 def test_lines_of_metrics_and_evaluations_hold_what_the_comparison_reads(two_seeds):
@@ -198,10 +201,10 @@ def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_pat
 @pytest.mark.slow
 def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
     """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
-    run = Run(settings(), Path("unused"), task())
-    parameters = parameters_of(run.loaded.config)
-    whole = run.reader.sample(parameters, run.reader.task.evaluation, 4, key=jax.random.key(3))
-    found = evaluate(run.reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
+    setup = Setup(settings(), task())
+    parameters, reader = parameters_of(setup.loaded.config), setup.reader
+    whole = reader.sample(parameters, reader.task.evaluation, 4, key=jax.random.key(3))
+    found = evaluate(reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
     assert [len(part.problems) for part in found.groups] == [3, 1]
     tokens = np.concatenate([part.sampled.tokens for part in found.groups])
     np.testing.assert_array_equal(tokens, whole.sampled.tokens)

@@ -174,7 +174,10 @@ def test_a_lag_takes_as_many_copies_of_the_parameters():
     [
         ({"rl": {"lag": -1}}, "lag = -1 is outside its range [0, 1024]"),
         ({"rl": {"lag": 1.5}}, "rl.lag = 1.5; allowed: a whole number"),
-        ({"rl": {"sampler": "float16"}}, "sampler = 'float16' is unknown; allowed: exact, bfloat16"),
+        (
+            {"rl": {"sampler": "float16"}},
+            "sampler = 'float16' is unknown (did you mean 'bfloat16'?); allowed: exact, bfloat16",
+        ),
         ({"rl": {"lag": 1, "correction": "all"}}, "correction = 'all' is unknown; allowed: none, ratio, decoupled"),
         (
             {"rl": {"lag": 1, "correction_unit": "word"}},

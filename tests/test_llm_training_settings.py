@@ -8,7 +8,7 @@ import pytest
 from sweep_cases import refusal
 from training_cases import TINY, settings
 
-from simlab.llm.training.policy_gradient import key_of
+from simlab.llm.training.seeds import key_of
 from simlab.llm.training.settings import Settings, merged
 
 # Settings
@@ -57,8 +57,8 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"rl": None}, "rl = None; allowed: its settings by name"),
         ({"model": {"hidden_size": "16"}}, "model.hidden_size = '16'; allowed: a whole number"),
         ({"model": {"tie_embeddings": 1}}, "model.tie_embeddings = 1; allowed: true or false"),
-        ({"model": {"dtype": "float16"}}, "model.dtype = 'float16' is unknown; allowed: float32, bfloat16"),
-        ({"model": {"dtype": "float64"}}, "model.dtype = 'float64' is unknown; allowed: float32, bfloat16"),
+        ({"model": {"dtype": "float16"}}, "dtype = 'float16' is unknown (did you mean 'bfloat16'?); allowed: float32"),
+        ({"model": {"dtype": "float64"}}, "dtype = 'float64' is unknown (did you mean 'bfloat16'?); allowed: float32"),
         ({"warm_start": {"steps": -1}}, "warm_start.steps = -1 is outside its range"),
         ({"evaluation": {"samples": 8, "rollouts": 4}}, "evaluation.rollouts = 4 is less than the 8 samples of one"),
         ({"evaluation": {"temperature": "hot"}}, "evaluation.temperature = 'hot'; allowed: a number, or none"),

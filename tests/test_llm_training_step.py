@@ -133,6 +133,18 @@ def test_in_bfloat16_ratios_of_a_policy_that_has_not_moved_are_1():
     assert [metrics[name] for name in ("clipped_share", "ratio_drift", "policy_kl")] == [0, 0, 0]
 
 
+def test_bfloat16_has_masters_in_float32_that_keep_updates_below_its_resolution():
+    """AdamW moves every number by up to 1e-6, of numbers around .4 whose bfloat16 neighbours are 1e-3 away."""
+    rl = {"epochs": 2, "minibatches": 2, "learning_rate": 1e-6, "weight_decay": 0.0, "prompts": 8}
+    trainer, state = trainer_and_state("gspo", rl, model={"dtype": "bfloat16"})
+    after, _ = trainer.step(copied(state), KEY, False)
+    for before, now in zip(jax.tree.leaves(state.parameters), jax.tree.leaves(after.parameters), strict=True):
+        assert now.dtype == np.float32
+        assert 0 < np.abs(now - before).max() < 1e-5
+        assert np.mean(now.astype("bfloat16") == before.astype("bfloat16")) > 0.9
+    assert {leaf.dtype for leaf in jax.tree.leaves(after.optimizer) if leaf.ndim} == {np.dtype("float32")}
+
+
 def test_the_learning_rate_that_is_recorded_is_that_of_the_step():
     trainer, state = trainer_and_state("grpo", {"steps": 4, "warmup": 2, "learning_rate": 0.3})
     _, lines = stepped(trainer, state, 4)
@@ -235,7 +247,7 @@ def test_estimators_with_a_memory_follow_the_batches(name):
     first = remembered = state.estimator
     for key in keys(2):
         groups, _, _ = trainer.collect(state, key)
-        rollouts = trainer.rollouts(groups, groups.sampled.logp, KEY)
+        rollouts = trainer.rollouts(groups, trainer.proximal(state.parameters, groups), KEY)
         check_rollouts(rollouts, trainer.method.needs)
         _, remembered = trainer.method.estimator.update(rollouts, remembered)
         state, _ = trainer.step(state, key, False)

@@ -16,7 +16,7 @@ from simlab.estimators import estimator
 from simlab.llm.training.run import train
 from simlab.llm.training.state import State, load_state, save_state
 
-SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}}
+SHORT = {"rl": {"steps": 4}, "evaluation": {"every": 2}, "record": {"keep_checkpoint": True}}
 
 
 pytestmark = pytest.mark.usefixtures("quickly")

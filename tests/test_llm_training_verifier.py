@@ -10,8 +10,7 @@ from jax.extend.random import threefry_2x32
 from training_cases import reward, settings, task, trainer_and_state
 
 from simlab.errors import InputError
-from simlab.llm.training.policy_gradient import key_of
-from simlab.llm.training.run import VERIFIER_KEY
+from simlab.llm.training.seeds import VERIFIER_KEY, key_of
 
 F, N = 0.3, 0.2
 RATES = {"false_positive": F, "false_negative": N}

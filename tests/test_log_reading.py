@@ -253,7 +253,7 @@ COLUMNS = {
         {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}},
         "--columns names 'typo', which no row has",
     ),
-    "a format that there is not": ({"form": "trlx"}, "--format = 'trlx' is unknown; allowed: trl, verl, simlab, table"),
+    "a format that there is not": ({"form": "trlx"}, "'trlx' is unknown (did you mean 'trl'?)"),
     "another's format": ({"form": "verl"}, "no column 'input' for the prompt"),
 }  # fmt: skip
 

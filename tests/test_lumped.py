@@ -351,7 +351,7 @@ def test_what_lumped_storage_cannot_run_is_refused():
     line = refusal(PromptBank, np.zeros((1, 1)), one[None], one[None], counts=np.array([2 * 10**18]))
     assert line == f"count = {2 * 10**18} is outside its range [1, {10**18}]"
     line = refusal(Settings, "grpo", storage="sparse")
-    assert line == "storage = 'sparse' is unknown; allowed: auto, dense, lumped, sharded"
+    assert line == "storage = 'sparse' is unknown (did you mean 'sharded'?); allowed: auto, dense, lumped, sharded"
 
 
 @pytest.mark.slow

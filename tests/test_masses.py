@@ -48,6 +48,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "reinforce_pp_baseline": [{"ddof": 1}, {"eps": 0.3}],
     "gpg": [{}],
     "opo": [{}],
+    "bnpo": [{"most": 0.25}],
+    "grpo_lead": [
+        {"alpha": 2.0, "penalty": 0.0, "eps": 0.25},
+        {"low": 1.0, "high": 0.0, "midpoint": 0.25, "steepness": 2.0},
+        {"penalty": 3.0, "ddof": 1, "eps": 0.5},
+    ],
     "advantage_reweighting": [{"alpha": 0.7}, {"base": "psr"}],
     "aem": [{"strength": 3.0, "least_spread": 0.01}, {"base": "nsr"}],
     "pass_at_k_chen": [{"k": k} for k in (1, 2, 8, 40)],
@@ -142,6 +148,10 @@ BY_HAND: list[tuple[str, dict[str, Any], int, int, tuple[float, float]]] = [
     ("advantage_reweighting", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
     ("gpg", {}, 4, 1, (3 / 16, 3 / 16)),
     ("opo", {}, 4, 1, (3 / 16, 3 / 16)),
+    ("bnpo", {}, 4, 1, (3 / 16, 3 / 16)),
+    ("bnpo", {"most": 0.5}, 2, 1, (1 / 8, 1 / 8)),
+    ("grpo_lead", {"low": 0.0, "high": 2.0, "midpoint": 0.5, "eps": 0.0}, 2, 1, (1 / 2, 1 / 2)),  # A 1 and -1, w 1
+    ("grpo_lead", {"low": 1.0, "high": 4.0, "steepness": 0.0, "penalty": 0.0, "eps": 0.5}, 2, 1, (5 / 8, 5 / 8)),
     ("reinforce_pp", {"eps": 0.0}, 2, 1, (1 / 2, 1 / 2)),
     ("reinforce_pp_baseline", {"eps": 0.0}, 2, 1, (1 / 2, 1 / 2)),
     ("aem", {"base": "dr_grpo"}, 4, 1, (3 / 16, 3 / 16)),
@@ -306,7 +316,7 @@ def test_an_estimator_of_candidates_has_no_masses() -> None:
         ({"group_size": 0}, "group_size = 0 is outside its range [1, inf)"),
         ({"old_logp": np.zeros((3, 1))}, "old_logp has shape (3, 1); allowed: (4, 1)"),
         ({"entropy": np.zeros((3, 1))}, "entropy has shape (3, 1); allowed: (4, 1)"),
-        ({"name": "ppo"}, "estimator = 'ppo' is unknown; allowed: "),
+        ({"name": "ppo"}, "estimator = 'ppo' is unknown (did you mean 'pkpo'?); allowed: "),
     ],
 )
 def test_bad_input_to_masses(arguments: dict[str, Any], message: str) -> None:
@@ -319,11 +329,14 @@ def test_bad_input_to_masses(arguments: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "ppo"}, "estimator = 'ppo' is unknown; allowed: "),
+        ({"name": "ppo"}, "estimator = 'ppo' is unknown (did you mean 'pkpo'?); allowed: "),
         ({"name": "ds_grpo"}, "'ds_grpo' has no closed form; allowed: a_grae, "),
         ({"name": "f_grpo", "base": "ds_grpo"}, "'ds_grpo' has no closed form; allowed: a_grae, "),
         ({"name": "f_grpo", "base": estimator("grpo")}, "an estimator without a name has no closed form; allowed: "),
-        ({"name": "grpo", "epsilon": 0.1}, "grpo has no parameter 'epsilon'; it takes: ddof, eps"),
+        (
+            {"name": "grpo", "epsilon": 0.1},
+            "grpo has no parameter 'epsilon' (did you mean 'eps'?); it takes: ddof, eps",
+        ),
         ({"name": "grpo", "ddof": 2}, "ddof = 2 is unknown; allowed: 0"),
         ({"name": "log_mean_exp", "beta": 701}, "beta = 701 is outside its range (0, 700]"),
         ({"name": "pass_at_k_tang"}, "group_size = inf is not allowed for pass_at_k_tang"),

@@ -297,7 +297,11 @@ def test_focal_takes_a_method_without_a_name_and_acts_off_policy(surrogate: Any)
         ("dapo", {"gamma": 1.0}, "dapo has no parameter 'gamma'; it takes: none"),
         ("dr_grpo", {"eps": 0.2}, "dr_grpo has no parameter 'eps'; it takes: max_tokens"),
         ("f_dr_grpo", {"eps": 0.2}, "f_dr_grpo has no parameter 'eps'; it takes: gamma, max_tokens"),
-        ("f_f_dapo", {}, f"method = 'f_f_dapo' is unknown; allowed: {', '.join(sorted(METHODS))}"),
+        (
+            "f_f_dapo",
+            {},
+            f"method = 'f_f_dapo' is unknown (did you mean 'f_dapo'?); allowed: {', '.join(sorted(METHODS))}",
+        ),
         ("dr_grpo", {"max_tokens": -1.0}, "max_tokens = -1.0 is outside its range (0, inf)"),
         ("dr_grpo", {"max_tokens": "long"}, "max_tokens = 'long' is not a number"),
     ],
@@ -313,7 +317,9 @@ def test_f_is_over_every_method() -> None:
 
 
 def test_an_unknown_method_under_f_lists_what_is_known() -> None:
-    with pytest.raises(InputError, match=rf"unknown; allowed: {', '.join(sorted(METHODS))}"):
+    with pytest.raises(
+        InputError, match=rf"unknown \(did you mean 'f_sapo'\?\); allowed: {', '.join(sorted(METHODS))}"
+    ):
         method("f_ppo", gamma=0.5)
 
 

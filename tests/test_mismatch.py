@@ -88,6 +88,7 @@ def test_a_nucleus_is_the_shortest_row_of_likeliest_actions_that_reaches_its_sha
         np.testing.assert_array_equal(own[own > -1e29], row[own > -1e29])
 
 
+@pytest.mark.slow
 def test_the_whole_nucleus_and_all_actions_are_the_policy_itself():
     problem, told = prompt_bank(prompts=3, actions=20), []
     for own in ({"sampler": "top_p"}, {"sampler": "top_k"}, {"sampler": "top_k", "top_k": 20}):

@@ -197,12 +197,15 @@ def check_solved_groups(name, storage, group_size):
     np.testing.assert_allclose(result.entropy, result.entropy[0, 0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("group_size", [3, 5, 6, 7, 11, 13, 27, 41])
+@pytest.mark.parametrize(
+    "group_size", [3, 41, *(pytest.param(size, marks=pytest.mark.slow) for size in (5, 6, 7, 11, 13, 27))]
+)
 @pytest.mark.parametrize("name", POWERS)
 def test_solved_groups_of_any_size_weigh_nothing_on_lumped_storage(name, group_size):
     check_solved_groups(name, "lumped", group_size)
 
 
+@pytest.mark.slow
 def test_solved_groups_weigh_nothing_where_code_is_optimised_as_for_users():
     """In a process of its own: that of the tests compiles with few optimisations, and rounds as it is written."""
     program = "import test_not_finite; test_not_finite.check_solved_groups('f_grpo', 'lumped', 3)"

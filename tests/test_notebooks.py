@@ -32,6 +32,7 @@ MUTATIONS = {
     "05_bank.py": ('run("asym_grpo(delta=1)")', 'run("asym_grpo(delta=1.1)")'),
     "06_train.py": ("math.comb(64 - int(c), k)", "math.comb(63 - int(c), k)"),
     "07_to_trl_or_verl.py": ("ddof=1, eps=1e-4", "ddof=0, eps=1e-4"),
+    "08_diagnose.py": ("at_size(now, size, seen", "at_size(now, size // 4 + 1, seen"),
 }
 
 
@@ -46,7 +47,7 @@ def test_the_notebooks_are_listed_with_what_they_are_about(capsys):
     assert main(["notebooks", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == FILES
-    assert [name[:2] for name in FILES] == [f"{number:02d}" for number in range(1, 8)]
+    assert [name[:2] for name in FILES] == [f"{number:02d}" for number in range(1, 9)]
     assert all(len(line.split()) > 3 for line in lines)
 
 

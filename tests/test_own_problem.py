@@ -50,5 +50,5 @@ def test_what_cannot_be_a_problem_is_refused_in_one_line(tmp_path):
     assert refusal(problem, f"{tmp_path}/mine.py:three").endswith(f"three is a int; allowed: {allowed}")
     assert "makes a NoneType; allowed: a Problem" in refusal(problem, f"{tmp_path}/mine.py:nothing")
     assert "has no parameter 'width'" in refusal(problem, f"{tmp_path}/mine.py:nothing", width=3)
-    assert "problem = 'rings' is unknown; allowed: anchored, custom" in refusal(problem, "rings")
+    assert "problem = 'rings' is unknown (did you mean 'ring'?); allowed: anchored, custom" in refusal(problem, "rings")
     assert "actions = 5 is outside its range [7, inf)" in refusal(problem, "ring", actions=5)

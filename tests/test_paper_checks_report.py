@@ -70,7 +70,11 @@ def test_claims_are_selected_by_paper_and_tag():
 @pytest.mark.parametrize(
     ("paper", "tag", "said"),
     [
-        ("f-grp", None, "paper = 'f-grp' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, simlab"),
+        (
+            "f-grp",
+            None,
+            "paper = 'f-grp' is unknown (did you mean 'f-grpo'?); allowed: f-grpo, a-grae, cw-grpo, fade, casp, simlab",
+        ),
         ("f-grpo", "lema-3.1", "tag = 'lema-3.1' is claimed nowhere; closest known: f-grpo:lemma-3.1, "),
         (None, "lemma-3.1", "closest known: f-grpo:lemma-3.1, "),
         ("fade", "f-grpo:lemma-3.1", "tag = 'f-grpo:lemma-3.1' is claimed nowhere; closest known: fade:"),

@@ -61,7 +61,8 @@ def finals(settings, seeds, steps):
     return run(anchored(1000, 100), [settings] * seeds, range(seeds), np.array([steps]))["q_pos"][:, -1].astype(float)
 
 
-@pytest.mark.parametrize("group_size", [5, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("group_size", [5, 16])
 def test_the_links_of_the_readme_learn_the_same_on_dense_and_lumped(group_size):
     """Means of 16 seeds within 4.5 standard errors; padded to 32 rollouts they were 22 and 9 of these apart."""
     settings = [Settings(method_of(own(only_hard)), group_size, storage=storage) for storage in ("dense", "lumped")]

@@ -34,6 +34,35 @@ def test_group_size_takes_the_axis_then_a_swept_number_then_the_step(sizes, axis
     assert [len(left.lines), len(right.lines)] == [lines, lines]
 
 
+def test_a_title_says_what_ran_and_a_share_that_hardly_varies_is_shown_closely():
+    narrow = result(group_size=4)
+    narrow["q_pos"] = 0.5 + narrow.q_pos / 100
+    figure = final_state(narrow, "f_grpo on anchored: G = 1, 2, 3, 4")
+    assert "f_grpo" in figure.get_suptitle()
+    close, whole = (axes.get_ylim() for axes in figure.axes)
+    assert close[1] - close[0] < 0.05
+    assert whole == (-0.03, 1.03)
+
+
+def test_the_legend_of_many_lines_stays_inside_of_the_figure():
+    """A line for each method and parameter, each named; the method without the parameter has one line."""
+    dataset = result(estimator=2, group_size=2, gamma=3, learning_rate=2)
+    dataset.gamma.attrs["methods_without_it"] = '["method0"]'
+    figure = final_state(dataset)
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[:3] == [
+        "method0, learning rate = 1",
+        "method0, learning rate = 2",
+        r"method1, $\gamma$ = 1, learning rate = 1",
+    ]
+    assert len(names) == 2 + 6
+    figure.draw_without_rendering()
+    width = figure.get_window_extent().width
+    place = legend.get_window_extent()
+    assert 0 <= place.x0 < place.x1 <= width
+
+
 def test_final_values_are_means_over_seeds_of_the_last_step():
     dataset = result(group_size=4)
     (line,) = final_state(dataset).axes[1].lines

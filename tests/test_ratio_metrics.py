@@ -54,6 +54,7 @@ def test_prompts_with_parameters_of_their_own_do_not_drift_in_one_epoch_however_
     assert (after_steps(shared, "ratio_drift") > 1e-3).all()
 
 
+@pytest.mark.slow
 def test_surrogates_that_never_set_a_coefficient_to_0_clip_nothing():
     for surrogate in ("unclipped", "cispo"):
         found = simulate(interference(6, 12), f"grpo+{surrogate}", epochs=3, **FAST)

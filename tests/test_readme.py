@@ -1,5 +1,6 @@
-"""What the README shows must work: its Python runs, its commands mean what they say."""
+"""What the README and the documentation show must work: their Python runs, their commands mean what they say."""
 
+import os.path
 import re
 import shlex
 from pathlib import Path
@@ -7,60 +8,135 @@ from pathlib import Path
 import pytest
 
 from simlab import cli
+from simlab.estimators import registry
 from simlab.llm.training.options import build_settings
 from simlab.sweeps.options import build_sweeps
 
 pytestmark = pytest.mark.usefixtures("library_alone")  # a command names a file that registers an estimator
-README = (Path(__file__).parent.parent / "README.md").read_text()
-COMMANDS = [
-    line.split("#")[0].strip()
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith("simlab")
-]
+ROOT = Path(__file__).parent.parent
+TUTORIALS = ROOT / "docs" / "tutorials"  # test_docs_build.py has these
+PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != TUTORIALS)]
+OWN_TESTS = ("train.md", "trl.md", "verl.md", "slurm.md")  # what they show runs elsewhere, or needs a cluster
+OTHER_LINKS = ("http", "#", "mailto:")
 
 
-def test_the_python_examples_run_one_after_the_other():
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 4
-    namespace: dict[str, object] = {}
-    for block in blocks:
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of a page, also those inside of lists."""
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of simlab that a page shows, without their remarks; a line may have several, joined by ``&&``."""
+    lines = [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    parts = [part.strip() for line in lines for part in line.split(" #")[0].split("&&")]
+    return [part for part in parts if part.startswith("simlab ")]
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+ALL = [(named(page), command) for page in PAGES if page.name not in OWN_TESTS for command in commands(page)]
+
+
+def of(subcommand: str) -> list[str]:
+    """All commands of one kind, each once."""
+    return sorted({command for _, command in ALL if command.startswith(f"simlab {subcommand}")})
+
+
+def options(command: str):
+    return cli._parser().parse_args(shlex.split(command)[1:])
+
+
+@pytest.fixture
+def registry_of_its_own(monkeypatch):
+    """What an example registers is gone after it."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """A folder to write into, with the tests' files as in a checkout, and the file that ``start.md`` has one write."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "mine.py").write_text(blocks(ROOT / "docs" / "start.md", "python")[0])
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python") and page.name not in OWN_TESTS], ids=named
+)
+def test_the_python_examples_of_a_page_run_one_after_the_other(page, beside, registry_of_its_own):
+    namespace: dict[str, object] = {"__name__": "shown"}
+    for block in blocks(page, "python"):
         exec(block, namespace)
 
 
 def test_the_estimator_example_is_under_ten_lines():
-    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[1]
-    assert len([line for line in example.splitlines() if line.strip()]) < 10
+    example = blocks(ROOT / "docs" / "how-to" / "own-estimator.md", "python")[0]
+    body = [line for line in example.splitlines() if line.strip() and not line.startswith(("import", "from"))]
+    assert len(body) < 10
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab sweep")])
-def test_each_sweep_command_describes_a_sweep(command):
-    sweeps = build_sweeps(cli._parser().parse_args(shlex.split(command)[1:]))
-    for sweep in sweeps.values():
+def test_the_own_estimator_that_is_shown_is_the_one_that_is_tested():
+    shown = blocks(ROOT / "docs" / "how-to" / "own-estimator.md", "python")[1]
+    assert (ROOT / "tests" / "own_estimator.py").read_text().endswith(shown)
+
+
+def test_the_readme_takes_two_screens():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+def test_there_are_commands_of_every_kind():
+    for subcommand in ("sweep", "train", "where", "check", "fit", "compare", "diagnose", "explore", "figures"):
+        assert of(subcommand), subcommand
+
+
+@pytest.mark.parametrize("command", of("sweep"))
+def test_each_sweep_command_describes_a_sweep(command, beside):
+    for sweep in build_sweeps(options(command)).values():
         assert all(cell.group_size in sweep.group_sizes for _, cell in sweep.cells())
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab where")])
+@pytest.mark.parametrize("command", of("where"))
 def test_each_where_command_finds_something(command, capsys):
     assert cli.main(shlex.split(command)[1:]) == 0
     assert "simlab/" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
-def test_each_training_command_describes_a_run(command):
-    options = cli._parser().parse_args(shlex.split(command)[1:])
-    settings = build_settings(options)
+@pytest.mark.parametrize("command", [command for command in of("train") if "--data" not in command])
+def test_each_training_command_describes_a_run(command, beside):
+    settings = build_settings(options(command))
     assert settings == type(settings).from_data(settings.as_data())
 
 
-def test_the_fit_command_reads_what_the_sweep_before_it_writes():
-    place = next(place for place, line in enumerate(COMMANDS) if line.startswith("simlab fit"))
-    sweep, fit = (cli._parser().parse_args(shlex.split(line)[1:]) for line in COMMANDS[place - 1 : place + 1])
+@pytest.mark.parametrize("command", sorted({command for _, command in ALL if command not in of("sweep") + of("where")}))
+def test_each_other_command_is_understood(command):
+    assert options(command).run
+
+
+@pytest.mark.parametrize("page", ["docs/how-to/sweeps.md", "docs/findings/ceiling-or-clock.md"])
+def test_the_fit_command_reads_what_the_sweep_before_it_writes(page):
+    shown = commands(ROOT / page)
+    place = next(place for place, line in enumerate(shown) if line.startswith("simlab fit"))
+    sweep, fit = map(options, shown[place - 1 : place + 1])
     written = [sweep.out.with_stem(f"{sweep.out.stem}-{name}") for name in build_sweeps(sweep)]
     assert fit.result in written
     assert fit.baseline in build_sweeps(sweep)["interference"].estimators
 
 
-def test_the_comparison_command_is_understood():
-    (command,) = [line for line in COMMANDS if line.startswith("simlab compare")]
-    assert cli._parser().parse_args(shlex.split(command)[1:]).baseline == "grpo"
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_each_link_between_files_leads_to_one(page):
+    links = re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+    here = [link for link in links if not link.startswith(OTHER_LINKS) and not link.startswith("estimators/")]
+    assert [link for link in here if not os.path.exists(page.parent / link)] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "findings").glob("[!i]*.md")), ids=named)
+def test_a_finding_begins_with_its_answer_and_ends_with_its_source(page):
+    title, answer, *_ = [part for part in page.read_text().split("\n\n") if part]
+    assert title.startswith("# ")
+    assert title.endswith("?")
+    assert answer.startswith("**")
+    headings = re.findall(r"^## (.*)", page.read_text(), re.MULTILINE)
+    assert headings[-2:] == ["What it cannot show", "Repeat it"]
+    assert "figures/README.md#" in page.read_text().split("## Repeat it")[1]

@@ -22,8 +22,14 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("storage", ["dense", "lumped", "sharded"])
-@pytest.mark.parametrize("name", PROBLEMS)
+IN_ALL_STORAGES = [(name, storage) for name in PROBLEMS for storage in ("dense", "lumped", "sharded")]
+QUICK = {(name, "dense") for name in PROBLEMS} | {("one prompt", "lumped")}
+
+
+@pytest.mark.parametrize(
+    ("name", "storage"),
+    [pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow) for case in IN_ALL_STORAGES],
+)
 def test_demonstrations_alone_raise_the_correct_mass_to_one_and_no_correct_action_ends_below_its_start(name, storage):
     rate = {"learning_rate": 5.0}
     given = ALONE | {"optimizer_parameters": rate, "storage": storage, "steps": 1000, "record_every": 250}

@@ -265,7 +265,10 @@ def test_parameters_that_are_no_choice_or_no_number(
 def test_an_unknown_name_or_parameter_names_what_is_known() -> None:
     with pytest.raises(InputError) as refusal:
         surrogate("gspo")
-    assert str(refusal.value) == f"surrogate = 'gspo' is unknown; allowed: {', '.join(sorted(SURROGATES))}"
+    assert (
+        str(refusal.value)
+        == f"surrogate = 'gspo' is unknown (did you mean 'sapo'?); allowed: {', '.join(sorted(SURROGATES))}"
+    )
     with pytest.raises(InputError) as refusal:
         surrogate("ppo_clip", cap=2.0)
     assert str(refusal.value) == "ppo_clip has no parameter 'cap'; it takes: eps_low, eps_high"

@@ -101,7 +101,7 @@ def test_a_cell_is_the_simulation_of_its_problem_and_settings(unbroken):
 
 def test_the_result_carries_configuration_versions_commit_code_and_dtype(unbroken):
     attributes = read(unbroken).attrs
-    asked = {"configuration", "versions", "commit", "code", "own", "platform", "processors", "dtype"}
+    asked = {"configuration", "versions", "commit", "code", "own", "platform", "processors", "dtype", "settled"}
     assert set(attributes) == asked
     assert attributes["own"] == "{}"
     assert SWEEP.from_configuration(json.loads(attributes["configuration"])) == SWEEP

@@ -85,12 +85,12 @@ def test_arms_take_the_place_of_a_presets_methods_and_nothing_else():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--arms", "grp"), "arm = 'grp' is unknown; allowed: a_grae, "),
+        (("--arms", "grp"), "arm = 'grp' is unknown (did you mean 'grpo'?); allowed: a_grae, "),
         (("--arms", "grpo,grpo"), "arm lists ['grpo', 'grpo']; allowed: different values"),
         (("--arms", "grpo(gamma=1)"), "grpo has no parameter 'gamma'; it takes: ddof, eps"),
         (("--arms", "grpo", "--estimator", "rloo"), "--arms and --estimator both name methods; allowed: one of them"),
         (("--arms", "grpo", "--surrogate", "cispo"), "--arms and --surrogate both name methods; allowed: one of them"),
-        (("--arms", "f_grpo(gamma=0.5)", "--gamma", "1"), "unknown parameter 'gamma'; allowed: actions, "),
+        (("--arms", "f_grpo(gamma=0.5)", "--gamma", "1"), "f_grpo(gamma=0.5) fixes gamma; allowed: arms without it"),
     ],
 )
 def test_arms_that_make_no_sweep_are_refused_in_one_line(arguments, message):
@@ -137,6 +137,7 @@ def test_an_estimator_with_a_surrogate_is_the_arm_of_both():
     assert pair == arm
 
 
+@pytest.mark.slow
 def test_one_call_in_python_is_the_command(tmp_path):
     out = tmp_path / "sweep.nc"
     here = simlab.sweep(ARMS, group_size=[2, 4], alpha=[1, 2.0], learning_rate=0.1, seeds=2, **SHORT)

@@ -140,17 +140,20 @@ def test_an_edited_file_computes_anew_what_it_is_in_and_nothing_else(files):
     options = ("sweep", "--out", out, "--arms", "mine.py:weight,grpo", *TINY, *RUN[:4])
     assert command(*options)[0] == 0
     before, weight = parts_of(out), final(out)[0]
-    for text, differs in ((METHODS.replace("SIGN = 1.0", "SIGN = -1.0"), True), (METHODS + "# a remark\n", False)):
+    edited = (METHODS.replace("SIGN = 1.0", "SIGN = -1.0"), True, "1 part", "is")
+    for text, differs, parts, are in (edited, (METHODS + "# a remark\n", False, "2 parts", "are")):
         (files / "mine.py").write_text(text)
         code, _, complaints = command(*options)
         assert code == 0
-        assert f"parts in {parts_folder(out)} are of other sweeps or code versions: left alone\n" in complaints
+        left = f"{parts} in {parts_folder(out)} {are} of other sweeps or code versions: left alone\n"
+        assert left in complaints
         assert complaints.startswith("1 of 2 units are finished already\n"), "those of grpo"
         assert (final(out)[0] != weight) == differs
         assert before.items() < parts_of(out).items()
     assert len(parts_of(out)) == 4
 
 
+@pytest.mark.slow
 def test_shards_of_an_edited_file_are_not_joined(files):
     out, options = files / "sweep.nc", ("--arms", "mine.py:weight,grpo", *TINY, *RUN[:4])
     for shard in ("1/2", "2/2"):
@@ -163,6 +166,7 @@ def test_shards_of_an_edited_file_are_not_joined(files):
     assert command("merge", out)[0] == 0
 
 
+@pytest.mark.slow
 def test_an_own_problem_is_swept_like_a_registered_one_with_its_own_metrics(files):
     out = files / "sweep.nc"
     options = ("sweep", "--out", out, "--problem", "own.py:peaked", "--param", "actions=4,8", "--arms", "grpo", *RUN)

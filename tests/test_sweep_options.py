@@ -285,7 +285,6 @@ def test_a_name_that_two_sections_have_is_refused_with_both():
         (("--param", "gama=1"), "gama", "gamma"),
         (("--param", "learning-rate=1"), "learning-rate", "learning_rate"),
         (("--optimizer", "sgd", "--param", "b1=0.5"), "b1", None),
-        (("--estimator", "rloo", "--gamma", "1"), "gamma", None),
         (("--problem", "custom", "--param", "actions=9"), "actions", None),
         (("--param", "estimator.learning_rate=1"), "estimator.learning_rate", "learning_rate"),
         (("--param", "zzz=1"), "zzz", None),
@@ -297,6 +296,13 @@ def test_an_unknown_parameter_is_refused_with_the_closest_and_all_known(argument
     assert close is None or f"did you mean {close!r}?" in message
     assert "allowed: " in message
     assert "entropy_bonus, " in message
+
+
+def test_a_parameter_of_other_estimators_names_them():
+    message = refusal(asked, "--estimator", "rloo", "--gamma", "1")
+    assert message.startswith("rloo has no gamma; easy_focused or f_grpo or ")
+    assert "; allowed here: actions, " in message
+    assert refusal(asked, "--param", "alpha=1").startswith("f_grpo has no alpha; ")
 
 
 @pytest.mark.parametrize(
@@ -411,7 +417,14 @@ def test_what_an_overriding_estimator_does_not_have_falls_away():
 def test_without_arguments_the_sweep_shows_the_three_regimes():
     assert asked() == asked("--preset", "three-regimes")
     assert asked("--out", "elsewhere.nc", "--memory", "1GB") == asked()
-    assert asked("--seeds", 2) == Sweep(seeds=2)
+
+
+def test_options_of_size_alone_change_the_default_sweep():
+    assert asked("--seeds", 2) == asked("--preset", "three-regimes", "--seeds", 2)
+    sizes = ("--group-size", "2,4", "--steps", 10)
+    assert asked(*sizes) == asked("--preset", "three-regimes", *sizes)
+    assert asked("--seeds", 2, "--estimator", "f_grpo").group_sizes == (8,)
+    assert asked("--seeds", 2, "--gamma", "0.5") == Sweep(seeds=2, parameters={"estimator.gamma": (0.5,)})
 
 
 # Names, counts and repetition

@@ -60,6 +60,7 @@ def unit_names(sweep):
     return {unit.name for unit in Plan(sweep).units("", "cpu")}
 
 
+@pytest.mark.slow
 def test_the_same_command_with_a_flipped_sign_computes_anew(tmp_path):
     out, program = tmp_path / "sweep.nc", tmp_path / "own.py"
     arguments = ("sweep", "--out", out, "--estimator", NAME, "--group-size", 4, *TINY, "--seeds", 20)
@@ -86,7 +87,7 @@ def test_after_a_kill_old_and_new_seeds_do_not_mix(register, tmp_path, capsys):
     capsys.readouterr()
     register(constructor(-1.0))
     mended = run(sweep, out)
-    assert capsys.readouterr().err == f"1 parts in {first.parent} are of other sweeps or code versions: left alone\n"
+    assert capsys.readouterr().err == f"1 part in {first.parent} is of other sweeps or code versions: left alone\n"
     assert len(parts_of(out)) == UNITS + 1
     assert mended.identical(run(sweep, tmp_path / "fresh.nc"))
     assert json.loads(mended.attrs["own"]).keys() == {f"{NAME}+ppo_clip"}

@@ -20,6 +20,7 @@ def data():
     return json.loads(DATA.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VERIFIER)
 def test_every_cell_of_the_preset_can_run(name):
     sweep = Sweep(**VERIFIER[name])

@@ -15,9 +15,11 @@ from simlab.arms import parse
 from simlab.llm.model import shapes
 from simlab.llm.tasks.from_callable import from_callable
 from simlab.llm.training.lines import read_lines
-from simlab.llm.training.policy_gradient import Trainer, key_of
-from simlab.llm.training.run import VERIFIER_KEY, Run, train
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import train
+from simlab.llm.training.seeds import VERIFIER_KEY, key_of
 from simlab.llm.training.settings import Settings, merged
+from simlab.llm.training.setup import Setup
 from simlab.llm.training.state import State
 from simlab.llm.vocabulary import characters
 
@@ -68,10 +70,10 @@ def parameters_of(config, scale=0.4, seed=1):
 def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, seed=1):
     """An arm at its first step, from parameters of its own."""
     asked = settings({"rl": rl or {}, "model": model or {}, "record": record or {}, "arms": [name]})
-    run = Run(asked, Path("unused"), task() if own_task is None else own_task)
-    start, method = parameters_of(run.loaded.config, seed=seed), parse(name).build()
+    setup = Setup(asked, task() if own_task is None else own_task)
+    start, method = parameters_of(setup.loaded.config, seed=seed), parse(name).build()
     verifier = key_of(seed, VERIFIER_KEY)
-    trainer = Trainer(run.policy, run.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
+    trainer = Trainer(setup.policy(), setup.reader, method, asked.rl, start, 0, asked.record.top_n, verifier)
     remembered = (jax.tree.map(np.float32, part.init()) for part in (method.estimator, method.surrogate))
     return trainer, State(start, asked.rl.init(start), *remembered)._replace(older=(start,) * asked.rl.lag)
 

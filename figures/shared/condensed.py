@@ -3,6 +3,8 @@
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,22 @@ def at_equal_mass(q_pos: np.ndarray, values: np.ndarray, levels: np.ndarray) -> 
     return reached
 
 
-def keep(path: Path, content: dict[str, Any]) -> None:
-    """Write condensed numbers where their script looks for them."""
+_KEPT_IN: ContextVar[Path | None] = ContextVar("kept_in", default=None)
+
+
+@contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    """Have ``keep`` write into a folder, and leave the numbers here as they are."""
+    token = _KEPT_IN.set(folder)
+    try:
+        yield
+    finally:
+        _KEPT_IN.reset(token)
+
+
+def keep(path: Path, content: dict[str, Any]) -> Path:
+    """Write condensed numbers where their script looks for them, or where ``kept_in`` says, and return that place."""
+    folder = _KEPT_IN.get()
+    path = path if folder is None else folder / path.name
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
+    return path

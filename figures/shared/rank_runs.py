@@ -1,4 +1,4 @@
-"""The run of small language models that CaSP's Figures 2, 3 and 11 to 16 are drawn from, and its models."""
+"""The runs of small language models that CaSP's Figures 2, 3, 7 to 9 and 11 to 16 are drawn from, and their models."""
 
 import json
 from pathlib import Path
@@ -37,10 +37,10 @@ def metrics(run: Path, arm: str) -> dict[str, Any]:
     return {name: rounded([line[name] for line in lines]) for name in _METRICS}
 
 
-def model(run: Path, arm: str) -> Model:
+def model(run: Path, arm: str, seed: int = SEED) -> Model:
     """The model that an arm ended with, or that all began from."""
     folder = run / "start" if arm == BASE else run / "arms" / arm
-    return read_checkpoint(folder / f"seed-{SEED}" / "model")
+    return read_checkpoint(folder / f"seed-{seed}" / "model")
 
 
 def reader(run: Path, own: Model) -> Reader:

@@ -5,13 +5,14 @@ import json
 import pkgutil
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from matplotlib.figure import Figure
 
 import figures
-from simlab.errors import InputError
+from simlab.errors import check_choice
 
 _TAGS = re.compile(r"\[([a-z-]+:[a-z0-9.-]+)\]")
 
@@ -27,6 +28,8 @@ class Script:
         differs: what differs from the paper's figure and why, one line.
         configuration: what its numbers come from: the settings of formulas, or the provenance of runs.
         module: the script.
+        given: what it is drawn from.
+        data: the file of these numbers, None if it is drawn from formulas.
     """
 
     name: str
@@ -35,10 +38,12 @@ class Script:
     differs: str
     configuration: Any
     module: ModuleType
+    given: Any
+    data: Path | None
 
     def draw(self) -> Figure:
         """The figure, anew."""
-        figure: Figure = self.module.draw(_given(self.module))
+        figure: Figure = self.module.draw(self.given)
         return figure
 
 
@@ -47,30 +52,29 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if not module.ispkg)
 
 
-def script(name: str) -> Script:
-    """A figure by its name.
+def script(name: str, folder: Path | None = None) -> Script:
+    """A figure by its name, drawn from the numbers kept here, or in another folder by the same file's name.
 
     Raises:
         InputError: for an unknown name.
     """
-    if name not in names():
-        raise InputError(f"figure {name!r} is unknown; allowed: {', '.join(names())}, or all")
+    check_choice("figure", name, [*names(), "all"])
     module = importlib.import_module(f"figures.{name}")
     head = str(module.__doc__).split("\n\n", 1)[0].replace("\n", " ")
-    given = _given(module)
+    data = getattr(module, "DATA", None) if not hasattr(module, "CONFIGURATION") else None
+    if folder is not None and data is not None:
+        data = folder / data.name
+    given = module.CONFIGURATION if data is None else json.loads(data.read_text())
     return Script(
         name=name,
         title=re.sub(r",? ``\[[^`]*\]``(,? and)?", "", head),
         tags=tuple(_TAGS.findall(head)),
         differs=module.DIFFERS,
-        configuration=given if hasattr(module, "CONFIGURATION") else given.get("provenance") or given["run.json"],
+        configuration=given if data is None else given.get("provenance") or given["run.json"],
         module=module,
+        given=given,
+        data=data,
     )
-
-
-def _given(module: ModuleType) -> Any:
-    """What a script draws from."""
-    return module.CONFIGURATION if hasattr(module, "CONFIGURATION") else json.loads(module.DATA.read_text())
 
 
 def in_words(one: Script) -> str:

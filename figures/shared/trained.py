@@ -52,10 +52,11 @@ def runs_of(files: dict[str, Any]) -> list[Run]:
         return [read_run(Path(folder))]
 
 
-def keep_run(path: Path, run: Path, baseline: str = "grpo") -> None:
-    """Condense a run into ``path``, and print its table."""
-    keep(path, condense(run))
-    print(comparison_table(runs_of(json.loads(path.read_text())), baseline=baseline))
+def keep_run(path: Path, run: Path, baseline: str = "grpo") -> Path:
+    """Condense a run into ``path``, or where ``kept_in`` says; print its table, and return that place."""
+    kept = keep(path, condense(run))
+    print(comparison_table(runs_of(json.loads(kept.read_text())), baseline=baseline))
+    return kept
 
 
 def draw(files: dict[str, Any]) -> Figure:

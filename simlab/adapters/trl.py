@@ -6,7 +6,7 @@
 
 With ``method`` the loss is simlab's: its surrogate and aggregation are used too. With ``estimator`` only the
 advantages are simlab's, and TRL's loss and settings stay. Your own subclass of ``GRPOTrainer`` takes ``SimlabMixin``
-before it.
+before it. ``DiagnoseCallback`` reports what ``simlab diagnose`` would say, while either trainer trains.
 
 TRL 1.16 has no hooks for this, so methods are overridden. ``_generate_and_score_completions`` computes advantages; they
 are replaced after it, from the rewards that ``_calculate_rewards`` has gathered from all processes. Candidates need
@@ -14,6 +14,7 @@ logits, which ``_compute_loss`` does not see.
 """
 
 import dataclasses
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,16 @@ from simlab.finite import check_finite
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import add, kl_penalty
+
+__all__ = ["DiagnoseCallback", "SimlabGRPOTrainer", "SimlabMixin"]  # noqa: F822  # the first is below
+
+
+def __getattr__(name: str) -> Any:
+    """``DiagnoseCallback``, which computes no number of a training and so is no part of what identifies one."""
+    if name == "DiagnoseCallback":
+        return importlib.import_module("simlab.adapters.trl_live").DiagnoseCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 MEMORY = "simlab_estimator.json"
 # What TRL's loss reads and simlab's does not; and what its own advantages are made of, which both replace.

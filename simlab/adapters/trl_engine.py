@@ -26,14 +26,13 @@ from simlab.llm.checkpoint import from_tensors, read_checkpoint
 from simlab.llm.instruments.groups import group_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
-from simlab.llm.training.folder import ArmFolder
+from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
 from simlab.llm.training.groups import Reader
 from simlab.llm.training.origin import Origin, first_difference
 from simlab.llm.training.settings import PolicyGradient, Settings
 from simlab.methods import Method
 from simlab.seals import Damaged
 
-CHECKPOINTS = "trl"
 ORIGIN = "simlab_origin.json"  # of a checkpoint: whose it is and who made it
 EARLIER = "delete it to go on from an earlier one"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
@@ -79,7 +78,7 @@ def train_arm(
     if settings.rl.samples_otherwise:
         given = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
         raise InputError(f"{given}; allowed: 0 and 'exact', as TRL's sampler is its own")
-    last = _last_checkpoint(folder.path / CHECKPOINTS)
+    last = _last_checkpoint(folder.path / TRL_CHECKPOINTS)
     if last:
         _check_origin(last, folder.origins)
     done = _updates(last) if last else 0
@@ -93,7 +92,7 @@ def train_arm(
     trainer = _trainer(
         reader,
         start,
-        args=_config(method, settings, reader, folder.path / CHECKPOINTS, seed),
+        args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
         origin=folder.origins[-1],
         problems=range(first, first + settings.rl.steps * settings.rl.prompts),
         rl=settings.rl,
@@ -282,7 +281,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
         shuffle_dataset=False,
         bf16=settings.model.dtype == "bfloat16",
         use_cpu=not torch.cuda.is_available(),
-        gradient_checkpointing=False,
+        gradient_checkpointing=settings.model.gradient_checkpointing,
         save_strategy="steps",
         save_steps=settings.record.checkpoint_every * rl.updates,
         save_total_limit=2,  # a kill may leave the later one incomplete
@@ -326,17 +325,15 @@ def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
     try:
         origin = json.loads((checkpoint / ORIGIN).read_text())
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"checkpoint {checkpoint} is damaged ({error}); delete it to go on from an earlier one"
-        ) from None
+        raise InputError(f"checkpoint {checkpoint} is damaged ({error}); {EARLIER}") from None
     if origin not in origins:
         reason = first_difference(origin, origins[-1])
-        raise InputError(f"checkpoint {checkpoint} is another's ({reason}); delete it to go on from an earlier one")
+        raise InputError(f"checkpoint {checkpoint} is another's ({reason}); {EARLIER}")
 
 
 def steps_done(arm: Path, updates: int) -> int:
     """How many steps of an arm its last whole checkpoint has; 0 without one."""
-    last = _last_checkpoint(arm / CHECKPOINTS)
+    last = _last_checkpoint(arm / TRL_CHECKPOINTS)
     return _updates(last) // updates if last else 0
 
 

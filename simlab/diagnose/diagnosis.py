@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from simlab.diagnose.confidence import Confidence, confidence
-from simlab.diagnose.difficulty import WeightEffect, weight_effects
+from simlab.diagnose.difficulty import Weighing, weigh
 from simlab.diagnose.estimate import LEVEL
 from simlab.diagnose.groups import OTHERS, Groups, groups
 from simlab.diagnose.log import Log
@@ -33,7 +33,7 @@ class Diagnosis:
         confidence: None where it has no log-probabilities.
         prediction: of the next steps.
         recommendation: for a budget of rollouts.
-        weight_effects: by simulation; empty unless asked for.
+        weights: what they would change, by simulation; None unless asked for.
         untold: what cannot be told from this log, a sentence each.
     """
 
@@ -47,7 +47,7 @@ class Diagnosis:
     confidence: Confidence | None
     prediction: Prediction
     recommendation: Recommendation
-    weight_effects: tuple[WeightEffect, ...]
+    weights: Weighing | None
     untold: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ def diagnosis(
         level: of the intervals.
         windows: into how many parts the steps are split; the present is the last.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
-        simulate: whether difficulty weights are simulated on the fitted bank, which takes minutes.
+        simulate: whether difficulty weights are simulated on the fitted bank, which takes a minute or two.
         seed: of the bootstrap.
 
     Raises:
@@ -100,7 +100,7 @@ def diagnosis(
         confidence(last, estimator, level, seed),
         predict(log, level, share=holdout),
         recommend(now, solution, size, rollouts),
-        weight_effects(now, estimator, size) if simulate else (),
+        weigh(now, estimator, size) if simulate else None,
         tuple(_untold(log, last)),
     )
 

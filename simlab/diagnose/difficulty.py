@@ -1,15 +1,15 @@
 """Would a difficulty weight change anything? The simulator's answer, on prompts that the log's solve rates stand for.
 
 The bank has the quantiles of the fitted distribution as its prompts. It is simulated three times: as fitted, and as
-the two distributions that explain the data as well with the fewest and with the most hard prompts. An interval holds
-those of all three, so that it is an answer only where they agree. Every update has the same norm, so that a weight
-changes the direction of a step and not its size. What prompts share is not in a log: they are simulated apart, and
-with features that overlap, as a bracket.
+the two distributions that explain the data as well with the fewest and with the most hard prompts. What prompts share
+is not in a log, so that each bank is simulated with features of several overlaps, among them none. An interval holds
+those of all banks, and a bracket those of all overlaps too: a weight is recommended only where they agree. Every
+update has the same norm, so that a weight changes the direction of a step and not its size.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.special import stdtrit
@@ -31,30 +31,45 @@ Curves = tuple[np.ndarray, np.ndarray]  # pass@1 and pass@k of each seed
 
 @dataclasses.dataclass(frozen=True)
 class WeightEffect:
-    """A weight against the estimator in use, where features overlap so much.
+    """A weight against the estimator in use.
 
     Attributes:
         weight: as it is written on the command line.
-        overlap: of features; 0 for prompts that share nothing.
+        overlap: of features; 0 for prompts that share nothing, None for the bracket of all overlaps.
         pass_at_1, pass_at_k: how much higher at the last step.
-        verdict: what both intervals say.
     """
 
     weight: str
-    overlap: float
+    overlap: float | None
     pass_at_1: Estimate
     pass_at_k: Estimate
-    verdict: str
 
 
-def weight_effects(
+@dataclasses.dataclass(frozen=True)
+class Weighing:
+    """What weights would change.
+
+    Attributes:
+        effects: of each weight at each overlap.
+        brackets: of each weight, whatever the overlap.
+        for_pass_at_1, for_pass_at_k: the bracket of the weight that surely raises it, the most surely if there are
+            several; None where the brackets of all hold 0 or less.
+    """
+
+    effects: tuple[WeightEffect, ...]
+    brackets: tuple[WeightEffect, ...]
+    for_pass_at_1: WeightEffect | None
+    for_pass_at_k: WeightEffect | None
+
+
+def weigh(
     now: Population,
     estimator: str,
     group_size: int,
     weights: tuple[str, ...] = WEIGHTS,
     overlaps: tuple[float, ...] = OVERLAPS,
-) -> tuple[WeightEffect, ...]:
-    """Simulate weights on the fitted bank; it takes minutes.
+) -> Weighing:
+    """Simulate weights on the fitted bank; it takes a minute or two.
 
     Raises:
         InputError: for an estimator that the simulator cannot run, or a group size of one.
@@ -63,15 +78,45 @@ def weight_effects(
         raise InputError(f"group_size = {group_size} teaches nothing in a simulation; allowed: whole numbers from 2 up")
     banks = [own.quantiles(PROMPTS) for own in _as_likely(now, group_size)]
     compared = [own for own in weights if own != estimator]
-
-    def runs(overlap: float) -> list[dict[str, Curves]]:
-        return [{own: _simulated(bank, overlap, own, group_size) for own in (estimator, *compared)} for bank in banks]
-
-    return tuple(
-        _effect(weight, overlap, [(own[weight], own[estimator]) for own in found], now.level)
-        for overlap, found in ((overlap, runs(overlap)) for overlap in overlaps)
-        for weight in compared
+    effects = []
+    for overlap in overlaps:
+        found = [{own: _simulated(bank, overlap, own, group_size) for own in (estimator, *compared)} for bank in banks]
+        effects += [
+            _effect(weight, overlap, [(own[weight], own[estimator]) for own in found], now.level) for weight in compared
+        ]
+    brackets = tuple(_bracket(weight, effects) for weight in compared)
+    return Weighing(
+        tuple(effects),
+        brackets,
+        _surest(brackets, lambda own: own.pass_at_1.low),
+        _surest(brackets, lambda own: own.pass_at_k.low),
     )
+
+
+def _bracket(weight: str, effects: list[WeightEffect]) -> WeightEffect:
+    """The hull of a weight's intervals over all overlaps, about the value of the first, where prompts share least."""
+    own = [effect for effect in effects if effect.weight == weight]
+
+    def hull(name: str, parts: list[Estimate]) -> Estimate:
+        low, high = min(part.low for part in parts), max(part.high for part in parts)
+        method = f"{parts[0].method}, {len(parts)} overlaps"
+        return Estimate(_name(name, weight, None), parts[0].value, low, high, parts[0].level, method)
+
+    return WeightEffect(
+        weight,
+        None,
+        hull("pass@1", [effect.pass_at_1 for effect in own]),
+        hull(f"pass@{PASS_AT}", [effect.pass_at_k for effect in own]),
+    )
+
+
+def _surest(brackets: tuple[WeightEffect, ...], low: Callable[[WeightEffect], float]) -> WeightEffect | None:
+    best = max(brackets, key=low, default=None)
+    return best if best is not None and low(best) > 0 else None
+
+
+def _name(measure: str, weight: str, overlap: float | None) -> str:
+    return f"change of {measure} by {weight} at {'all overlaps' if overlap is None else f'overlap {overlap:g}'}"
 
 
 def _as_likely(now: Population, group_size: int) -> Iterator[Population]:
@@ -84,22 +129,23 @@ def _as_likely(now: Population, group_size: int) -> Iterator[Population]:
 
 def _effect(weight: str, overlap: float, pairs: list[tuple[Curves, Curves]], level: float) -> WeightEffect:
     """A weight against the estimator in use, on each bank."""
-    first = _hull("pass@1", [own[0] - usual[0] for own, usual in pairs], level)
-    many = _hull(f"pass@{PASS_AT}", [own[1] - usual[1] for own, usual in pairs], level)
-    return WeightEffect(weight, overlap, first, many, _verdict(first, many))
+    first, many = ([own[place] - usual[place] for own, usual in pairs] for place in (0, 1))
+    return WeightEffect(
+        weight,
+        overlap,
+        _hull(_name("pass@1", weight, overlap), first, level),
+        _hull(_name(f"pass@{PASS_AT}", weight, overlap), many, level),
+    )
 
 
 def _simulated(rates: np.ndarray, overlap: float, method: str, group_size: int) -> Curves:
     """Pass@1 and pass@k of each seed at the last step."""
-    from simlab.problems import interference, prompt_bank  # noqa: PLC0415  # loads JAX
+    from simlab.problems import interference  # noqa: PLC0415  # loads JAX
     from simlab.simulator.api import simulate  # noqa: PLC0415
 
     listed = np.clip(rates, MARGIN, 1 - MARGIN).tolist()
-    problem = (
-        interference(solve_rates=listed, overlap=overlap, rare_modes=1) if overlap else prompt_bank(solve_rates=listed)
-    )
     found = simulate(
-        problem,
+        interference(solve_rates=listed, overlap=overlap, rare_modes=1),
         method,
         seeds=SEEDS,
         steps=STEPS,
@@ -121,9 +167,4 @@ def _hull(name: str, differences: list[np.ndarray], level: float) -> Estimate:
         ends.append((float(own.mean()) - half, float(own.mean()) + half))
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
     method = f"simulation of {len(differences)} banks x {len(differences[0])} seeds"
-    return Estimate(f"change of {name}", float(differences[0].mean()), low, high, level, method)
-
-
-def _verdict(first: Estimate, many: Estimate) -> str:
-    words = {1: "higher", -1: "lower", 0: "open"}
-    return f"{words[first.sign]} pass@1, {words[many.sign]} pass@{PASS_AT}"
+    return Estimate(name, float(differences[0].mean()), low, high, level, method)

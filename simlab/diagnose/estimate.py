@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr, ndtri, stdtrit
 
 LEVEL = 0.9  # of all intervals
 RESAMPLES = 1000  # of the bootstrap: the end of a 90 % interval is then off by 3 % of its width
 
+MOST_FREEDOM = 1e6  # degrees, of a Student's distribution that is the normal one
 BLOCKS = 4000  # of prompts, that are resampled where there are more different ones
 
 
@@ -86,6 +88,50 @@ def between(name: str, value: float, draws: Float[np.ndarray, " R"], level: floa
         return Estimate(name, value, math.nan, math.nan, level, method)
     low, high = np.quantile(kept, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(name, value, float(low), float(high), level, method)
+
+
+def accelerated(
+    name: str,
+    value: float,
+    draws: Float[np.ndarray, " R"],
+    influence: Float[np.ndarray, " P"],
+    *,
+    level: float,
+    method: str,
+) -> Estimate:
+    """An estimate with an accelerated bootstrap interval, for sums that a few prompts make up.
+
+    A log that has by chance too few of these prompts gives too small a value and also too small an error, so that
+    the truth lies above the percentile interval more often than below. The ends are here the quantiles
+    Phi(z_0 + (z_0 + t) / (1 - a (z_0 + t))) of the resamples (BCa; Efron 1987, JASA 82): z_0 is the normal quantile of
+    the share of resamples below the value, and a = sum U^3 / (6 (sum U^2)^(3/2)). In place of a normal quantile, t is
+    Student's, for the variance is an estimate too, of 2 (sum U^2)^2 / (sum U^4 - (sum U^2)^2 / P) degrees of freedom
+    (Satterthwaite 1946). The interval includes the value.
+
+    Args:
+        name: of the estimate.
+        value: of the whole log.
+        draws: (R,) of the resamples; those that are NaN are left out.
+        influence: (P,) U, what each prompt adds to the value's error, to first order.
+        level: of the interval.
+        method: how the draws were made.
+    """
+    squares, fourths = float((influence**2).sum()), float((influence**4).sum())
+    kept = np.sort(draws[np.isfinite(draws)])
+    if squares == 0 or not kept.size or math.isnan(value):
+        return _with_value(between(name, value, draws, level, method))
+    least = 0.5 / len(kept)
+    below = (np.searchsorted(kept, value) + np.searchsorted(kept, value, "right")) / (2 * len(kept))
+    shift = float(ndtri(np.clip(below, least, 1 - least)))
+    skew = float((influence**3).sum()) / (6 * squares**1.5)  # between -1/6 and 1/6
+    freedom = 2 / max(fourths / squares**2 - 1 / len(influence), 1 / MOST_FREEDOM)
+    moved = shift + stdtrit(freedom, np.array([(1 - level) / 2, (1 + level) / 2]))
+    low, high = np.quantile(kept, ndtr(shift + moved / (1 - skew * moved)))
+    return _with_value(Estimate(name, value, float(low), float(high), level, f"accelerated {method}"))
+
+
+def _with_value(found: Estimate) -> Estimate:
+    return dataclasses.replace(found, low=min(found.low, found.value), high=max(found.high, found.value))
 
 
 def as_json(found: Any) -> Any:

@@ -73,21 +73,26 @@ def _estimates(found: object) -> list[Estimate]:
 
 
 def _plots(found: Diagnosis) -> str:
+    file = io.StringIO()
+    with mpl.style.context(STYLE):
+        figure(found).savefig(file, format="svg")
+    text = file.getvalue()
+    return text[text.index("<svg") :]
+
+
+def figure(found: Diagnosis) -> Figure:
+    """The report's plots: dead groups, pass@k, and what splits of the budget would teach, in the style in use."""
     drawn: dict[str, Callable[[Axes, Diagnosis], None]] = {
         "Dead groups": _dead,
         "pass@k": _pass_at_k,
         f"Groups of {found.recommendation.rollouts:,} rollouts a step": _teaching,
     }
-    with mpl.style.context(STYLE):
-        figure = Figure(figsize=(9.6, 3.1), layout="constrained")
-        for (title, draw), axes in zip(drawn.items(), figure.subplots(1, len(drawn)).flat, strict=True):
-            draw(axes, found)
-            axes.set_title(title, loc="left", fontsize=9)
-            axes.set_xscale("log", base=2)
-        file = io.StringIO()
-        figure.savefig(file, format="svg")
-    text = file.getvalue()
-    return text[text.index("<svg") :]
+    whole = Figure(figsize=(9.6, 3.1), layout="constrained")
+    for (title, draw), axes in zip(drawn.items(), whole.subplots(1, len(drawn)).flat, strict=True):
+        draw(axes, found)
+        axes.set_title(title, loc="left", fontsize=9)
+        axes.set_xscale("log", base=2)
+    return whole
 
 
 def _band(axes: Axes, x: Sequence[int], of: Sequence[Estimate], label: str | None = None, colour: str = "C0") -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simlab.diagnose.diagnosis import Diagnosis
+from simlab.diagnose.difficulty import PASS_AT, Weighing
 from simlab.diagnose.estimate import Estimate
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.recommend import Split
@@ -106,11 +107,20 @@ def _budget(found: Diagnosis) -> list[str]:
     ]
     if own.recommended is not None:
         lines.append(f"try       {commands(found)[0]}")
-    if found.weight_effects:
-        clear = [one for one in found.weight_effects if one.pass_at_1.sign or one.pass_at_k.sign]
-        effects = "; ".join(f"{one.weight}: {one.verdict}" for one in clear[:2])
-        lines.append(f"weights   {effects or 'none differs surely'}")
+    if found.weights is not None:
+        lines.append(f"weights   {weights(found.weights)}")
     return lines
+
+
+def weights(found: Weighing) -> str:
+    """Which weight surely raises pass@1 and pass@k, and by how much."""
+    first, many = found.for_pass_at_1, found.for_pass_at_k
+    parts = (("pass@1", first, first and first.pass_at_1), (f"pass@{PASS_AT}", many, many and many.pass_at_k))
+    told = [
+        f"{name}: {own.weight} {shown(change, '+')}" if own and change else f"{name}: none is surely higher"
+        for name, own, change in parts
+    ]
+    return f"simulated; {'; '.join(told)}"
 
 
 def _teaching(split: Split, in_use: int) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import ncx2
 
-from simlab.diagnose.estimate import Estimate, between, resampled_sums
+from simlab.diagnose.estimate import Estimate, accelerated, resampled_sums
 from simlab.diagnose.log import Log
 from simlab.diagnose.solutions import Solutions, drawn_once, estimated, never_drawn, solutions
 from simlab.theory import conditional_tail_miss, tail_miss
@@ -22,6 +22,7 @@ from simlab.theory import conditional_tail_miss, tail_miss
 UNSEEN = "Good-Turing with fitted terms"
 MOST_BIAS = 30.0  # in standard errors; beyond it, the bias alone is the interval
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
+STEP = 1e-6  # of the masses and solve rates between which slopes are taken
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,20 +72,33 @@ class Solution(NamedTuple):
     Attributes:
         name: which solution.
         mass, solve_rate: (1 + R,) the estimate, then the resamples; NaN where they tell none.
+        influence: (P, 2) what each prompt adds to the errors of the estimated mass and solve rate, to first order.
         level: of intervals.
     """
 
     name: str
     mass: Float[np.ndarray, " draws"]
     solve_rate: Float[np.ndarray, " draws"]
+    influence: Float[np.ndarray, "P 2"]
     level: float
 
     def estimate(self, name: str, of: Callable[..., Any]) -> Estimate:
-        """What is a function of the solve rate and the mass, each (draws,)."""
+        """What is a smooth function of the solve rate and the mass, each (draws,)."""
         known = np.isfinite(self.mass)
         values = np.full(len(self.mass), np.nan)
         values[known] = of(self.solve_rate[known], self.mass[known])
-        return between(name, float(values[0]), values[1:], self.level, "bootstrap over prompts")
+        influence = self.influence @ self._slopes(of) if known[0] else np.zeros(len(self.influence))
+        value, method = float(values[0]), "bootstrap over prompts"
+        return accelerated(name, value, values[1:], influence, level=self.level, method=method)
+
+    def _slopes(self, of: Callable[..., Any]) -> Float[np.ndarray, " 2"]:
+        """Of a function at the estimate, by the mass and by the solve rate."""
+        mass, rate = self.mass[0], self.solve_rate[0]
+        masses = np.clip(mass + np.array([-STEP, STEP]), 0, rate)
+        rates = np.clip(rate + np.array([-STEP, STEP]), mass, 1)
+        by_mass, by_rate = of(np.full(2, rate), masses), of(rates, np.full(2, mass))
+        pairs = ((by_mass, masses), (by_rate, rates))
+        return np.array([np.diff(own)[0] / max(np.diff(at)[0], STEP / 2) for own, at in pairs])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,13 +203,27 @@ def _change(first: Estimate, last: Estimate, level: float) -> Estimate:
 def typical(seen: Solutions, level: float, seed: int) -> Solution:
     """The solution of a random correct rollout: how probable it is on average, from pairs of rollouts.
 
-    Two rollouts of a prompt give one solution with probability sum pi^2, and are both correct with p^2.
+    Two rollouts of a prompt give one solution with probability sum pi^2, and are both correct with p^2. Of a log in
+    which no two rollouts agree, the interval is that of an event that could have come and did not.
     """
     trials = seen.trials.astype(float)
     pairs = np.where(trials > 1, trials * (trials - 1), np.nan)
     same = seen.summed(seen.times * (seen.times - 1.0)) / pairs
     both = seen.successes * (seen.successes - 1.0) / pairs
-    return _solution("of a random correct rollout", (same, both, seen.successes / trials), level, seed)
+    found = _solution("of a random correct rollout", (same, both, seen.successes / trials), level, seed)
+    return found if same[np.isfinite(same)].any() else _without_pairs(found, seen, seed)
+
+
+def _without_pairs(found: Solution, seen: Solutions, seed: int) -> Solution:
+    """A number of events that is 0 has the confidence distribution Exp(1): the mass that so many pairs would give."""
+    several = seen.trials > 1
+    if not several.any() or not seen.successes[several].any():
+        return found
+    trials = float(np.median(seen.trials[several]))
+    one = 2 / (trials * (trials - 1)) / float((seen.successes / seen.trials)[several].sum())
+    events = np.random.default_rng(seed).standard_exponential(len(found.mass) - 1)
+    mass = np.append(0.0, np.minimum(one * events, found.solve_rate[1:]))
+    return found._replace(mass=mass)
 
 
 def rarest(seen: Solutions, level: float, seed: int) -> Solution:
@@ -220,7 +248,9 @@ def _solution(name: str, parts: Parts, level: float, seed: int) -> Solution:
     defined = weight > 0
     mass, rate = (np.where(defined, own / np.where(defined, weight, 1), np.nan) for own in (mass, rate))
     rate = np.clip(rate, 0, 1)
-    return Solution(name, np.clip(mass, 0, rate), rate, level)
+    mass = np.clip(mass, 0, rate)
+    influence = (table[:, :2] - np.array([mass[0], rate[0]]) * table[:, 2:]) / max(float(weight[0]), 1.0)
+    return Solution(name, mass, rate, influence, level)
 
 
 def tail_misses(own: Solution, group_sizes: tuple[int, ...]) -> TailMiss:

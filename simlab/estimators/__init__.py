@@ -3,8 +3,9 @@
 They are written against the Python array API: NumPy, JAX (under ``jit`` and ``vmap``), torch and array-api-strict run
 this one source, and importing it imports neither JAX nor torch. Links stand in a file for each role (``baseline``,
 ``scale``, ``difficulty``, ``sign``), the named methods made of them in ``balanced`` and ``biased``; methods with a link
-of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``batch``,
-``tokens``, ``uncertainty``, ``schedule`` and ``schedule_ablations``. ``linked`` joins any of the links, one a role.
+of their own stand beside it: ``pass_at_k``, ``exponential``, ``history``, ``likelihood``, ``length``, ``lead``,
+``batch``, ``beta``, ``tokens``, ``uncertainty``, ``schedule`` and ``schedule_ablations``. ``linked`` joins any of the
+links, one a role.
 """
 
 from simlab.estimators.balanced import (
@@ -30,6 +31,7 @@ from simlab.estimators.batch import (
     reinforce_pp,
     reinforce_pp_baseline,
 )
+from simlab.estimators.beta import bnpo, divide_by_beta_density
 from simlab.estimators.biased import (
     a_grae,
     asym_grpo,
@@ -58,6 +60,7 @@ from simlab.estimators.difficulty import (
 )
 from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
 from simlab.estimators.history import ha_dw, weigh_by_history
+from simlab.estimators.lead import grpo_lead, shorten_successes, weigh_by_logistic
 from simlab.estimators.length import center_by_length, opo, t2t, thicken_then_thin
 from simlab.estimators.likelihood import discount_likely, ds_grpo, smooth_by_outcome, unlikeliness
 from simlab.estimators.linked import linked
@@ -109,6 +112,7 @@ __all__ = [
     "attenuate_successes",
     "best_of_subsets",
     "binary_contrastive",
+    "bnpo",
     "center",
     "center_by_length",
     "center_quantile",
@@ -118,6 +122,7 @@ __all__ = [
     "cw_grpo",
     "discount_likely",
     "divide_by_batch_std",
+    "divide_by_beta_density",
     "divide_by_mad",
     "divide_by_mean",
     "divide_by_pass_at_k_std",
@@ -140,6 +145,7 @@ __all__ = [
     "focus",
     "gpg",
     "grpo",
+    "grpo_lead",
     "ha_dw",
     "hard_focused",
     "keep_positive",
@@ -180,6 +186,7 @@ __all__ = [
     "shape_rewards",
     "shift",
     "shift_difficulty",
+    "shorten_successes",
     "skew_r",
     "smooth_by_outcome",
     "softmax",
@@ -192,5 +199,6 @@ __all__ = [
     "w_reinforce",
     "weigh",
     "weigh_by_history",
+    "weigh_by_logistic",
     "weigh_by_probability",
 ]

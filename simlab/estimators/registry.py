@@ -62,6 +62,11 @@ def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]]
     return add
 
 
+def forget(name: str) -> None:
+    """Take an estimator out of the registry, which then has room for another of this name."""
+    _REGISTRY.pop(name, None)
+
+
 def estimator(name: str, **parameters: Any) -> Estimator:
     """Build a registered estimator by name.
 

@@ -8,7 +8,7 @@ from simlab.order_statistics import lower_quantile
 from simlab.rollouts import Array, Rollouts, Scalar, group_mean, group_std
 
 
-def _divide(advantages: Array, scale: Array) -> Array:
+def divide_or_nothing(advantages: Array, scale: Array) -> Array:
     """``advantages / scale``, and exactly 0 where the scale is 0."""
     xp = array_namespace(advantages)
     scale = beside(scale, advantages)
@@ -34,7 +34,7 @@ def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
     check_range("eps", eps, 0)
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return _divide(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
+        return divide_or_nothing(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
 
     return stateless(divide, exchangeable=True)
 
@@ -55,7 +55,7 @@ def divide_by_mean() -> Link:
     """A / mean(r), and 0 where the mean is 0 ``[fade:maxrl]``. Defined for rewards in [0, 1]."""
 
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
-        return _divide(advantages, group_mean(rollouts.rewards, rollouts))
+        return divide_or_nothing(advantages, group_mean(rollouts.rewards, rollouts))
 
     return stateless(divide, domain="unit", exchangeable=True)
 
@@ -74,7 +74,7 @@ def divide_by_mad(eps: Scalar = 1e-3) -> Link:
     def divide(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
-        return _divide(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
+        return divide_or_nothing(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
 
     return stateless(divide, exchangeable=True)
 
@@ -93,6 +93,6 @@ def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
         variance = mean * (1 - mean)
         positive = variance > 0
         power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
-        return _divide(advantages, xp.where(positive, power, xp.zeros_like(power)))
+        return divide_or_nothing(advantages, xp.where(positive, power, xp.zeros_like(power)))
 
     return stateless(divide, domain="unit", exchangeable=True)

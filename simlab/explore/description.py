@@ -4,12 +4,17 @@ import dataclasses
 import functools
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from simlab.estimators.registry import REGISTRY
+from simlab.explore.axes import AXES
+from simlab.explore.formula import TAG
+from simlab.explore.in_advance import in_advance
 from simlab.explore.interference_map import interference_map
 from simlab.explore.presets import PRESETS
-from simlab.explore.settings import CONTROLS
+from simlab.explore.results_controls import controls_of
+from simlab.explore.settings import CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, names_of_runs
 from simlab.explore.weights import MOST_PINNED, parameters_of
 from simlab.plotting import LABELS, STYLE
 from simlab.problems.tree import CASP_TOY
@@ -24,12 +29,15 @@ GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
 def _shared() -> dict[str, Any]:
     return {
         "controls": [_plain(dataclasses.asdict(control)) for control in CONTROLS],
-        "presets": {
-            name: {"panel": preset.panel, "title": preset.title, "settings": dict(preset.settings)}
-            for name, preset in PRESETS.items()
-        },
-        "estimators": {name: _estimator(name) for name in sorted(REGISTRY)},
+        "presets": {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()},
+        "estimators": {name: _estimator(name) for name, own in sorted(REGISTRY.items()) if own.tag != TAG},
         "most_pinned": MOST_PINNED,
+        "most_runs": MOST_RUNS,
+        "most_cells": MOST_CELLS,
+        "mapped": MAPPED,
+        "axes": {name: axis._asdict() for name, axis in AXES.items()},
+        "in_advance": in_advance(),
+        "simulated": {panel: names_of_runs(panel) for panel in SIMULATED},
         "palette": palette(),
         "dashes": DASHES,
         "labels": {name: as_html(text) for name, text in LABELS.items()},
@@ -38,9 +46,11 @@ def _shared() -> dict[str, Any]:
     }
 
 
-def description(*, server: bool) -> dict[str, Any]:
-    """Everything that the page is told; ``server`` says whether there is one to simulate."""
-    return _shared() | {"server": server}
+def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Everything that the page is told: whether there is a ``server`` to simulate, and what ``results`` it has open."""
+    shared = _shared()
+    own = [_plain(dataclasses.asdict(control)) for control in controls_of([*results])]
+    return shared | {"server": server, "controls": shared["controls"] + own, "results": [*results]}
 
 
 def _estimator(name: str) -> dict[str, Any]:

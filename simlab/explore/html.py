@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ POLICY = (
 IMPORT = re.compile(r'from "\./([a-z_0-9]+\.js)"')
 
 
-def served_page() -> str:
-    """The page that asks the server for its files and simulations."""
+def served_page(results: Sequence[dict[str, Any]] = ()) -> str:
+    """The page that asks the server for its files, its simulations, and slices of the results that it has open."""
     return _filled(
         style='<link rel="stylesheet" href="page/style.css">',
         scripts='<script src="plotly.js"></script>\n<script type="module" src="page/main.js"></script>',
-        data=description(server=True),
+        data=description(server=True, results=results),
     )
 
 

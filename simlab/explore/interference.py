@@ -10,7 +10,7 @@ from simlab.estimators import Estimator, advantages, estimator
 from simlab.explore.block import Block, Recorded, Say
 from simlab.explore.moments import moments, record_steps
 from simlab.explore.shapes import SEEDS
-from simlab.explore.weights import read_weight
+from simlab.explore.weights import arm_text, read_weight
 from simlab.problems.interference import Interference, interference
 from simlab.problems.interference_edge import overlap_edge
 from simlab.simulator.checks import check
@@ -34,7 +34,7 @@ def _problem_settings(given: Given) -> Given:
 def interference_block(given: Given) -> Block:
     """The seeds of the panel."""
     settings = Settings(
-        f"{given['weight']}+reinforce",
+        f"{arm_text(given['weight'])}+reinforce",
         given["group_size"],
         given["optimizer"],
         {"learning_rate": given["learning_rate"]},

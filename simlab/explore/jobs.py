@@ -4,17 +4,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from simlab.errors import InputError
+from simlab.explore.bank import bank_block, simulate_bank
 from simlab.explore.block import Block
 from simlab.explore.interference import interference_block, simulate_interference
 from simlab.explore.presets import WARM
 from simlab.explore.settings import hold_panel
 from simlab.explore.simulation import policy_block, simulate_policy, simulate_tree, tree_blocks
 
-SIMULATED = {"run": simulate_policy, "tree": simulate_tree, "interference": simulate_interference}
+SIMULATED = {
+    "run": simulate_policy,
+    "tree": simulate_tree,
+    "interference": simulate_interference,
+    "bank": simulate_bank,
+}
 BLOCKS: dict[str, Callable[[dict[str, Any]], list[Block]]] = {
     "run": lambda given: [policy_block(given)],
     "tree": lambda given: [*tree_blocks(given).values()],
     "interference": lambda given: [interference_block(given)],
+    "bank": lambda given: [bank_block(given)],
 }
 
 

@@ -1,5 +1,7 @@
 """Choose the steps that are recorded, and reduce what is recorded over seeds to what the page needs."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -9,11 +11,11 @@ def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
     return np.round(np.linspace(0, steps, records + 1)[1:]).astype(np.int64)
 
 
-def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[float | None]]:
-    """Mean over seeds and sum of squared differences from it, as JSON can hold them."""
+def moments(values: Float[np.ndarray, "seeds R"]) -> dict[str, list[Any]]:
+    """Mean over seeds, sum of squared differences from it, and the values of each seed, as JSON can hold them."""
     values = values.astype(np.float64)
     mean = values.mean(axis=0)
-    return {"mean": _listed(mean), "m2": _listed(((values - mean) ** 2).sum(axis=0))}
+    return {"mean": _listed(mean), "m2": _listed(((values - mean) ** 2).sum(axis=0)), "values": [*map(_listed, values)]}
 
 
 def _listed(values: Float[np.ndarray, " R"]) -> list[float | None]:

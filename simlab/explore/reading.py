@@ -1,6 +1,7 @@
 """Read and check the body of a request to simulate, and make the job that it asks for."""
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_whole
@@ -12,6 +13,7 @@ from simlab.values import read_number
 
 ENTRIES = ("panel", "settings", "first", "page")
 LARGEST_WORK = 2**27  # actions x seeds x steps of one block
+BANK_ACTIONS = 32  # of each prompt
 SEEDS_AHEAD = 2**16  # by which a block may lie behind the first seed
 
 
@@ -71,16 +73,22 @@ def asked_of(body: Any) -> Asked:
     check_whole("first", first, 0)
     if not 0 <= first - settings["seed"] <= SEEDS_AHEAD:
         raise InputError(f"first = {first} lies too far from seed = {settings['seed']}; allowed: {SEEDS_AHEAD} ahead")
-    if panel == "run":
-        held += _hold_work(settings)
+    if panel in ACTIONS_OF:
+        held += _hold_work(settings, ACTIONS_OF[panel](settings))
     return Asked({"panel": panel, "settings": settings, "first": first}, held, page)
 
 
-def _hold_work(settings: dict[str, Any]) -> list[str]:
+ACTIONS_OF: dict[str, Callable[[dict[str, Any]], int]] = {
+    "run": lambda settings: filled_to(settings["actions"], ACTIONS),
+    "bank": lambda settings: settings["prompts"] * max(BANK_ACTIONS, settings["group_size"]),
+}
+
+
+def _hold_work(settings: dict[str, Any], actions: int) -> list[str]:
     """Shorten a run of many actions, and say so."""
-    most = LARGEST_WORK // (SEEDS * filled_to(settings["actions"], ACTIONS))
+    most = LARGEST_WORK // (SEEDS * actions)
     if settings["steps"] <= most:
         return []
-    said = f"steps = {settings['steps']} are too many for {settings['actions']} actions; held at {most}"
+    said = f"steps = {settings['steps']} are too many for {actions} actions; held at {most}"
     settings["steps"] = most
     return [said]

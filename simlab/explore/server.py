@@ -8,11 +8,13 @@ import socket
 import sys
 import webbrowser
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -28,8 +30,10 @@ from simlab.explore.own import register_files
 from simlab.explore.process import WORKER
 from simlab.explore.reading import asked_of, json_of
 from simlab.explore.refused import Refused
+from simlab.explore.results import Results
 
 HOST = "127.0.0.1"
+USUAL_PORT = 8737  # always the same, so that a link to the page outlives a restart
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -40,12 +44,13 @@ HEADERS = {
 }
 
 
-def application(port: int, laboratory: Laboratory) -> Guard:
+def application(port: int, laboratory: Laboratory, results: Results | None = None) -> Guard:
     """What the page's server answers, at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
-    which answers with events, a line of JSON each (see ``worker``).
+    which answers with events, a line of JSON each (see ``worker``), and ``POST /result`` with a slice of a result.
     """
+    opened = results or Results()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -54,7 +59,7 @@ def application(port: int, laboratory: Laboratory) -> Guard:
         await laboratory.stop()
 
     async def page(_: Request) -> Response:
-        return Response(served_page(), media_type="text/html")
+        return Response(served_page(opened.described()), media_type="text/html")
 
     async def file(request: Request) -> Response:
         found = page_file(request.path_params["name"])
@@ -75,12 +80,17 @@ def application(port: int, laboratory: Laboratory) -> Guard:
         job = laboratory.submit(asked.job, asked.page)
         return StreamingResponse(_lines(laboratory, job, asked.held), media_type="application/x-ndjson")
 
+    async def result(request: Request) -> Response:
+        asked = json_of(await body_of(request))
+        return JSONResponse(await run_in_threadpool(opened.answer, asked))
+
     routes = [
         Route("/", page),
         Route("/page/{name}", file),
         Route("/plotly.js", plotly),
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
+        Route("/result", result, methods=["POST"]),
     ]
     handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
@@ -110,7 +120,8 @@ async def _bad_input(_: Request, error: InputError) -> Response:
 async def _unknown(request: Request, error: HTTPException) -> Response:
     if error.status_code == 404:
         return refusal(
-            404, f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate"
+            404,
+            f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate, /result",
         )
     return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
 
@@ -122,11 +133,11 @@ async def _failed(_: Request, error: Exception) -> Response:
 class Server(uvicorn.Server):
     """The page's server at a port; it ends its simulations first, so that nobody waits for them when it stops."""
 
-    def __init__(self, port: int, laboratory: Laboratory):
+    def __init__(self, port: int, laboratory: Laboratory, results: Results | None = None):
         self.laboratory = laboratory
         super().__init__(
             uvicorn.Config(
-                application(port, laboratory),
+                application(port, laboratory, results),
                 log_level="warning",
                 access_log=False,
                 server_header=False,
@@ -160,26 +171,38 @@ def listening(port: int) -> socket.socket:
     return found
 
 
-def serve(port: int, *, browser: bool, view: str = "", own: tuple[str, ...] = ()) -> None:
+def listening_as_usual() -> tuple[socket.socket, str]:
+    """A socket at ``USUAL_PORT``, or at any free port if that one is taken, and what is to be said of it."""
+    try:
+        return listening(USUAL_PORT), ""
+    except InputError:
+        return listening(0), f"port {USUAL_PORT} is taken; "
+
+
+def serve(
+    port: int | None, *, browser: bool, view: str = "", own: tuple[str, ...] = (), files: tuple[Path, ...] = ()
+) -> None:
     """Serve the page until Ctrl-C or SIGTERM, and print its address.
 
     Args:
-        port: of the loopback interface; 0 takes a free one.
+        port: of the loopback interface; 0 takes a free one, None ``USUAL_PORT`` or else a free one.
         browser: whether to open a browser, where there is a display.
         view: what follows the # of the address.
         own: estimators of the user's own files, ``FILE.py:NAME``.
+        files: results of sweeps that the page shows.
 
     Raises:
-        InputError: for a port that is taken, and for what is no such estimator.
+        InputError: for a port that is taken, and for what is no such estimator or result.
     """
     register_files(own)
-    found = listening(port)
+    results = Results(files)
+    found, said = listening_as_usual() if port is None else (listening(port), "")
     port = found.getsockname()[1]
     address = f"http://{HOST}:{port}/" + (f"#{view}" if view else "")
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
-    server = Server(port, Laboratory((*WORKER, *own)))
-    print(f"explorer  {address}  (Ctrl-C stops it)", flush=True)
+    server = Server(port, Laboratory((*WORKER, *own)), results)
+    print(f"explorer  {address}  ({said}Ctrl-C stops it)", flush=True)
     if browser and has_display():
         webbrowser.open(address)
     # uvicorn stops at a signal, and then hands the signal on.

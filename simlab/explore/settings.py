@@ -5,16 +5,27 @@ outside its range is replaced by the nearest bound, and the answer says so; a va
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.explore.bounded import check_plain
+from simlab.explore.axes import AXES
+from simlab.explore.bounded import LONGEST_TEXT, check_plain
 from simlab.explore.weights import hold_weight, hold_weights
+from simlab.values import NUMBER, read_number, shortened
 
 LARGEST_SEED = 2**31 - 1
 SURROGATES = ("reinforce", "unclipped", "ppo_clip", "clip_higher", "dual_clip", "cispo")  # of rewards and ratios
+QUANTITIES = ("correct mass", "retained mass", "entropy", "tail misses", "pass@16", "pass@256")
+MAPPED = {
+    "one policy": "run",
+    "interfering prompts": "interference",
+}  # what a map trains, and whose panel's runs these are
+MOST_CELLS = 12
+COMPARISONS = ("runs", "difference", "at equal correct mass", "difference at equal correct mass")
+MOST_RUNS = 12  # that are pinned
+RUN, SETTING = ";", "&"  # between pinned runs, and between the settings of one
 MAPS = ("conflict", "group-size", "hard-rate", "temperature", "learning-rate", "adam")
 
 
@@ -25,7 +36,8 @@ class Control:
     Attributes:
         name: panel and setting, such as ``"miss.group_size"``; also its name in the address.
         kind: ``number``, ``whole``, ``choice``, ``weight`` (an estimator with parameters), ``weights`` (several,
-            pinned), or ``bits`` (a 0 or 1 for each action).
+            pinned), ``runs`` (settings of the same panel, pinned), ``cells`` (pairs of
+            numbers), or ``bits`` (a 0 or 1 for each action).
         label: what stands beside it.
         default: its value at first.
         low, high: the bounds of a number, or of the length of bits.
@@ -50,6 +62,29 @@ class Control:
 _GROUP = "rollouts that are drawn for one prompt"
 
 CONTROLS: tuple[Control, ...] = (
+    # Which G and gamma?
+    Control("map.problem", "choice", "trained", "one policy", choices=tuple(MAPPED), help="what every cell trains"),
+    Control(
+        "map.across", "choice", "across", "group size", choices=tuple(AXES),
+        help="what differs between the columns of the map; overlap, conflict and hard rate are of interfering prompts",
+    ),
+    Control("map.down", "choice", "down", "gamma", choices=tuple(AXES), help="what differs between its rows"),
+    Control("map.quantity", "choice", "colour", "retained mass", choices=QUANTITIES, help="what the map shows"),
+    Control("map.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
+    Control(
+        "map.weight", "weight", "estimator", "grpo", closed=False,
+        help="with gamma on an axis: its own gamma, or the focal weight (1 − p)^γ on it",
+    ),
+    Control("map.group_size", "whole", "group size G", 16, 2, 512, "log", help="where it is on no axis"),
+    Control("map.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help="where it is on no axis"),
+    Control("map.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd")),
+    Control("map.actions", "whole", "actions", 1280, 8, 2048, "log", help="of one policy, where they are on no axis"),
+    Control("map.correct", "number", "correct share", 0.08, 0.001, 0.9, "log", help="of the actions of one policy"),
+    Control("map.steps", "whole", "steps", 400, 50, 400),
+    Control("map.seeds", "whole", "seeds of a cell", 8, 4, 64, "log", help="the map is refined while they come"),
+    Control("map.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
+    Control("map.cell", "cells", "cell", "16,1", help="whose training is drawn: across, down"),
+    Control("map.pinned", "cells", "pinned cells", "16,0", help="cells whose training stays to compare"),
     # What is the chance that a group teaches, and yet holds nothing of a rare target?
     Control("miss.group_size", "whole", "group size G", 16, 1, 2**17, "log", help=_GROUP),
     Control(
@@ -83,6 +118,11 @@ CONTROLS: tuple[Control, ...] = (
     Control("step.sampled_correct", "bits", "correct actions in the group", "10000", 1, 8),
     Control("step.sampled_incorrect", "bits", "incorrect actions in the group", "10000", 1, 8),
     Control("step.group_size", "whole", "group size G", 8, 1, 1024, "log", help=_GROUP),
+    Control(
+        "step.rewards", "choice", "rewards from", "the sliders", choices=("the sliders", "the estimator"),
+        help="an estimator gives what a rollout weighs in a group with the policy's solve rate",
+    ),
+    Control("step.weight", "weight", "estimator", "grpo", help="whose rewards are taken, where it is chosen"),
     Control("step.correct_reward", "number", "reward if correct", 1.0, 0, 4, help="of a sampled correct action"),
     Control(
         "step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
@@ -92,7 +132,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
     # What does training do to a policy?
     Control(
-        "run.weight", "weight", "estimator", "f_grpo(gamma=0,base=grpo)", closed=False,
+        "run.weight", "weight", "estimator", "f_grpo(gamma=1,base=grpo)", closed=False,
         help="f_grpo puts a focal weight (1 − p)^γ on its base",
     ),
     Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
@@ -121,6 +161,12 @@ CONTROLS: tuple[Control, ...] = (
     Control("run.steps", "whole", "steps", 400, 50, 2000),
     Control("run.seeds", "whole", "seeds", 32, 4, 256, "log", help="the band narrows while they are simulated"),
     Control("run.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
+    Control(
+        "run.compare", "choice", "show", "runs", choices=COMPARISONS,
+        help="differences are to the first pinned run, by seed; at equal correct mass, each seed is read where it "
+        "first reaches that mass",
+    ),
+    Control("run.pinned", "runs", "pinned runs", "weight=f_grpo(gamma=0,base=grpo)", help="runs that stay to compare"),
     # What is pass@k of many prompts?
     Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log"),
     Control("bank.beta_a", "number", "Beta a", 0.5, 0.05, 20, "log", help="small: many prompts that are hardly solved"),
@@ -135,6 +181,15 @@ CONTROLS: tuple[Control, ...] = (
     Control("bank.rare_modes", "whole", "of these rare", 3, 1, 15, help="fewer than the modes"),
     Control("bank.rare_ratio", "number", "a rare mode is ×", 0.01, 1e-4, 1, "log", help="as likely as a common one"),
     Control("bank.k", "whole", "samples k", 16, 1, 2**20, "log"),
+    Control("bank.weight", "weight", "estimator", "grpo", closed=False, help="that the bank is trained by"),
+    Control("bank.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
+    Control("bank.learning_rate", "number", "learning rate", 10.0, 1e-3, 100, "log"),
+    Control("bank.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam")),
+    Control("bank.steps", "whole", "steps", 200, 20, 1000),
+    Control("bank.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
+    Control("bank.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
+    Control("bank.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
+    Control("bank.pinned", "runs", "pinned banks", "", help="banks that stay to compare"),
     # Where does pass@k fall below the base model?
     Control("interference.weight", "weight", "estimator", "grpo", closed=False, help="under the plain policy gradient"),
     Control(
@@ -178,10 +233,18 @@ CONTROLS: tuple[Control, ...] = (
     Control("tree.quantile", "number", "CaSP entropy gate q", 0.0, 0, 1, help="0 opens it for every token"),
     Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED),
     Control("tree.at", "number", "time", 1.0, 0, 1, help="from the start to the last step"),
+    Control("tree.pinned", "runs", "pinned runs", "", help="runs that stay to compare"),
 )  # fmt: skip
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
-PANELS = ("miss", "masses", "step", "run", "bank", "interference", "tree")
-SIMULATED = ("run", "interference", "tree")  # those that ask the server
+PANELS = ("map", "miss", "masses", "step", "run", "bank", "interference", "tree")
+SIMULATED = ("run", "interference", "tree", "bank")  # those that ask the server
+OF_THE_PICTURE = ("seeds", "compare", "pinned", "level", "map", "at", "k")  # settings that change no run
+
+
+def names_of_runs(panel: str) -> list[str]:
+    """The settings of a panel that its runs depend on."""
+    own = (name.partition(".") for name in BY_NAME)
+    return [name for owner, _, name in own if owner == panel and name not in OF_THE_PICTURE]
 
 
 def hold(control: Control, value: Any) -> tuple[Any, str]:
@@ -193,25 +256,78 @@ def hold(control: Control, value: Any) -> tuple[Any, str]:
     >>> hold(BY_NAME["miss.correct_mass"], 2)
     (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
     """
-    check_plain(control.name, value)
+    check_plain(control.name, value, longest=MOST_RUNS * LONGEST_TEXT if control.kind == "runs" else LONGEST_TEXT)
     if control.kind in ("number", "whole"):
         return _hold_number(control, value)
-    if control.kind == "weight":
-        return hold_weight(_text(control, value), closed=control.closed)
-    if control.kind == "weights":
-        return hold_weights(_text(control, value))
-    if control.kind == "bits":
-        if set(_text(control, value)) - {"0", "1"} or not control.low <= len(value) <= control.high:
-            raise InputError(f"{control.name} = {value!r} is not allowed; allowed: 0 or 1 for each action")
+    if control.kind == "choice":
+        check_choice(control.name, value, control.choices)
         return value, ""
-    check_choice(control.name, value, control.choices)
-    return value, ""
+    return _TEXTS[control.kind](control, _text(control, value))
+
+
+def _hold_bits(control: Control, text: str) -> tuple[str, str]:
+    if set(text) - {"0", "1"} or not control.low <= len(text) <= control.high:
+        raise InputError(f"{control.name} = {text!r} is not allowed; allowed: 0 or 1 for each action")
+    return text, ""
 
 
 def _text(control: Control, value: Any) -> str:
     if not isinstance(value, str):
         raise InputError(f"{control.name} = {value!r} is no text")
     return value
+
+
+def _hold_cells(control: Control, text: str) -> tuple[str, str]:
+    """Cells of a map, each a pair of numbers."""
+    listed = text.split(RUN) if text else []
+    pairs = [cell.split(",") for cell in listed]
+    if any(len(pair) != 2 or not all(NUMBER.fullmatch(number) for number in pair) for pair in pairs):
+        raise InputError(f"{control.name} = {shortened(text)} cannot be read; allowed: pairs of numbers such as 16,0.5")
+    held = RUN.join(",".join(written(read_number(number)) for number in pair) for pair in pairs[:MOST_CELLS])
+    said = f"{len(listed)} cells are pinned; held at {MOST_CELLS}" if len(listed) > MOST_CELLS else ""
+    return held, said
+
+
+def _hold_runs(control: Control, text: str) -> tuple[str, str]:
+    """Pinned runs, each the settings that differ from the panel's defaults, held to their ranges."""
+    panel = control.name.partition(".")[0]
+    listed = text.split(RUN) if text else []
+    held, said = [], []
+    for run in listed[:MOST_RUNS]:
+        pairs = [pair.partition("=") for pair in run.split(SETTING) if pair]
+        settings = {}
+        for name, _, value in pairs:
+            own = BY_NAME.get(f"{panel}.{name}")
+            if own is None or own.kind == "runs":
+                raise InputError(f"{control.name} has a run with {name!r}; allowed: settings of the panel {panel}")
+            settings[name], note = hold(own, _value_of(own, value))
+            said += [note] if note else []
+        held.append(SETTING.join(f"{name}={written(value)}" for name, value in settings.items()))
+    if len(listed) > MOST_RUNS:
+        said.append(f"{len(listed)} runs are pinned; held at {MOST_RUNS}")
+    return RUN.join(held), "; ".join(said)
+
+
+def _value_of(control: Control, text: str) -> Any:
+    if control.kind not in ("number", "whole"):
+        return text
+    if not NUMBER.fullmatch(text):
+        raise InputError(f"{control.name} = {text!r} is not a number; allowed: [{control.low:g}, {control.high:g}]")
+    return read_number(text)
+
+
+_TEXTS: Mapping[str, Callable[[Control, str], tuple[str, str]]] = {
+    "weight": lambda control, text: hold_weight(text, closed=control.closed),
+    "weights": lambda _, text: hold_weights(text),
+    "cells": _hold_cells,
+    "runs": _hold_runs,
+    "bits": _hold_bits,
+}
+
+
+def written(value: Any) -> str:
+    """A setting as an address writes it, its numbers of up to 12 digits."""
+    return value if isinstance(value, str) else f"{value:.12g}"
 
 
 def _hold_number(control: Control, value: Any) -> tuple[float, str]:

@@ -12,7 +12,7 @@ from simlab.explore.block import Block, Recorded, Say
 from simlab.explore.drift import expected_correct_mass, group_masses
 from simlab.explore.moments import moments, record_steps
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
-from simlab.explore.weights import read_weight
+from simlab.explore.weights import arm_text, read_weight
 from simlab.problems import Categorical, anchored, tree
 from simlab.problems.exact import correct_mass
 from simlab.simulator.checks import check
@@ -22,6 +22,7 @@ from simlab.simulator.storage import EMPTY
 from simlab.theory import CLOSED_FORMS, tail_miss
 
 RECORDS = 50
+KS = (16, 256)  # of pass@k
 SNAPSHOTS = 20  # of a tree
 
 Given = dict[str, Any]  # the settings of a panel, by their names there
@@ -53,7 +54,7 @@ def policy_of(given: Given) -> Categorical:
 def policy_block(given: Given) -> Block:
     """The seeds of panel 4, its actions filled up to one of a few numbers."""
     settings = Settings(
-        f"{given['weight']}+{given['surrogate']}",
+        f"{arm_text(given['weight'])}+{given['surrogate']}",
         given["group_size"],
         given["optimizer"],
         {"learning_rate": given["learning_rate"]},
@@ -93,6 +94,7 @@ def simulate_policy(given: Given, first: int, say: Say) -> dict[str, Any]:
     missed = np.asarray(tail_miss(given["group_size"], mass, np.clip(target, 0, mass)))
     if _is_on_policy_and_true(given):
         rows["tail_miss_expected"] = np.concatenate([missed[:, :1], (missed[:, 1:] + missed[:, :-1]) / 2], axis=1)
+    rows |= {f"pass_at_{k}": 1 - (1 - mass) ** k for k in KS}
     metrics = {name: moments(values) for name, values in rows.items() if name != "target_mass"}
     return {"step": [0, *block.steps.tolist()], "seeds": SEEDS, "metrics": metrics, "theory": drift(given)}
 

@@ -14,6 +14,7 @@ from simlab.estimators.difficulty import EASY_TERMS
 from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
+from simlab.explore import formula
 from simlab.theory import CLOSED_FORMS
 from simlab.values import shortened
 
@@ -66,6 +67,13 @@ _BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "scale": (0, 4, "linear"),
     "decay": (0, 1, "linear"),
     "initial": (0, 1, "linear"),
+    "most": (1, 1e6, "log"),
+    "grpo_lead.alpha": (0, 1, "linear"),
+    "penalty": (0, 4, "linear"),
+    "low": (0, 2, "linear"),
+    "high": (0, 4, "linear"),
+    "midpoint": (0, 1, "linear"),
+    "steepness": (0, 40, "linear"),
 }
 _CHOICES: Mapping[str, tuple[Any, ...]] = {
     "ddof": (0, 1),
@@ -100,7 +108,7 @@ def _parameter(name: str, key: str, default: Any) -> Parameter | None:
 
 
 def read_weight(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and parameters of an estimator written as text, in the language of ``simlab.grammar``.
+    """Name and parameters of an estimator written as text: in the language of ``simlab.grammar``, or as a formula.
 
     Raises:
         InputError: for a text that cannot be read, and for one of more than an estimator.
@@ -108,6 +116,8 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     >>> read_weight("asym_grpo(delta=0.5)")
     ('asym_grpo', {'delta': 0.5})
     """
+    if formula.is_formula(text):
+        return formula.registered(text)
     written = grammar.read(text)
     if written.added or written.aggregation is not None:
         raise InputError(f"{shortened(text)} is more than an estimator; allowed: such as grpo, asym_grpo(delta=0.5)")
@@ -131,6 +141,8 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
         InputError: for an unknown name, parameter or choice, a parameter that is no number, or, if it must be
             ``closed``, an estimator without masses in closed form.
     """
+    if formula.is_formula(text):
+        return _hold_formula(text), ""
     name, given = read_weight(text)
     check_choice("estimator", name, sorted(CLOSED_FORMS if closed else REGISTRY))
     known, held, said = parameters_of(name), {}, []
@@ -140,6 +152,12 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
         said += [f"{name}: {note}"] if note else []
     estimator(name, **held)
     return write_weight(name, held), "; ".join(said)
+
+
+def _hold_formula(text: str) -> str:
+    _, parameters = formula.registered(text)
+    own = formula.SIGN + formula.split(text)[0]
+    return own + "".join(f"{formula.GIVEN}{value:.12g}" for value in parameters.values())
 
 
 def _hold_parameter(key: str, known: Parameter, value: Any) -> tuple[Any, str]:
@@ -153,6 +171,11 @@ def _hold_parameter(key: str, known: Parameter, value: Any) -> tuple[Any, str]:
         held = round(held)
     note = f"{key} = {value:g} is outside [{known.low:g}, {known.high:g}]; held at {held:g}" if held != value else ""
     return (held if known.whole else float(held)), note
+
+
+def arm_text(weight: str) -> str:
+    """A weight as ``simlab.arms`` reads it; a formula is named by the name under which it is registered."""
+    return write_weight(*read_weight(weight)) if formula.is_formula(weight) else weight
 
 
 def hold_weights(text: str) -> tuple[str, str]:

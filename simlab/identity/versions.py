@@ -9,6 +9,8 @@ from pathlib import Path
 import simlab
 
 PACKAGE = Path(simlab.__file__).parent
+# Git says nothing of another user's checkout unless it is told to trust it, and this one's code runs already.
+TRUSTED = ("-c", f"safe.directory={PACKAGE.parent.resolve()}", "-c", "core.fsmonitor=false")
 NUMERIC = ("jax", "jaxlib", "numpy", "scipy", "optax", "array-api-compat", "ml-dtypes")  # those that compute
 
 
@@ -41,7 +43,7 @@ def commit(*places: Path) -> str:
     """
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(PACKAGE), *arguments]
+        command = ["git", *TRUSTED, "-C", str(PACKAGE), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:

@@ -3,6 +3,7 @@
 Safetensors hold numbers and nothing else, so a checkpoint cannot run code. Other formats of weights are refused.
 """
 
+import itertools
 import json
 import math
 import os
@@ -25,6 +26,8 @@ from simlab.llm.model import DTYPES, Parameters, as_tree, check_parameters, name
 from simlab.reading import open_regular, read_json, reason
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+SHARDS = "model-*-of-*.safetensors"
+SHARD_BYTES = 5 * 10**9  # of the tensors of a file
 GENERATION = "generation_config.json"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")
@@ -155,7 +158,13 @@ def _without_tied_head(tensors: Mapping[str, np.ndarray]) -> Mapping[str, np.nda
     return others
 
 
-def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mapping[str, Any] | None = None) -> None:
+def write_checkpoint(
+    folder: str | os.PathLike,
+    model: Model,
+    generation: Mapping[str, Any] | None = None,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
     """Write a folder that ``transformers`` and ``read_checkpoint`` open; the weights keep their dtype.
 
     Args:
@@ -163,6 +172,8 @@ def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mappin
         model: to be written.
         generation: how ``transformers`` and vLLM are to sample from it unless they are told otherwise, which becomes
             ``generation_config.json``; None for no such file.
+        shard_bytes: weights that are larger are written as several files, each of at most so many bytes of tensors, or
+            of one larger tensor, and an index says which file has which.
 
     Each file appears whole or not at all, and last the checksums of all, those of a tokenizer that is there included.
     A folder that has a checkpoint already gets the new one.
@@ -172,21 +183,72 @@ def write_checkpoint(folder: str | os.PathLike, model: Model, generation: Mappin
     """
     check_parameters(model.parameters, model.config)
     folder = Path(folder)
-    numpy_format = package("safetensors.numpy")
     dtype = str(model.parameters["embed_tokens"].dtype)
     config = json.dumps(to_hugging_face(model.config, dtype), indent=2) + "\n"
-    weights = numpy_format.save(dict(_as_tensors(model)), metadata={"format": "pt"})
     try:
         make_folders(folder)
-        write_whole(folder / WEIGHTS, weights)
+        files = _write_weights(folder, model, shard_bytes)
         write_whole(folder / "config.json", config.encode())
-        (folder / INDEX).unlink(missing_ok=True)
         (folder / GENERATION).unlink(missing_ok=True)
         if generation is not None:
             write_whole(folder / GENERATION, (json.dumps(dict(generation), indent=2) + "\n").encode())
-        write_checksums(folder, [WEIGHTS, "config.json", GENERATION, *TOKENIZER])
+        write_checksums(folder, [*files, "config.json", GENERATION, *TOKENIZER])
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from None
+
+
+def _write_weights(folder: Path, model: Model, shard_bytes: int) -> list[str]:
+    """Write one file, or several with an index, and remove those of a former checkpoint; the names of what is there."""
+    numpy_format = package("safetensors.numpy")
+    sizes = dict(_tensor_sizes(model))
+    shards = shards_of(sizes, shard_bytes)
+    names = [shard_name(place, len(shards)) for place in range(len(shards))]
+    tensors = _as_tensors(model)
+    for name, shard in zip(names, shards, strict=True):
+        own = dict(itertools.islice(tensors, len(shard)))
+        write_whole(folder / name, numpy_format.save(own, metadata={"format": "pt"}))
+    if len(shards) > 1:
+        places = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
+        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": places}
+        write_whole(folder / INDEX, (json.dumps(index, indent=2) + "\n").encode())
+        names.append(INDEX)
+    for former in {folder / INDEX, folder / WEIGHTS, *folder.glob(SHARDS)}:
+        if former.name not in names:
+            former.unlink(missing_ok=True)
+    return names
+
+
+def shards_of(sizes: Mapping[str, int], shard_bytes: int) -> list[list[str]]:
+    """The names of tensors in their order, cut into shards of at most so many bytes; a larger tensor is alone.
+
+    >>> shards_of({"a": 3, "b": 4, "c": 9, "d": 1, "e": 2}, 7)
+    [['a', 'b'], ['c'], ['d', 'e']]
+    """
+    shards: list[list[str]] = [[]]
+    room = shard_bytes
+    for tensor, size in sizes.items():
+        if size > room and shards[-1]:
+            shards.append([])
+            room = shard_bytes
+        shards[-1].append(tensor)
+        room -= size
+    return shards
+
+
+def shard_name(place: int, count: int) -> str:
+    """The name of a file as ``transformers`` gives it.
+
+    >>> shard_name(0, 1), shard_name(1, 12)
+    ('model.safetensors', 'model-00002-of-00012.safetensors')
+    """
+    return WEIGHTS if count == 1 else f"model-{place + 1:05}-of-{count:05}.safetensors"
+
+
+def _tensor_sizes(model: Model) -> Iterator[tuple[str, int]]:
+    """The bytes of each tensor, in the order of ``_as_tensors``."""
+    for name, values in named(model.parameters):
+        tensors = tensor_names(name, model.config)
+        yield from ((tensor, values.nbytes // len(tensors)) for tensor in tensors)
 
 
 def _as_tensors(model: Model) -> Iterator[tuple[str, np.ndarray]]:

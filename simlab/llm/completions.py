@@ -5,6 +5,7 @@ most S tokens, G rollouts of each, T tokens; the other letters are those of ``si
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, attention_weights, causal_attention, logits, run_layers
+from simlab.llm.output import of_logits
 
 
 class Batch(NamedTuple):
@@ -55,15 +57,21 @@ def completion_logits(parameters: Parameters, config: ModelConfig, batch: Batch)
     return logits(parameters, completion_states(parameters, config, batch))
 
 
-def completion_states(parameters: Parameters, config: ModelConfig, batch: Batch) -> Float[Array, "P G T D"]:
-    """What ``logits`` turns into the logits before each token of the completions."""
+def completion_states(
+    parameters: Parameters, config: ModelConfig, batch: Batch, checkpointing: bool = False
+) -> Float[Array, "P G T D"]:
+    """What ``logits`` turns into the logits before each token of the completions.
+
+    ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
+    """
 
     def read(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
         return causal_attention(queries, keys, values), (keys, values)
 
     prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
     positions = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
-    hidden, memory = run_layers(parameters, config, prompts, positions, attend=read)
+    layers = functools.partial(run_layers, parameters, config, checkpointing=checkpointing)
+    hidden, memory = layers(prompts, positions, attend=read)
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, None]
     # The last token of a completion is predicted and predicts nothing.
     tokens = jnp.asarray(batch.tokens)[:, :, :-1]
@@ -71,7 +79,7 @@ def completion_states(parameters: Parameters, config: ModelConfig, batch: Batch)
     if not tokens.shape[2]:
         return first
     positions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
-    others, _ = run_layers(parameters, config, tokens, positions, attend=_Seeing(lengths), memory=memory)
+    others, _ = layers(tokens, positions, attend=_Seeing(lengths), memory=memory)
     return jnp.concatenate([first, others], axis=2)
 
 
@@ -99,22 +107,26 @@ class _Seeing:
         return seen + jnp.einsum("pkgtrc,pgcke->pgtkre", weights[..., size:], values), None
 
 
-def log_probabilities(
-    parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Float[Array, ""] | float = 1.0
-) -> Float[Array, "P G T V"]:
-    """log softmax(logits / temperature) before each token of the completions."""
-    found: Array = jax.nn.log_softmax(completion_logits(parameters, config, batch) / temperature, axis=-1)
-    return found
-
-
 def target_logp(
     parameters: Parameters,
     config: ModelConfig,
     batch: Batch,
     targets: Int[Any, "P G T N"],
     temperature: Float[Array, ""] | float = 1.0,
+    *,
+    checkpointing: bool = False,
 ) -> Float[Array, "P G T N"]:
-    """log softmax(logits / temperature) of N tokens at each position, without a second array of all tokens."""
-    scores = completion_logits(parameters, config, batch) / temperature
-    chosen = jnp.take_along_axis(scores, jnp.asarray(targets), axis=-1)
-    return chosen - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
+    """log softmax(logits / temperature) of N tokens at each position.
+
+    The logits are computed in slices of tokens, so that those of all tokens never exist together. ``checkpointing`` is
+    that of ``simlab.llm.model.run_layers``.
+    """
+
+    def chosen(scores: Float[Array, "C V"], targets: Int[Array, "C N"]) -> Float[Array, "C N"]:
+        scores = scores / temperature
+        own = jnp.take_along_axis(scores, targets, axis=-1)
+        return own - jax.scipy.special.logsumexp(scores, axis=-1, keepdims=True)
+
+    hidden = completion_states(parameters, config, batch, checkpointing)
+    found: Array = of_logits(chosen, parameters, hidden, jnp.asarray(targets))
+    return found

@@ -144,7 +144,17 @@ def hidden_states(
 
 def logits(parameters: Parameters, hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
     """The logits of the next token, in float32 at least."""
-    head = parameters.get("lm_head", parameters["embed_tokens"])
+    return logits_of(head_of(parameters), hidden)
+
+
+def head_of(parameters: Parameters) -> Float[Array, "V D"]:
+    """What hidden states are multiplied with: a matrix of its own, or the embedding."""
+    head: Array = parameters["lm_head" if "lm_head" in parameters else "embed_tokens"]
+    return head
+
+
+def logits_of(head: Float[Array, "V D"], hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
+    """hidden head^T, in float32 at least."""
     return jnp.einsum("...d,vd->...v", hidden, head, preferred_element_type=wide(hidden.dtype))
 
 
@@ -156,12 +166,15 @@ def run_layers(
     *,
     attend: Attend,
     memory: Any = None,
+    checkpointing: bool = False,
 ) -> tuple[Float[Array, "*B D"], Any]:
     """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
     ``attend(queries (*B, K, R, E), keys (*B, K, E), values (*B, K, E), memory)`` gives the values seen (*B, K, R, E)
     and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
     ``apart``, the memory is a tuple with an entry a layer, and so is what is left behind.
+
+    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time.
     """
     rotation = rotations(config, positions)
 
@@ -169,7 +182,7 @@ def run_layers(
         weights, remembered = own
         normed = rms_norm(hidden, weights["input_layernorm"], config)
         seen, left = attend(*heads(weights, config, normed, rotation), remembered)
-        hidden = hidden + seen.reshape(*hidden.shape[:-1], -1) @ weights["o_proj"]
+        hidden = hidden + linear(weights, "o_proj", seen.reshape(*hidden.shape[:-1], -1))
         return hidden + feed_forward(weights, rms_norm(hidden, weights["post_attention_layernorm"], config)), left
 
     hidden, layers = parameters["embed_tokens"][tokens], parameters["layers"]
@@ -179,7 +192,9 @@ def run_layers(
             hidden, behind = layer(hidden, own)
             left = (*left, behind)
     else:
-        hidden, left = jax.lax.scan(layer, hidden, (layers, memory))
+        # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.
+        each = jax.checkpoint(layer, prevent_cse=False) if checkpointing else layer
+        hidden, left = jax.lax.scan(each, hidden, (layers, memory))
     return rms_norm(hidden, parameters["norm"], config), left
 
 
@@ -206,11 +221,17 @@ def heads(
 
 
 def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], head_dim: int) -> Float[Array, "*B H E"]:
-    flat = normed @ weights[f"{name}_proj"]
+    flat = linear(weights, f"{name}_proj", normed)
     if f"{name}_bias" in weights:
         flat = flat + weights[f"{name}_bias"]
     parted: Array = flat.reshape(*normed.shape[:-1], -1, head_dim)
     return parted
+
+
+def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Float[Array, "*B F"]:
+    """values matrix; and where the matrix has adapters (``simlab.llm.lora``), values a b added to it."""
+    out: Array = values @ weights[name]
+    return out + values @ weights[f"{name}_a"] @ weights[f"{name}_b"] if f"{name}_a" in weights else out
 
 
 def causal_attention(
@@ -230,9 +251,8 @@ def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S
 
 def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """down(silu(gate(x)) up(x))."""
-    inner: Array = jax.nn.silu(normed @ weights["gate_proj"]) * (normed @ weights["up_proj"])
-    out: Array = inner @ weights["down_proj"]
-    return out
+    inner: Array = jax.nn.silu(linear(weights, "gate_proj", normed)) * linear(weights, "up_proj", normed)
+    return linear(weights, "down_proj", inner)
 
 
 def rms_norm(values: Float[Array, "*B D"], weight: Float[Array, " D"], config: ModelConfig) -> Float[Array, "*B D"]:

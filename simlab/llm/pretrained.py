@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from simlab.errors import InputError
+from simlab.errors import InputError, did_you_mean
 from simlab.llm.checkpoint import Model, read_checkpoint
 from simlab.llm.gguf import read_gguf
 from simlab.llm.glassllm import read_glassllm
@@ -14,8 +14,10 @@ from simlab.llm.tokenizer import Tokenizer, read_tokenizer
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def load(source: str, dtype: str = "float32") -> tuple[Model, Tokenizer]:
+def load(source: str, dtype: str = "float32", *, beside: tuple[str, ...] = ()) -> tuple[Model, Tokenizer]:
     """The model of a name of ``PRETRAINED``, of a ``.gguf`` file, or of a folder of Hugging Face's.
+
+    A complaint of an unknown source names those ``beside`` too, which the caller knows.
 
     Raises:
         InputError: for a source that is none of these, and for what its reader refuses.
@@ -26,7 +28,9 @@ def load(source: str, dtype: str = "float32") -> tuple[Model, Tokenizer]:
         return _folder(Path(source), dtype)
     if source.endswith(".gguf"):
         return read_gguf(source, dtype)
-    raise InputError(f"model = {source!r} is unknown; allowed: {', '.join(PRETRAINED)}, a .gguf file, a folder")
+    known = [*beside, *PRETRAINED]
+    hint = did_you_mean(source, known)
+    raise InputError(f"model = {source!r} is unknown{hint}; allowed: {', '.join(known)}, a .gguf file, a folder")
 
 
 def _folder(path: Path, dtype: str) -> tuple[Model, Tokenizer]:

@@ -10,7 +10,7 @@ from simlab.llm.compare.runs import Run
 from simlab.llm.training.folder import ROLLOUTS, arm_folder
 from simlab.llm.training.lines import read_lines
 
-WIDTH = 100  # characters of a text in a row
+WIDTH, SOLUTION = 100, 24  # characters of a text and of a solution in a row
 MARKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -23,7 +23,7 @@ def show_rollouts(
     prompt: int | None = None,
     rollout: int | None = None,
 ) -> str:
-    """One group of a step, a row a rollout; or one rollout, a row a token.
+    """One group of a step, a row a rollout, with long texts cut; or one rollout as a whole, and a row a token.
 
     Args:
         run: the folder's.
@@ -51,9 +51,11 @@ def show_rollouts(
     )
     if rollout is None:
         rows = [_row(number, one) for number, one in enumerate(group["rollouts"])]
-    else:
-        rows = _tokens(group["rollouts"][_checked("rollout", rollout, range(len(rewards)))])
-    return "\n".join([head, f"prompt: {_visible(group['prompt'], 4 * WIDTH)}", "", *_left(rows)])
+        return "\n".join([head, f"prompt: {_cut(group['prompt'], 4 * WIDTH)}", "", *_left(rows)])
+    one = group["rollouts"][_checked("rollout", rollout, range(len(rewards)))]
+    said = f"rollout {rollout}: reward {one['reward']:g}, solution {_solution(one)}, {len(one['tokens'])} tokens"
+    texts = [f"prompt: {_visible(group['prompt'])}", f"text: {_visible(one['text'])}"]
+    return "\n".join([head, said, *texts, "", *_left(_tokens(one))])
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -76,11 +78,17 @@ def _row(number: int, one: dict[str, Any]) -> dict[str, str]:
     return {
         "rollout": str(number),
         "reward": f"{one['reward']:g}",
+        "solution": _cut(_solution(one), SOLUTION),
         "advantage": f"{sum(advantages) / max(1, len(advantages)):+.3f}",
         "log p": f"{sum(one['logp']):.2f}",
         "tokens": str(len(one["tokens"])),
-        "text": _visible(one["text"], WIDTH),
+        "text": _cut(one["text"], WIDTH),
     }
+
+
+def _solution(one: dict[str, Any]) -> str:
+    """The canonical form of a correct answer; rollouts that are not correct have none."""
+    return "-" if one["solution"] is None else _visible(one["solution"])
 
 
 def _tokens(one: dict[str, Any]) -> list[dict[str, str]]:
@@ -90,7 +98,7 @@ def _tokens(one: dict[str, Any]) -> list[dict[str, str]]:
             "token": str(number),
             "log p": f"{logp:.3f}",
             "advantage": f"{advantage:+.3f}",
-            "text": _visible(text, WIDTH),
+            "text": _visible(text),
         }
         for number, (text, logp, advantage) in enumerate(places)
     ]
@@ -102,9 +110,13 @@ def _left(rows: list[dict[str, str]]) -> list[str]:
     return [f"{row}  {text}" for row, text in zip(numbers, ["text", *(row["text"] for row in rows)], strict=True)]
 
 
-def _visible(text: str, width: int) -> str:
+def _visible(text: str) -> str:
     """A text on one line: control characters as escapes, so that a completion cannot command the terminal."""
-    shown = "".join(
+    return "".join(
         MARKS.get(sign, sign if sign.isprintable() else sign.encode("unicode_escape").decode()) for sign in text
     )
+
+
+def _cut(text: str, width: int) -> str:
+    shown = _visible(text)
     return shown if len(shown) <= width else f"{shown[: width - 3]}..."

@@ -29,6 +29,8 @@ class Scalars:
         InputError: if tensorboard cannot be imported, or the folder cannot be written to.
     """
 
+    begins_anew = False
+
     def __init__(self, folder: str | os.PathLike):
         writer = check_tensorboard()
         self._events = package("tensorboard.compat.proto.event_pb2", "tensorboard")

@@ -87,6 +87,11 @@ def anchored(
         InputError: unless 1 <= target <= correct <= actions, and for what ``Categorical`` refuses.
     """
     check_whole("actions", actions, 1, LARGEST_COUNT)
+    if correct > actions:
+        raise InputError(
+            f"correct = {correct} is outside its range [1, {actions}], as actions = {actions}; "
+            f"allowed: both together, such as actions={actions} and correct={max(1, actions // 10)}"
+        )
     check_whole("correct", correct, 1, actions)
     check_whole("target", target, 1, correct)
     for name, logit in (("anchor", anchor_logit), ("correct", correct_logit), ("incorrect", incorrect_logit)):

@@ -130,13 +130,17 @@ class Call:
 
     def compiled(self, storage: Dense, progress: Progress | None) -> Compiled:
         """The program that takes these runs to their end, or as far as the storage has room."""
+        return self._kept("run", storage, *self.program(storage, progress))
+
+    def program(self, storage: Dense, progress: Progress | None) -> tuple[Callable[..., Progress], tuple[Any, ...]]:
+        """That program before it is compiled, and the arguments that it is compiled for, or their shapes."""
         program: Callable[..., Progress] = functools.partial(_program, self.static, storage)
         if isinstance(storage, Sharded):  # its shapes suffice: what they stand for might not fit
             laid = storage.shapes(self.problem, self.static.dtype)
             program = on_mesh(program, storage, laid)
         else:
             laid = self.laid
-        return self._kept("run", storage, program, (self.schedule, self.inputs(storage, laid), progress))
+        return program, (self.schedule, self.inputs(storage, laid), progress)
 
     def _kept(self, name: str, storage: Dense, program: Callable[..., Any], arguments: tuple[Any, ...]) -> Compiled:
         leaves, structure = jax.tree.flatten(arguments)

@@ -12,6 +12,13 @@ from simlab.simulator.metrics import DECADES, Metric
 from simlab.simulator.settings import LARGEST_INT, Settings
 
 MOST_SEEDS = MOST_RECORDS = 10**6
+COORDINATES = {
+    "seed": ("seed of the random numbers", "1"),
+    "step": ("steps of the policy gradient so far", "1"),
+    "k": ("samples of pass@k", "1"),
+    "rank": ("place by probability, from 1, the likeliest", "1"),
+    "decade": ("probability of a token under the sampler", "1"),
+}
 
 
 def check_seeds(seeds: int) -> None:
@@ -65,7 +72,11 @@ def labelled(
         name: ((*leading, "step", *known[name].dimensions), values, _described(known[name]))
         for name, values in sorted(rows.items())
     }
-    return xr.Dataset(variables, coordinates, dict(attributes or {}))
+    found = xr.Dataset(variables, coordinates, dict(attributes or {}))
+    for name, (meaning, units) in COORDINATES.items():
+        if name in found.coords:
+            found[name].attrs = {"long_name": meaning, "units": units}
+    return found
 
 
 def _described(metric: Metric) -> dict[str, str]:

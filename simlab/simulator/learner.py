@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 from simlab.estimators.tokens import of_tokens
 from simlab.problems.exact import correct_mass
 from simlab.rollouts import Rollouts
-from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable
+from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable, stopped
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
 from simlab.simulator.groups import Group, Listed, counts_suffice
@@ -279,6 +279,8 @@ class Learner:
         correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
         if self.settings.errs:
             correct = accepted(self, keys, prompts, drawn.groups, correct)
+        if self.settings.allocation == "sequential":
+            drawn = self.stopped(drawn, correct)
         rollouts = self.rollouts(drawn, proximal, correct, keys)
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
         absent = jnp.zeros(self.group_size, bool) if rollouts.mask is None else ~rollouts.mask
@@ -288,6 +290,13 @@ class Learner:
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
         return batch, memory
+
+    def stopped(self, drawn: Drawn, accepted: Bool[Array, "P G"]) -> Drawn:
+        """Of what could be drawn, the rollouts that were: what comes after a prompt's last round is absent."""
+        sizes = stopped(accepted, self.settings.group_size, self.settings.smallest_group)
+        present = jnp.arange(self.group_size, dtype=jnp.int32) < sizes[:, None]
+        assert isinstance(drawn.groups, Listed)
+        return drawn._replace(groups=drawn.groups._replace(present=present))
 
     def importance(self, proximal: Any, drawn: Drawn) -> Float[Array, "P G #T"] | None:
         """What each token weighs because another policy drew it; None for 1."""

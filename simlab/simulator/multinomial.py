@@ -11,6 +11,7 @@ actions of probability 3/4 and 1/4::
     counts of the actions  2 + 3 = 5 and 3, and of the 8 draws that lack, made one by one, perhaps 6 and 2: 11 and 5
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -99,15 +100,23 @@ def _owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
 
 
 def _running(add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]) -> Int[Array, " n"]:
-    """``cumulate(values)``; on a CPU many stretches of them side by side, which uses the vector unit."""
-    if jax.default_backend() != "cpu":
-        return cumulate(values)
-    side_by_side = in_blocks(values, -(-len(values) // 16)).T
+    """``cumulate(values)``, by the way that suits the device the program is lowered for."""
+    running: Int[Array, " n"] = jax.lax.platform_dependent(
+        values, cpu=functools.partial(side_by_side, add, cumulate), default=cumulate
+    )
+    return running
+
+
+def side_by_side(
+    add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]
+) -> Int[Array, " n"]:
+    """``cumulate(values)``, many stretches of them side by side: on a CPU this uses the vector unit."""
+    stretches = in_blocks(values, -(-len(values) // 16)).T
 
     def row(above: Array, values: Array) -> tuple[Array, Array]:
         return add(above, values), add(above, values)
 
-    sums = jax.lax.scan(row, jnp.zeros_like(side_by_side[0]), side_by_side)[1]
+    sums = jax.lax.scan(row, jnp.zeros_like(stretches[0]), stretches)[1]
     before = jnp.pad(cumulate(sums[-1])[:-1], (1, 0))
     return add(sums, before).T.reshape(-1)[: len(values)]
 

@@ -112,15 +112,24 @@ def in_grains(masses: Float[Array, "M B"], total: Float[Array, " B"]) -> UInt32[
 
 
 def running_sums(masses: Sums) -> Sums:
-    """Cumulative sums down each column; on a CPU a row at a time, eight times as fast as ``jnp.cumsum``."""
-    if jax.default_backend() != "cpu":
-        return jnp.cumsum(masses, axis=0)
+    """Cumulative sums down each column, by the way that suits the device the program is lowered for."""
+    sums: Sums = jax.lax.platform_dependent(masses, cpu=sums_by_rows, default=sums_at_once)
+    return sums
+
+
+def sums_by_rows(masses: Sums) -> Sums:
+    """Cumulative sums down each column, a row at a time: on a CPU eight times as fast as ``jnp.cumsum``."""
 
     def add(above: Array, row: Array) -> tuple[Array, Array]:
         return above + row, above + row
 
     sums: Sums = jax.lax.scan(add, jnp.zeros_like(masses[0]), masses)[1]
     return sums
+
+
+def sums_at_once(masses: Sums) -> Sums:
+    """Cumulative sums down each column, in the logarithm of the number of rows."""
+    return jnp.cumsum(masses, axis=0)
 
 
 def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:

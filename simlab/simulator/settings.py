@@ -17,7 +17,7 @@ from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.identity.source import Unseen, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
-from simlab.simulator.allocation import ALLOCATIONS, KNOWN, RAGGED, USUAL_ROOM
+from simlab.simulator.allocation import ALLOCATIONS, INFORMED, KNOWN, RAGGED, USUAL_ROOM
 from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 from simlab.simulator.verifier import ERRORS_OF, check_errors
@@ -132,7 +132,7 @@ class StaticSettings:
     @property
     def remembers_solve_rates(self) -> bool:
         """Whether the allocation goes by the solve rates of earlier groups."""
-        return self.allocation in (*RAGGED, "learnable") and self.allocation_by == "estimate"
+        return self.allocation in INFORMED and self.allocation_by == "estimate"
 
     @property
     def exchangeable(self) -> bool:
@@ -177,10 +177,11 @@ class Settings:
         correction_bound: the largest importance weight.
         isolation: learn first, in all gradient steps, from tokens of a lower probability alone, and then again from the
             others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
-        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable" or "dynamic",
-            see ``simlab.simulator.allocation``.
+        allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic"
+            or "sequential", see ``simlab.simulator.allocation``.
         allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
-        smallest_group, largest_group: between which the groups of "knapsack" and "variance" are; 0 for 4 G.
+        smallest_group, largest_group: between which the groups of "knapsack", "variance" and "sequential" are; 0 for
+            4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".
@@ -248,7 +249,8 @@ class Settings:
         check_choice("correction_unit", self.correction_unit, mismatch.UNITS)
         check_choice("allocation", self.allocation, ALLOCATIONS)
         check_choice("allocation_by", self.allocation_by, KNOWN)
-        check_whole("smallest_group", self.smallest_group, 2 if self.allocation == "variance" else 1, LARGEST_GROUP)
+        least = 2 if self.allocation in {"variance", "sequential"} else 1
+        check_whole("smallest_group", self.smallest_group, least, LARGEST_GROUP)
         check_whole("largest_group", self.largest_group, 0, LARGEST_GROUP)
         check_choice("dtype", self.dtype, DTYPES)
         check_choice("storage", self.storage, STORAGES)

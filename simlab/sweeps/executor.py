@@ -61,7 +61,7 @@ def check_memory(memory: int, amount: int) -> None:
     """Raise ``InputError`` if ``amount`` bytes do not fit into ``memory`` beside what is set aside."""
     if amount + RESERVED > memory:
         need = math.ceil((amount + RESERVED) / 2**20)
-        given = f"{memory / 2**20:.0f}MB"
+        given = f"{memory / 2**20:.0f}MB" if memory >= 2**20 else f"{memory / 2**10:.3g}KB"
         raise InputError(f"--memory {given} is too small for a sweep of this size; allowed: {need}MB or more")
 
 

@@ -1,6 +1,5 @@
 """Lay out the grid of a sweep: parameters by name, dimensions, and the cells that they make."""
 
-import difflib
 import functools
 import inspect
 import itertools
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from simlab.arms import Arm, parse
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.problems.registry import problem_constructor
 from simlab.simulator.dataset import check_seeds, recorded_steps
 from simlab.simulator.optimizers import OPTIMIZERS
 from simlab.simulator.settings import DTYPES, STORAGES, Settings
 from simlab.sweeps.budget import Budget
-from simlab.sweeps.methods import WRITTEN, check_pair, open_parameters, pair, with_values
+from simlab.sweeps.methods import WRITTEN, check_pair, fixes, open_parameters, owners_of, pair, with_values
 
 AGGREGATION = "aggregation"  # of a pair of estimator and surrogate; an arm has its own, or says one after @
 # Settings of a run that a sweep has options of their own for; the others are parameters by name.
@@ -188,15 +187,32 @@ class Sweep:
         if matches:
             raise InputError(f"parameter {name!r} is ambiguous; write one of: {', '.join(matches)}")
         bare = sorted({full.partition(".")[2] for full in known})
-        close = difflib.get_close_matches(name, bare, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise InputError(f"unknown parameter {name!r}{hint}; allowed: {', '.join(bare)}")
+        if fixing := [arm for arm in self.arms if fixes(parse(arm), name.rpartition(".")[2])]:
+            raise InputError(f"{' and '.join(fixing)} fixes {name}; allowed: arms without it, to sweep it by --param")
+        if owners := owners_of(name.rpartition(".")[2]):
+            here = " and ".join(next(iter(self._methods.values())))
+            raise InputError(f"{here} has no {name}; {owners} has; allowed here: {', '.join(bare)}")
+        raise InputError(f"unknown parameter {name!r}{did_you_mean(name, bare)}; allowed: {', '.join(bare)}")
 
     def dimensions(self) -> dict[str, tuple[Any, ...]]:
         """Labelled dimensions of the grid, without seed and step; of surrogates only if there are several."""
         methods = {name: values for name, values in self._methods.items() if name != "surrogate" or len(values) > 1}
         swept = {name: values for name, values in self.parameters.items() if len(values) > 1}
         return {**methods, "group_size": self.group_sizes, **swept}
+
+    def without(self, name: str) -> list[str]:
+        """The methods that lack a swept parameter, by the names they have along their own dimension."""
+        section, _, parameter = name.partition(".")
+        dimension = "arm" if self.arms else section
+        if not parameter or section not in ("estimator", "surrogate"):
+            return []
+        place = list(self._methods).index(dimension)
+        having = {
+            names[place]
+            for names in itertools.product(*self._methods.values())
+            if parameter in self.sections[self._arm(*names).text][section]
+        }
+        return [method for method in self._methods[dimension] if method not in having]
 
     def labels(self, others: Collection[str] = ()) -> dict[str, str]:
         """A label for each dimension: the parameter's own name, with its section where that would be ambiguous.

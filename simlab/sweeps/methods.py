@@ -49,6 +49,18 @@ def open_parameters(arm: Arm, *, is_pair: bool) -> dict[str, dict[str, Any]]:
     return found
 
 
+def fixes(arm: Arm, parameter: str) -> bool:
+    """Whether an arm gives a parameter a value in brackets."""
+    return any(parameter in dict(part.parameters) for _, part in _sections(arm))
+
+
+def owners_of(parameter: str) -> str:
+    """The estimators, or else the surrogates, that have a parameter, in words; empty if none has it."""
+    estimators = [name for name, entry in REGISTRY.items() if parameter in entry.parameters]
+    named = estimators or [name for name in SURROGATES if parameter in added_constructor(name).defaults]
+    return " or ".join(sorted(named))
+
+
 def with_values(arm: Arm, values: Mapping[str, Mapping[str, Any]], aggregation: str | None) -> Arm:
     """The arm with values, by section, for parameters that it leaves open, and with an aggregation."""
     base, *added = (_filled(section, part, values[section]) for section, part in _sections(arm))

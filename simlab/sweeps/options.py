@@ -22,6 +22,8 @@ _GRID_OPTIONS = (
     "steps", "record_every", "budget", "rollout_cost", "update_cost", "records", "pass_at_k", "top_n", "dtype",
     "storage",
 )  # fmt: skip
+DEFAULT = "three-regimes"  # of a command that names no method, problem or parameter
+CHANGES_OF_DEFAULT = {"group_size", "seeds", "steps", "record_every", "pass_at_k", "top_n"}
 _LENGTHS = ("steps", "record_every")
 # The options of a budget, and the names that they have there.
 _OF_BUDGET = {"budget": "total"} | {name: name for name in ("rollout_cost", "update_cost", "records")}
@@ -36,8 +38,8 @@ def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
     """
     given = {name: getattr(options, name) for name in _GRID_OPTIONS if getattr(options, name) is not None}
     preset = given.pop("preset", None)
-    if preset is None and not given and not options.param:
-        preset = "three-regimes"
+    if preset is None and given.keys() <= CHANGES_OF_DEFAULT and not options.param:
+        preset = DEFAULT
     if options.shard_actions is not None:
         given.setdefault("storage", "sharded")
     if preset is None:

@@ -15,7 +15,10 @@ from simlab.files import write_output
 from simlab.seals import Damaged, is_sealed, sealed, unsealed
 from simlab.simulator.dataset import labelled
 from simlab.sweeps.budget import at_costs
+from simlab.sweeps.grid import Sweep
+from simlab.sweeps.parameter_words import WORDS
 from simlab.sweeps.plan import Plan, Unit
+from simlab.sweeps.settled import settled
 
 NAME = "the result of a sweep"
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -45,13 +48,23 @@ def assemble(
     cells = list(leading)
     leading["seed"] = list(range(sweep.seeds))
     taken = plan.distinct[0].taken  # by all cells, unless there is a budget
+    attributes = {**attributes, "settled": json.dumps(settled(sweep))}
     found = labelled(plan.metrics, plan.labels, filled, leading, taken, attributes=attributes)
+    for name, label in names.items():
+        found[label].attrs |= _of_parameter(sweep, name)
     if sweep.budget is None:
         return found
     steps, costs = np.zeros((*shape, plan.records), int), np.zeros(shape)
     for index, one in plan.cells.items():
         steps[index], costs[index] = np.append(0, one.taken), one.step_cost
     return at_costs(found, sweep.budget, cells, steps, costs)
+
+
+def _of_parameter(sweep: Sweep, name: str) -> dict[str, str]:
+    """The attributes of a dimension: what it is, and which methods it says nothing of."""
+    words = WORDS.get(name.rpartition(".")[2])
+    lacking = sweep.without(name)
+    return ({"long_name": words} if words else {}) | ({"methods_without_it": json.dumps(lacking)} if lacking else {})
 
 
 def joining_bytes(plan: Plan) -> int:

@@ -1,5 +1,6 @@
 """Run a sweep: what is finished is kept, what is missing is simulated, and all of it becomes one result."""
 
+import itertools
 import json
 import sys
 from collections import Counter
@@ -28,6 +29,19 @@ COMPARED = ("configuration", "code", "own", "files", "platform")  # what parts o
 def parts_folder(out: Path) -> Path:
     """Where the finished units of a result lie: beside it."""
     return out.with_name(out.name + ".parts")
+
+
+def free_path(out: Path, sweep: Sweep) -> Path:
+    """The first of ``out``, ``out-2``, ``out-3``, ... where the result of this sweep stands, or nothing.
+
+    >>> free_path(Path("nothing/there.nc"), Sweep()).name
+    'there.nc'
+    """
+    for number in itertools.count(2):
+        if not out.exists() or _is_of(out, sweep):
+            return out
+        out = out.with_stem(f"{out.stem.removesuffix(f'-{number - 1}')}-{number}")
+    raise AssertionError("numbers end")
 
 
 def run(
@@ -72,7 +86,7 @@ def run(
         everything = plan.units(described["code"], described["platform"])
         store.save_manifest(described)
         missing = _missing(everything[number - 1 :: count], store, store.strangers(everything))
-        with _progress(missing) as bar:
+        with _progress(missing, everything[number - 1 :: count]) as bar:
 
             def save(units: Sequence[Unit], rows: Mapping[str, np.ndarray]) -> None:
                 seeds = store.save_together(units, rows)
@@ -131,11 +145,16 @@ def _prepare(out: Path, sweep: Sweep, overwrite: bool) -> None:
         return
     allowed = "allowed: another --out, or --overwrite"
     try:
-        found = configuration(out)
+        same = _is_of(out, sweep)
     except InputError as error:
         raise InputError(f"{error}; {allowed}") from None
-    if found != json.loads(json.dumps(sweep.configuration())):
+    if not same:
         raise InputError(f"{out} holds the result of another sweep; {allowed}")
+
+
+def _is_of(out: Path, sweep: Sweep) -> bool:
+    """Whether the result that stands at ``out`` is one of this sweep."""
+    return bool(configuration(out) == json.loads(json.dumps(sweep.configuration())))
 
 
 def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
@@ -149,15 +168,21 @@ def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
     if len(missing) < len(distinct):
         print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
     if strangers:
-        print(f"{strangers} parts in {store.folder} are of other sweeps or code versions: left alone", file=sys.stderr)
+        are = f"1 part in {store.folder} is" if strangers == 1 else f"{strangers} parts in {store.folder} are"
+        print(f"{are} of other sweeps or code versions: left alone", file=sys.stderr)
     return missing
 
 
-def _progress(missing: Sequence[Unit]) -> Any:
-    total = sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in missing)
+def _progress(missing: Sequence[Unit], todo: Sequence[Unit]) -> Any:
+    """A bar of all that is to do, which begins where an earlier run of the sweep has ended."""
+    total, left = (
+        sum(len(unit.seeds) * int(unit.resolved.steps[-1]) for unit in {one.name: one for one in units}.values())
+        for units in (todo, missing)
+    )
     # disable=None: a bar on a terminal, nothing in a log.
     disable = None if missing else True
-    return tqdm(total=total, unit=" seed-steps", unit_scale=True, disable=disable, desc="simulating")
+    unit = " seed-steps"
+    return tqdm(total=total, initial=total - left, unit=unit, unit_scale=True, disable=disable, desc="simulating")
 
 
 def _join(

@@ -1,40 +1,117 @@
-"""Write the table that a sweep ends with: the last record of every cell, averaged over seeds."""
+"""Write the table that a sweep ends with: the last record of every cell, averaged over seeds, and what it says."""
 
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from simlab.plotting import chosen_metrics, grid_dimensions, record_axis
+from simlab.plotting import METHODS, chosen_metrics, grid_dimensions, lacking, plain, record_axis
 
 COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
+ABSENT = "-"  # in place of a parameter that a method has not
+# Differences of fewer standard errors than this are not called any.
+CLEAR = 2.0
 
 
 def final_table(dataset: xr.Dataset) -> str:
-    """Mean over seeds of the last record of each cell, with its standard error."""
+    """The mean over seeds of the last record of each cell, with its standard error; the columns in words; a takeaway.
+
+    A method without a swept parameter is listed once, with a dash in its place.
+    """
     names, columns = grid_dimensions(dataset), chosen_metrics(dataset, COLUMNS)
     axis = record_axis(dataset)
-    last = dataset.isel({axis: -1})
-    rows = [[*names, *columns]]
-    for index in itertools.product(*(range(dataset.sizes[name]) for name in names)):
-        cell = last.isel(dict(zip(names, index, strict=True)))
-        labels = [_plain(cell[name].item()) for name in names]
-        rows.append(labels + [_mean_and_error(cell[column].values) for column in columns])
+    units = [*("" for _ in names), *(unit(dataset[column]) for column in columns)]
+    rows = [[*names, *columns], *([units] if any(units) else [])]
+    rows += [
+        labels + [mean_and_error(cell[column].values) for column in columns]
+        for labels, cell in final_cells(dataset, names)
+    ]
+    lines = aligned(rows)
+    words = _words(dataset, [*(name for name in names if name not in METHODS), *columns])
+    wide = max(len(name) for name, _ in words)
+    told = [f"{name:{wide}}  {meaning}" for name, meaning in words]
+    return "\n".join([*lines, "", _legend(dataset, axis), *told, "", takeaway(dataset)])
+
+
+def takeaway(dataset: xr.Dataset) -> str:
+    """One sentence on the first column: where it ends highest and lowest, or from where to where it went."""
+    names, axis = grid_dimensions(dataset), record_axis(dataset)
+    metric = chosen_metrics(dataset, COLUMNS)[0]
+    cells = [(labels, cell[metric].values) for labels, cell in final_cells(dataset, names)]
+    if len(cells) == 1:
+        start, end = (float(np.nanmean(dataset[metric].isel({axis: place}).values)) for place in (0, -1))
+        return f"in short: {metric} went from {start:.4g} to {end:.4g}"
+    low, high = (pick(cells, key=lambda cell: float(np.nan_to_num(cell[1].mean()))) for pick in (min, max))
+    gap = high[1] - low[1]
+    if not abs(gap.mean()) > CLEAR * standard_error(gap):
+        return f"in short: no cell's {metric} differs from another's by more than {CLEAR:g} standard errors"
+    varied = [place for place, name in enumerate(names) if dataset.sizes[name] > 1]
+    ends = [
+        f"{values.mean():.4g} at {', '.join(_named(names[at], labels[at]) for at in varied if labels[at] != ABSENT)}"
+        for labels, values in (high, low)
+    ]
+    return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Rows of a table as lines, each column as wide as its widest text."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def final_cells(dataset: xr.Dataset, names: list[str]) -> Iterator[tuple[list[str], xr.Dataset]]:
+    """The last record of every cell, with its labels along some dimensions.
+
+    A cell that differs from another only by a parameter that its method lacks is left out.
+    """
+    last = dataset.isel({record_axis(dataset): -1})
+    for index in itertools.product(*(range(last.sizes[name]) for name in names)):
+        cell = last.isel(dict(zip(names, index, strict=True)))
+        labels = {name: plain(cell[name].item()) for name in names}
+        absent = lacking(last, labels)
+        if all(index[names.index(name)] == 0 for name in absent):
+            yield [ABSENT if name in absent else labels[name] for name in names], cell
+
+
+def _named(name: str, label: str) -> str:
+    return label if name in METHODS else f"{name} {label}"
+
+
+def unit(values: xr.DataArray) -> str:
+    """The unit of a variable, empty for a pure number."""
+    units = str(values.attrs.get("units", "1"))
+    return {"1": "", "nat": "nats"}.get(units, units)
+
+
+def _words(dataset: xr.Dataset, names: list[str]) -> list[tuple[str, str]]:
+    """What names of dimensions or variables mean, of those that say it."""
+    return [(name, dataset[name].attrs["long_name"]) for name in names if "long_name" in dataset[name].attrs]
+
+
+def _legend(dataset: xr.Dataset, axis: str) -> str:
     seeds, end = dataset.sizes["seed"], f"{axis} {dataset[axis].values[-1]:.12g}"
-    return "\n".join([*lines, f"mean over {seeds} seeds at {end}; (standard error of the last digits)"])
+    if seeds == 1:
+        return f"one seed at {end}"
+    return legend(seeds, end)
 
 
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def legend(seeds: Any, end: str) -> str:
+    """The line that says what the numbers of a table are: means over so many seeds at their end."""
+    return f"mean over {seeds} seeds at {end}; 0.65342(42) is a mean of 0.65342 with a standard error of 0.00042"
 
 
-def _mean_and_error(values: np.ndarray) -> str:
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean of some seeds; 0 of one."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def mean_and_error(values: np.ndarray) -> str:
     """``0.67188(12)``: a mean to five places and its standard error in units of the last of them."""
     if len(values) < 2:
         return f"{values.mean():.5f}"
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    error = standard_error(values)
     if not np.isfinite(error):  # retained mass is 0 / 0 where the dtype cannot tell the initial correct mass from 0
         return f"{values.mean():.5f}"
     return f"{values.mean():.5f}({round(error * 1e5)})"

@@ -1,5 +1,6 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
+from simlab.theory.clocks import Clock, clock
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import (
     Drift,
@@ -24,6 +25,7 @@ from simlab.theory.verifier import JudgedMasses, accepted_rate, judged_masses, j
 
 __all__ = [
     "CLOSED_FORMS",
+    "Clock",
     "ClosedForm",
     "Drift",
     "JudgedMasses",
@@ -31,6 +33,7 @@ __all__ = [
     "accepted_rate",
     "active",
     "alike",
+    "clock",
     "closed_form",
     "conditional_tail_miss",
     "correct_mass_change",

@@ -14,25 +14,47 @@ ALIKE = 1e-4  # distance of two unit vectors; above what an eps of 1e-6 beside a
 
 
 def trace(chosen: Estimator, group_size: int) -> Float[np.ndarray, " n"]:
-    """What tells an estimator from others: its advantages in three batches in turn, scaled to norm 1 together.
+    """What tells an estimator from others: its advantages in ``three_batches`` in turn, scaled to norm 1 together.
 
-    The batches hold all 2^G groups of rewards 0 and 1; those with at most a third of successes; those with at least
-    two thirds: estimators may read the whole batch, and remember earlier ones. Rollouts have one token, each of a
-    log-probability and an entropy of its own. Zeros where all advantages are 0.
+    Zeros where all advantages are 0.
+
+    Raises:
+        InputError: for a ``group_size`` outside [1, 12].
+    """
+    together = np.concatenate([found.ravel() for found in advantages_in_turn(chosen, three_batches(group_size))])
+    norm = np.linalg.norm(together)
+    return together / norm if norm > 0 else together
+
+
+def three_batches(group_size: int, lengths: int = 1) -> list[Rollouts]:
+    """All 2^G groups of rewards 0 and 1; those with at most a third of successes; those with at least two thirds.
+
+    Estimators may read the whole batch, and remember earlier ones. Rollouts have one token, or from 1 to ``lengths``,
+    all tokens of a rollout of a log-probability and an entropy of its own.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].
     """
     check_whole("group_size", group_size, 1, LARGEST_GROUP)
     groups = np.array(list(itertools.product((0.0, 1.0), repeat=group_size)))
-    share, state, found = groups.mean(axis=1), chosen.init(), []
-    for rewards in (groups, groups[share <= 1 / 3], groups[share >= 2 / 3]):
-        token = 1 + np.arange(rewards.size).reshape(*rewards.shape, 1) % 7 / 7
-        advantages, state = chosen.update(Rollouts(rewards, old_logp=-token, entropy=token**2), state)
-        found.append(np.ravel(advantages))
-    together = np.concatenate(found)
-    norm = np.linalg.norm(together)
-    return together / norm if norm > 0 else together
+    share = groups.mean(axis=1)
+    return [_rollouts(rewards, lengths) for rewards in (groups, groups[share <= 1 / 3], groups[share >= 2 / 3])]
+
+
+def _rollouts(rewards: Float[np.ndarray, "P G"], lengths: int) -> Rollouts:
+    place = np.arange(rewards.size).reshape(*rewards.shape, 1)
+    token = np.repeat(1 + place % 7 / 7, lengths, axis=-1)
+    present = None if lengths == 1 else np.arange(lengths) <= place % lengths
+    return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present)
+
+
+def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float[np.ndarray, "P G ..."]]:
+    """The advantages of each batch; what is remembered goes on to the next."""
+    state, found = chosen.init(), []
+    for rollouts in batches:
+        advantages, state = chosen.update(rollouts, state)
+        found.append(np.asarray(advantages))
+    return found
 
 
 def alike(one: Estimator, another: Estimator, group_size: int) -> bool:

@@ -35,7 +35,7 @@ OPTIONS = {
         "preset", "config", "arms", "seeds", "task", "model", "steps", "prompts", "group-size", "learning-rate",
         "param", "engine", "out", "figure",
     ),
-    "compare run": ("figure", "at", "pass-at-k", "baseline"),
+    "compare run": ("figure", "at", "pass-at-k", "baseline", "histograms"),
     "check": ("paper", "tag", "jobs", "json", "html"),
     "figures casp_fig1": ("out",),
     "explore": ("preset", "export", "estimator", "port"),
@@ -124,6 +124,7 @@ def attack(lines, capsys):
     return refused
 
 
+@pytest.mark.slow
 def test_a_sample_of_hostile_command_lines(here, capsys):
     sample = random.Random(19).sample(LINES, 60)
     assert attack(sample, capsys) > 40
@@ -142,7 +143,7 @@ KNOWN = {
     "a value that argparse takes for a mark": (["explore", "--export=--"], "argument --export: '--' is no value"),
     "no path": (["merge", ""], "'' is no path"),
     "the present folder": (["merge", "."], "cannot write .: it is not a regular file"),
-    "the root": (["merge", "/"], "cannot write /: it is not a regular file"),
+    "the root": (["merge", "/"], "'/' is a folder; allowed: a file, such as /sweep.nc"),
     "a list without end": (["sweep", "--gamma=1,2,...,1e30"], "does not fit"),
     "a grid without end": (
         ["sweep", "--gamma=0,1,...,9999", "--group-size=2,3,...,9999"],
@@ -199,6 +200,7 @@ def test_closed_and_full_streams_end_in_one_line(command, code, printed):
     assert (done.returncode, done.stderr) == (code, printed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
 )

@@ -23,8 +23,8 @@ from simlab.seals import Damaged
 
 ARMS = ["ha_dw", "grpo"]
 SHORT = {
-    "rl": {"steps": 6}, "warm_start": {"steps": 2}, "evaluation": {"every": 2}, "record": {"checkpoint_every": 3},
-    "arms": ARMS,
+    "rl": {"steps": 6}, "warm_start": {"steps": 2}, "evaluation": {"every": 2}, "arms": ARMS,
+    "record": {"checkpoint_every": 3, "keep_checkpoint": True},
 }  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -106,6 +106,7 @@ def test_a_damaged_checkpoint_is_noticed_whatever_the_damage(tmp_path):
     assert refused == 400
 
 
+@pytest.mark.slow
 def test_an_arm_with_a_damaged_checkpoint_begins_anew_and_ends_the_same(unbroken, out, capsys):
     path = arm_of(out) / "state.safetensors"
     content = bytearray(path.read_bytes())

@@ -123,6 +123,7 @@ def test_a_part_under_the_name_of_another_is_named_and_both_are_right_in_the_end
     assert parts_of(out) == parts_of(unbroken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_parts_are_refused_by_merge(seed, unbroken, out):
     path = sorted(parts_folder(out).glob("*.npz"))[seed]

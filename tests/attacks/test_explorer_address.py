@@ -5,7 +5,7 @@ import random
 from urllib.parse import quote
 
 import pytest
-from explorer_cases import browsing, explorer, watched
+from explorer_cases import explorer, watched
 
 from simlab.cli import main
 from simlab.estimators import REGISTRY
@@ -23,9 +23,9 @@ INHERITED = (
 )  # fmt: skip
 PLACES = {
     "preset={}": "preset = '{}' is unknown; allowed: f-grpo-fig1a, ",
-    "panel={}": "panel = '{}' is unknown; allowed: miss, ",
+    "panel={}": "panel = '{}' is unknown; allowed: map, miss, ",
     "theme={}": "theme = '{}' is unknown; allowed: auto, ",
-    "{}=1": "setting '{}' is unknown; allowed: miss.*, masses.*, ",
+    "{}=1": "setting '{}' is unknown; allowed: map.*, miss.*, masses.*, ",
     "miss.{}=1": "setting 'miss.{}' is unknown",
     "miss.group_size={}": "group size G = '{}' is not a number; allowed: ",
     "panel=masses&masses.show={}": "show = '{}' is unknown; allowed: masses, ",
@@ -35,6 +35,11 @@ PLACES = {
     "panel=masses&masses.weight=f_grpo(base={})": "base = '{}' is unknown; allowed: ",
     "panel=masses&masses.weight=asym_grpo(delta={})": "delta = '{}' is not a number; allowed: ",
     "panel=step&step.sampled_correct={}": "correct actions in the group = '{}' is not allowed; allowed: 0 or 1",
+    "panel=run&run.pinned={}=1": "run.pinned has a run with '{}'; allowed: settings of the panel run",
+    "panel=run&run.pinned=group_size={}": "group size G = '{}' is not a number; allowed: ",
+    "panel=map&map.cell={}": "map.cell = '{}' cannot be read; allowed: pairs of numbers",
+    "panel=masses&masses.weight==({}": "formula '({}' cannot be read at ",
+    "tour={}": "tour = '{}' is unknown; allowed: 1, 2, 3, 4, 5, 6",
     "panel=run&run.optimizer={}": "optimiser = '{}' is unknown; allowed: adam, sgd",
 }
 
@@ -53,20 +58,6 @@ GO = """async (view) => {
         preset: document.getElementById("preset").value,
     };
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """The address of the page as a file."""
-    path = tmp_path_factory.mktemp("exported") / "page.html"
-    assert main(["explore", "--export", str(path)]) == 0
-    return path.as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +125,7 @@ def hostile_view(moments):
         pairs.append(("preset", moments.choice([*PRESETS, *INHERITED, "", "x" * 3000])))
     if moments.random() < 0.1:
         pairs.append(("theme", moments.choice(["dark", "auto", *INHERITED, ""])))
-    for control in moments.sample(CONTROLS, moments.choice([1, 3, 10, len(CONTROLS)])):
+    for control in moments.sample(CONTROLS, moments.choice([0, 1, 3, 10, len(CONTROLS)])):
         text = hostile_text(moments, control)
         pairs.append((control.name, text))
     if moments.random() < 0.05:

@@ -10,20 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from explorer_cases import browsing, explorer, watched
+from explorer_cases import explorer, watched
 
 pytestmark = pytest.mark.browser
 process = pytest.importorskip("simlab.explore.process")
 
-VIEW = "#panel=run&run.actions=32&run.steps=50&run.seeds=4&run.seed="
+VIEW = "#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=4&run.seed="  # one run, no comparison
 SEEDS = itertools.count(0, 1000)  # another one for each page, since results are kept
 SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

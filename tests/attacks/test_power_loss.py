@@ -6,7 +6,6 @@ that was not synced lost, with none of it lost, and with some, and the command i
 
 import importlib
 import shutil
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -18,7 +17,11 @@ from training_cases import contents, settings, task
 from simlab.files import write_whole
 from simlab.llm.instruments.rare import Trajectories
 from simlab.llm.instruments.tracked import Tracked
+from simlab.llm.training import warm_start
+from simlab.llm.training.evaluator import Evaluator
+from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
+from simlab.llm.training.start import Followed
 from simlab.sweeps.executor import PROCESSOR
 from simlab.sweeps.result import read
 from simlab.sweeps.run import merge, parts_folder, run
@@ -102,6 +105,7 @@ def sweep_of(tmp_path_factory):
         yield disks, root / "sweep.nc"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("each", "kinds"), [pytest.param(1, 1, id="some states"), EVERYTHING])
 def test_a_sweep_recovers_from_a_power_loss_after_any_write(each, kinds, sweep_of, tmp_path):
     disks, unbroken = sweep_of
@@ -115,6 +119,7 @@ def test_a_sweep_recovers_from_a_power_loss_after_any_write(each, kinds, sweep_o
     check_prefixes(disks, tmp_path, recover, each, kinds)
 
 
+@pytest.mark.slow
 def test_so_does_a_merge(sweep_of, tmp_path):
     _, unbroken = sweep_of
     root = tmp_path / "merged"
@@ -147,23 +152,20 @@ def pretended_training(monkeypatch):
     def step(self, state, key, instruments, watch):
         return after(state), {"reward": float(jax.tree.leaves(state.parameters)[0].sum()), "entropy": 0.0}
 
-    def line(self, found, step, parameters, *settings_and_start):
-        start = settings_and_start[-1]
+    def line(self, found, parameters, *, step, group_size, start):
         correct = int(100 * abs(float(jax.tree.leaves(parameters)[0].sum()))) % 4
-        counts = {"samples": 4, "correct": [correct, len(start.rare.prompts)], "distinct": [correct, 0]}
+        counts = {"samples": 4, "correct": [correct, len(start.followed.rare.prompts)], "distinct": [correct, 0]}
         return {"step": step, **counts, "pass_at_k": {"1": {"mean": correct / 8}}}
 
-    module = importlib.import_module("simlab.llm.training.run")
-    pretences = {
-        "supervised_step": lambda policy, reader, settings, state, first: (after(state), {"loss": float(state.step)}),
-        "choose": lambda solutions: Tracked([], [], [], []),
-        "_rare": lambda found: Trajectories([[1]], [[2]]),
-    }
-    for name, pretence in pretences.items():
-        monkeypatch.setattr(module, name, pretence)
-    monkeypatch.setattr(module.Run, "_evaluate", lambda self, parameters, seed, step: SimpleNamespace(solutions=None))
-    monkeypatch.setattr(module.Run, "_line", line)
-    monkeypatch.setattr(module.Trainer, "step", step)
+    def supervised(policy, reader, settings, state, first):
+        return after(state), {"loss": float(state.step)}
+
+    followed = Followed(Tracked([], [], [], []), Trajectories([[1]], [[2]]))
+    monkeypatch.setattr(warm_start, "supervised_step", supervised)
+    monkeypatch.setattr(warm_start, "choose_followed", lambda found: followed)
+    monkeypatch.setattr(Evaluator, "evaluate", lambda self, parameters, step: None)
+    monkeypatch.setattr(Evaluator, "line", line)
+    monkeypatch.setattr(Trainer, "step", step)
 
 
 def check_training(place, each, kinds):

@@ -51,7 +51,7 @@ def oldest(package: str) -> str:
     raise KeyError(package)
 
 
-WITHOUT_TORCH = ("test", "dask", "browser", "jupyter", "math-verify", "reasoning-gym", "tensorboard")
+WITHOUT_TORCH = ("test", "dask", "browser", "docs", "jupyter", "math-verify", "reasoning-gym", "tensorboard", "wandb")
 # Slow tests take hours, and differ from the others in how long they simulate, not in what they need of Python or JAX:
 # each runs in one environment.
 ENVIRONMENTS = (
@@ -59,12 +59,12 @@ ENVIRONMENTS = (
         "python3.11",
         "3.11",
         (*WITHOUT_TORCH, "torch", "transformers", "trl"),
-        ("dask", "browser", "notebooks", "torch", "transformers", "trl"),
+        ("dask", "browser", "docs", "notebooks", "torch", "transformers", "trl"),
     ),
     Environment("python3.11-verl", "3.11", ("test", "torch", "verl"), ("verl",), unmarked=False),
-    Environment("python3.12", "3.12", WITHOUT_TORCH, ("dask", "browser", "notebooks"), slow=False),
+    Environment("python3.12", "3.12", WITHOUT_TORCH, ("dask", "browser", "docs", "notebooks"), slow=False),
     Environment("python3.12-oldest-jax", "3.12", ("test",), slow=False, pins=(oldest("jax"),)),
-    Environment("python3.13", "3.13", WITHOUT_TORCH, ("dask", "browser", "notebooks"), slow=False),
+    Environment("python3.13", "3.13", WITHOUT_TORCH, ("dask", "browser", "docs", "notebooks"), slow=False),
 )
 
 

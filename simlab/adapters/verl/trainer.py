@@ -5,18 +5,21 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import torch
 import transfer_queue
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from simlab.adapters.verl import estimators, losses
 from simlab.adapters.verl.estimators import PREFIX, TOKEN_FIELDS
 from simlab.adapters.verl.memory import memory, remembers
+from simlab.diagnose.live import Live
 from simlab.errors import InputError, check_choice
 from simlab.estimators import Estimator, chain
 from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
 MEMORY = "simlab_estimator.json"
+LIVE = ("every", "window", "threshold", "level")  # the numbers of ``simlab.diagnose.live.Live``
 
 Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
 
@@ -25,7 +28,8 @@ class SimlabMixin(Trainer):
     """Estimators of the laboratory that read tokens or remember batches, for a subclass of verl's ``PPOTrainer``.
 
     It hands them the log-probabilities and entropies of the whole batch, which verl has computed by then, and keeps
-    what they remember in ``simlab_estimator.json`` in the folder of a checkpoint.
+    what they remember in ``simlab_estimator.json`` in the folder of a checkpoint. With ``algorithm.simlab_diagnose``,
+    a mapping that may be empty, each step's metrics hold those of ``simlab.diagnose.live``.
 
     Args:
         config: verl's.
@@ -38,6 +42,8 @@ class SimlabMixin(Trainer):
     def __init__(self, config: Any):
         self._estimator, self._text = _configured(config.algorithm)
         _check_loss(config.actor_rollout_ref.actor)
+        settings = config.algorithm.get("simlab_diagnose")
+        self._live = None if settings is None else _live(settings)
         memory.clear()
         super().__init__(config)
 
@@ -48,8 +54,21 @@ class SimlabMixin(Trainer):
             names = [TOKEN_FIELDS[name] for name in needs]
             data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
             fields = {name: data[TOKEN_FIELDS[name]].to_padded_tensor(0.0) for name in needs}
+        metrics.update(self._diagnosed(batch))
         with estimators.token_fields(**fields):
             return super()._compute_advantage(batch, metrics)
+
+    def _diagnosed(self, batch: Any) -> dict[str, float]:
+        """The metrics of ``simlab.diagnose.live`` of a batch, if ``algorithm.simlab_diagnose`` asks for them."""
+        if self._live is None:
+            return {}
+        names = ["uid", "rm_scores", "responses", "response_mask"]
+        data = transfer_queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+        scores = data["rm_scores"].to_padded_tensor(0.0).sum(dim=1)
+        written = data["response_mask"].to_padded_tensor(0).sum(dim=1) > 0  # what fills a batch up has no token
+        rewards = torch.where(written, scores, torch.nan).tolist()
+        texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in data["responses"].unbind()]
+        return self._live.observe(data["uid"].tolist(), rewards, texts)
 
     def _save_checkpoint(self) -> None:
         """As the trainer has it, after what the estimator remembers: verl notes last that a checkpoint is whole."""
@@ -104,6 +123,13 @@ def _configured(algorithm: Any) -> tuple[Estimator, str]:
             "needs; allowed: False"
         )
     return chosen, text
+
+
+def _live(settings: Any) -> Live:
+    """What ``algorithm.simlab_diagnose`` asks for, by the names of ``Live``'s numbers."""
+    for name in settings:
+        check_choice("algorithm.simlab_diagnose", str(name), LIVE)
+    return Live(**settings)
 
 
 def _check_loss(actor: Any) -> None:

@@ -1,11 +1,16 @@
 // A labelled control for each setting: a slider with a number box, a choice, or an estimator with its parameters.
 
+import { isFormula, pythonLines, SIGN } from "./formula.js";
 import { highest, lowest } from "./hold.js";
 import { entry } from "./names.js";
+import { helpOf } from "./symbols.js";
 import { element, short } from "./text.js";
 import { readWeight, writeWeight } from "./weight_text.js";
 
 const STOPS = 300;
+const OWN = "your own formula";
+const FIRST_FORMULA = "=(1 - p)^g * (r - p)/s";
+const NEW_NUMBER = "a number with a slider";
 
 // The values that a slider stops at, the bounds among them.
 export function stopsOf({ low, high, scale, kind, whole }) {
@@ -30,19 +35,27 @@ function nearest(stops, value) {
 }
 
 // A slider with a number box: {node, show}. `onChange(text)` hears of every move.
+// Places that have names show these.
 export function numberControl({ id, label, help, bounds, onChange }) {
   const stops = stopsOf(bounds);
-  const slider = element("input", { type: "range", id, min: 0, max: stops.length - 1, step: 1, title: help });
+  const slider = element("input", { type: "range", id, min: 0, max: stops.length - 1, step: 1 });
   const box = element("input", {
     type: "text", inputmode: "decimal", id: `${id}-box`, class: "box", "aria-label": `${label}, as a number`,
     autocomplete: "off", spellcheck: "false",
   });
   slider.addEventListener("input", () => onChange(stops[Number(slider.value)]));
   box.addEventListener("change", () => onChange(box.value));
+  if (bounds.choices?.length) box.readOnly = true;
   const heading = element("div", { class: "heading" }, element("label", { for: id, text: label }), box);
-  const node = element("div", { class: "control", title: help || "" }, heading, slider);
+  if (help) box.before(helpOf(id, label, help));
+  const node = element("div", { class: "control" }, heading, slider);
   function show(value) {
     if (Number(slider.value) !== nearest(stops, value)) slider.value = nearest(stops, value);
+    if (bounds.choices?.length) {
+      slider.setAttribute("aria-valuetext", bounds.choices[value]);
+      box.value = bounds.choices[value];
+      return;
+    }
     slider.setAttribute("aria-valuetext", short(value));
     if (document.activeElement !== box || Number(box.value) !== value) box.value = short(value, 6);
   }
@@ -51,11 +64,12 @@ export function numberControl({ id, label, help, bounds, onChange }) {
 
 // A choice of a few words.
 export function choiceControl({ id, label, help, choices, onChange }) {
-  const select = element("select", { id, title: help || "" });
+  const select = element("select", { id });
   for (const choice of choices) select.append(element("option", { value: String(choice), text: String(choice) }));
   select.addEventListener("change", () => onChange(select.value));
   const heading = element("div", { class: "heading" }, element("label", { for: id, text: label }), select);
-  const node = element("div", { class: "control choice", title: help || "" }, heading);
+  if (help) select.before(helpOf(id, label, help));
+  const node = element("div", { class: "control choice" }, heading);
   return { node, show: (value) => { select.value = String(value); } };
 }
 
@@ -65,8 +79,10 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   const note = element("p", { class: "formula" });
   let shown = { name: "", parts: {} };
   let current = { name: "", parameters: {} };
-  const select = choiceControl({ id, label, help, choices: names, onChange: (name) => onChange(name) });
-  const node = element("div", { class: "weight" }, select.node, note, inner);
+  const select = choiceControl({ id, label, help, choices: [...names, OWN],
+    onChange: (name) => onChange(name === OWN ? FIRST_FORMULA : name) });
+  const own = formulaField(id, (formula) => onChange(SIGN + formula), () => current);
+  const node = element("div", { class: "weight" }, select.node, own.node, note, inner);
 
   function change(key, value) {
     onChange(writeWeight({ name: current.name, parameters: { ...current.parameters, [key]: value } }));
@@ -75,23 +91,42 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   function rebuild(name) {
     const parts = {};
     for (const [key, known] of Object.entries(estimators[name].parameters)) {
-      const shared = { id: `${id}-${key}`, label: key, help: `${key} of ${name}`, onChange: (value) => change(key, value) };
+      const shared = { id: `${id}-${key}`, label: key, onChange: (value) => change(key, value) };
       parts[key] = known.choices.length
         ? choiceControl({ ...shared, choices: known.choices })
         : numberControl({ ...shared, bounds: known });
     }
     inner.replaceChildren(...Object.values(parts).map((part) => part.node));
-    note.textContent = `A = ${estimators[name].formula}`;
+    note.textContent = isFormula(name) ? `r: reward, p: solve rate, q = 1 − p, s = sqrt(p q), G: group size, g: ${NEW_NUMBER}`
+      : `A = ${estimators[name].formula}`;
     shown = { name, parts };
   }
 
   function show(text) {
     current = readWeight(text, estimators);
     if (current.name !== shown.name) rebuild(current.name);
-    select.show(current.name);
+    select.show(isFormula(current.name) ? OWN : current.name);
+    own.show(current);
     for (const [key, part] of Object.entries(shown.parts)) {
       part.show(entry(current.parameters, key) ?? estimators[current.name].parameters[key].default);
     }
+  }
+  return { node, show };
+}
+
+// A field for a formula, and the Python lines that make it an estimator; not seen while a named estimator is chosen.
+function formulaField(id, onFormula, present) {
+  const field = element("input", { type: "text", id: `${id}-formula`, class: "box formula-box", autocomplete: "off", spellcheck: "false" });
+  field.addEventListener("change", () => onFormula(field.value));
+  const lines = element("pre", { class: "python", tabindex: "0", "aria-label": "the same as an estimator in Python" });
+  const details = element("details", {}, element("summary", { text: "as Python" }), lines);
+  const node = element("div", { class: "control" }, element("label", { for: `${id}-formula`, text: "A =" }), field, details);
+  details.addEventListener("toggle", () => { if (details.open) lines.textContent = pythonLines(present()); });
+  function show(weight) {
+    node.hidden = !isFormula(weight.name);
+    if (node.hidden) return;
+    if (document.activeElement !== field) field.value = weight.name.slice(SIGN.length);
+    if (details.open) lines.textContent = pythonLines(weight);
   }
   return { node, show };
 }

@@ -1,5 +1,10 @@
 // How charts look: colours and dashes of the project, axes, and where several panels of one chart stand.
 
+const NARROW = 760; // pixels of a chart below which its panels stand one above the other
+const LETTER = 7; // pixels of a letter of a title, about
+const MARGINS = { l: 58, r: 18 }; // pixels at the sides of a chart
+// Pixels: of a letter of its names, of a line's sample, of a row, and how far below the plot it begins.
+const LEGEND = { letter: 6.9, sample: 48, row: 21, below: 60 };
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
 // The colours of the page's theme, as its style sheet has them.
@@ -9,14 +14,47 @@ export function inks() {
   return { text: of("--text"), faint: of("--faint"), grid: of("--grid"), card: of("--card"), good: of("--good") };
 }
 
+// The project's colours, moved towards the text's where they would hardly be seen on the ground; black is the text's.
+export function paletteOn(palette, ink) {
+  return palette.map((colour) => (colour === "#000000" ? ink.text : legible(colour, ink)));
+}
+
+const channels = (colour) => /^#(..)(..)(..)$/.exec(colour).slice(1).map((pair) => parseInt(pair, 16));
+
+// The relative luminance of a colour, and the contrast of two, as WCAG 2.2 has them.
+function luminance(colour) {
+  const [r, g, b] = channels(colour).map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+export function contrast(one, other) {
+  const [low, high] = [luminance(one), luminance(other)].sort((left, right) => left - right);
+  return (high + 0.05) / (low + 0.05);
+}
+
+const LEAST_CONTRAST = 3.4; // of a line on its ground; WCAG 2.2 asks graphics for 3
+
+function legible(colour, { text, card }) {
+  const [from, to] = [channels(colour), channels(text)];
+  for (let share = 0; ; share += 0.05) {
+    const mixed = from.map((part, i) => Math.round(part + (to[i] - part) * share));
+    const found = `#${mixed.map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+    if (share >= 1 || contrast(found, card) >= LEAST_CONTRAST) return found;
+  }
+}
+
 export class Look {
-  constructor(description, narrow) {
+  constructor(description, width) {
     this.ink = inks();
-    this.narrow = narrow;
+    this.width = width;
+    this.narrow = width < NARROW;
     this.dashes = description.dashes;
-    // Black is the last colour of the palette, and the text's colour in the dark.
-    this.palette = description.palette.map((colour) => (colour === "#000000" ? this.ink.text : colour));
+    this.palette = paletteOn(description.palette, this.ink);
     this.labels = description.labels;
+    this.scale = [[0, this.ink.card], [1, this.palette[0]]]; // of a map
   }
 
   colour(index) {
@@ -62,10 +100,11 @@ export class Look {
   layout(panels, { height = 420, columns = panels.length, legend = true } = {}) {
     const across = this.narrow ? 1 : columns;
     const down = Math.ceil(panels.length / across);
+    const rows = Math.max(...panels.slice(0, across).map(({ title }) => this.titled(title, across).split("<br>").length));
     const tall = down > 1 ? down * (this.narrow ? 300 : 250) + 60 : height;
     const layout = {
       height: tall,
-      margin: { l: 58, r: 18, t: 34, b: legend ? 84 : 46 },
+      margin: { l: MARGINS.l, r: MARGINS.r, t: 16 + 18 * rows, b: legend ? LEGEND.below + 34 : this.narrow ? 72 : 46 },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: FONT, size: 13, color: this.ink.text },
@@ -73,7 +112,7 @@ export class Look {
       hoverlabel: { bgcolor: this.ink.card, bordercolor: this.ink.grid, font: { color: this.ink.text, size: 12 } },
       showlegend: legend,
       legend: {
-        orientation: "h", x: 0, xanchor: "left", y: -50 / (tall - 118), yanchor: "top", font: { size: 12.5 }, traceorder: "normal",
+        orientation: "h", x: 0, xanchor: "left", y: -LEGEND.below / (tall - 16 - 18 * rows - LEGEND.below - 34), yanchor: "top", font: { size: 12.5 }, traceorder: "normal",
       },
       annotations: [],
       shapes: [],
@@ -86,7 +125,7 @@ export class Look {
   place(layout, panel, index, across, down) {
     const [column, row] = [index % across, Math.floor(index / across)];
     const inside = layout.height - layout.margin.t - layout.margin.b;
-    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? (this.narrow ? 96 : 72) / inside : 0];
+    const [gapX, gapY] = [across > 1 ? 0.075 : 0, down > 1 ? (this.narrow ? 96 : 84) / inside : 0];
     const [width, height] = [(1 - gapX * (across - 1)) / across, (1 - gapY * (down - 1)) / down];
     const left = column * (width + gapX);
     const bottom = 1 - (row + 1) * height - row * gapY;
@@ -103,10 +142,15 @@ export class Look {
     };
     if (panel.title) {
       layout.annotations.push({
-        text: panel.title, x: left, y: bottom + height, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom",
+        text: this.titled(panel.title, across), x: left, y: bottom + height, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom",
         showarrow: false, align: "left", yshift: 8, font: { size: 13.5, color: this.ink.text },
       });
     }
+  }
+
+  // A title in as many lines as its panel is narrow.
+  titled(title, across) {
+    return wrapped(title, (0.92 * (this.width - MARGINS.l - MARGINS.r)) / across / LETTER);
   }
 
   // A hairline at a value of the x axis of a panel.
@@ -117,6 +161,18 @@ export class Look {
       line: { color: this.ink.faint, width: 1, dash: "dot" }, layer: "below",
     };
   }
+}
+
+// Gives the legend as many rows as its names need, and the chart as much more height.
+export function fitLegend(traces, layout, width) {
+  if (!layout.showlegend) return;
+  const names = traces.filter(({ showlegend, visible, name }) => name && showlegend !== false && visible !== false).map(({ name }) => name);
+  const room = width - layout.margin.l - layout.margin.r;
+  const widest = Math.max(0, ...names.map((name) => LEGEND.sample + LEGEND.letter * name.replace(/<[^>]*>/g, "").length));
+  const more = LEGEND.row * (Math.ceil(names.length / Math.max(Math.floor(room / widest), 1)) - 1);
+  if (more <= 0) return;
+  layout.margin.b += more;
+  layout.height += more;
 }
 
 // The range of an axis that holds 0 and all values of some lists. It is rounded, so that it seldom changes in a drag.
@@ -135,6 +191,19 @@ export function rangeOf(lists) {
 export function axes(panel) {
   const suffix = panel ? String(panel + 1) : "";
   return { xaxis: `x${suffix}`, yaxis: `y${suffix}` };
+}
+
+// A title in lines of so many letters; what stands in <...> takes no room, and <br> begins a line.
+export function wrapped(title, letters) {
+  return title.split("<br>").map((line) => {
+    const rows = [""];
+    for (const word of line.split(/ (?![^<]*>)/)) {
+      const longer = rows.at(-1) ? `${rows.at(-1)} ${word}` : word;
+      if (rows.at(-1) && longer.replace(/<[^>]*>/g, "").length > letters) rows.push(word);
+      else rows[rows.length - 1] = longer;
+    }
+    return rows.join("<br>");
+  }).join("<br>");
 }
 
 function titled({ title, ...more }) {

@@ -3,33 +3,50 @@
 import { clear, show } from "./chart.js";
 import { controlOf } from "./controls.js";
 import { saveCsv, saveSvg, tableOf } from "./download.js";
-import { inks, Look } from "./look.js";
+import { Reader } from "./fetch_result.js";
+import { inAdvance, nearestInAdvance } from "./in_advance.js";
+import { fitLegend, inks, Look } from "./look.js";
+import map from "./panel_map.js";
 import bank from "./panel_bank.js";
 import interference from "./panel_interference.js";
 import masses from "./panel_masses.js";
 import miss from "./panel_miss.js";
+import ownResults from "./panel_results.js";
 import run from "./panel_run.js";
 import step from "./panel_step.js";
 import tree from "./panel_tree.js";
-import { Simulator } from "./simulate.js";
+import { controlsOf, runsOf } from "./pins.js";
+import { keyOf, resultsOf, Simulator } from "./simulate.js";
 import { State, THEMES } from "./state.js";
+import { pinsControl } from "./pins_control.js";
+import { symbolsOf } from "./symbols.js";
 import { element } from "./text.js";
+import { TourBox } from "./tour_box.js";
+import { Undo } from "./undo.js";
 
-const PANELS = [miss, masses, step, run, bank, interference, tree];
+const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
-const NARROW = 760; // pixels of a chart below which its panels stand one above the other
 
 const description = JSON.parse(document.getElementById("description").textContent);
+const PANELS = description.results.length ? [...ALL_PANELS, ownResults] : ALL_PANELS;
 const byId = (id) => document.getElementById(id);
 const state = new State(description, PANELS.map((panel) => panel.id));
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
+const undo = new Undo();
 let parts = []; // the controls that are seen: {name, show}
-let results = {}; // of simulations, by panel: {asked, result}
+const results = {}; // of simulations, by panel: one of each run, the sliders' first
 let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
+let pending = 0; // the timer of a drawing of what came in
 let moved = 0; // when the change was made that is to be drawn
 let simulators = {};
+let slices = null; // of results, as they were asked for
+const reader = new Reader((found) => {
+  slices = Object.assign(found, { asked: reader.asked });
+  say("error", []);
+  refresh();
+}, (message) => say("error", [message]));
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
 
@@ -38,24 +55,46 @@ function say(id, lines) {
   if (byId(id).textContent !== text) byId(id).textContent = text;
 }
 
+// Choose a question of the list, or none; what is to be seen there is said while its settings stand.
+function showPreset(name) {
+  state.preset = name;
+  byId("preset").value = name;
+  say("about", name ? [description.presets[name].title] : []);
+}
+
 // Change a setting, and draw at the next frame.
 function change(name, text) {
   moved = performance.now();
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
   try {
     const note = state.hold(name, text);
     say("said", note ? [note] : []);
     say("error", []);
-    if (state.preset) {
-      state.preset = "";
-      byId("preset").value = "";
-    }
+    if (state.preset) showPreset("");
   } catch (error) {
+    say("said", []);
     say("error", [error.message]);
   }
   refresh();
 }
 
-const tools = { state, change, description };
+// Take the last change back.
+function goBack() {
+  const address = undo.back();
+  byId("undo").disabled = undo.isEmpty;
+  if (address === undefined) return;
+  window.history.replaceState(null, "", address);
+  readAddress();
+}
+
+// Choose what is looked at, such as a cell that is pointed at: this is in the link, but nothing to undo.
+function look(name, text) {
+  state.hold(name, text);
+  refresh();
+}
+
+const tools = { state, change, look, description, open: (panel) => open(panel) };
 
 function refresh() {
   if (waiting) return;
@@ -70,18 +109,23 @@ function refresh() {
 function draw() {
   const panel = panelSeen();
   const values = state.of(panel.id);
-  parts.forEach((part) => part.show(part.name ? values[part.name] : values));
+  parts.forEach((part) => {
+    part.show(part.name ? values[part.name] : values);
+    if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
+  });
   simulate(panel, values);
+  if (panel.questions) reader.ask(panel.questions(values, description));
   drawChart(panel, values);
   window.history.replaceState(null, "", state.address());
 }
 
 function drawChart(panel, values) {
   const chart = byId("chart");
-  const look = new Look(description, chart.clientWidth < NARROW);
-  const { result } = results[panel.id] || {};
-  drawn = panel.compute({ values, description, look, result });
+  const look = new Look(description, chart.clientWidth);
+  const found = results[panel.id] || [];
+  drawn = panel.compute({ values, description, look, result: found[0], results: found, slices });
   drawn.layout.width = chart.clientWidth;
+  fitLegend(drawn.traces, drawn.layout, chart.clientWidth);
   const began = moved;
   moved = 0;
   show(chart, drawn.traces, drawn.layout).then(() => {
@@ -96,21 +140,61 @@ function drawChart(panel, values) {
 // Simulations
 
 function simulate(panel, values) {
-  if (!panel.simulated || !description.server) return;
+  if (!panel.simulated) return;
+  if (!description.server) {
+    showInAdvance(panel, values);
+    return;
+  }
   if (!simulators[panel.id]) simulators[panel.id] = simulatorOf(panel);
-  simulators[panel.id].ask(panel.simulated.ask(values), panel.simulated.seeds(values));
+  const order = panel.simulated.order ? panel.simulated.order(values, description) : undefined;
+  simulators[panel.id].ask(runsToSimulate(panel, values), panel.simulated.seeds(values), order);
+}
+
+// Without a server: the runs that were computed in advance, or the nearest of these, which is said.
+function showInAdvance(panel, values) {
+  const runs = runsToSimulate(panel, values);
+  const found = runs.map((run) => (panel.simulated.runs ? inAdvance(description).get(keyOf(run)) || null : nearestInAdvance(run, description)));
+  results[panel.id] = resultsOf(runs, found);
+  const first = found[0];
+  const isNearest = first && !panel.simulated.runs && keyOf(first) !== keyOf(runs[0]);
+  say("status", first ? [`computed in advance, ${first.seeds} seeds${isNearest ? `; shown: ${differencesOf(first, runs[0])}` : ""}`] : []);
+}
+
+// In which settings a run that is shown differs from the one that is asked for.
+function differencesOf({ settings }, asked) {
+  const own = controlsOf(asked.panel, description.controls);
+  const names = Object.keys(asked.settings).filter((name) => settings[name] !== asked.settings[name]);
+  return names.map((name) => `${own.get(name).label} ${settings[name]}`).join(", ");
+}
+
+// Draw what came in, at most once in the time that the panel says.
+function drawSoon(panel) {
+  if (!panel.simulated.every) {
+    drawChart(panel, state.of(panel.id));
+  } else if (!pending) {
+    pending = window.setTimeout(() => {
+      pending = 0;
+      if (panelSeen() === panel) drawChart(panel, state.of(panel.id));
+    }, panel.simulated.every);
+  }
+}
+
+// The settings of every run that a panel shows: of the sliders, then of what is pinned.
+function runsToSimulate({ id, simulated }, values) {
+  if (simulated.runs) return simulated.runs(values, description);
+  const pinned = values.pinned ? runsOf(values, simulated.names, controlsOf(id, description.controls)) : [];
+  return [values, ...pinned].map((run) => ({ panel: id, settings: simulated.ask(run) }));
 }
 
 function simulatorOf(panel) {
   const seen = () => panelSeen() === panel;
   let failed = false; // what settings were refused stays to be read
   return new Simulator(
-    panel.id,
     panel.simulated.join,
-    (result) => {
-      results[panel.id] = { result };
+    (found) => {
+      results[panel.id] = found;
       performance.mark("simulated");
-      if (seen()) drawChart(panel, state.of(panel.id));
+      if (seen()) drawSoon(panel);
     },
     (text, isError) => {
       if (!seen()) return;
@@ -119,6 +203,7 @@ function simulatorOf(panel) {
       failed = isError;
     },
     (held) => { if (seen()) say("said", held); },
+    inAdvance(description),
   );
 }
 
@@ -135,25 +220,36 @@ function showPanel() {
   byId("question").textContent = panel.question;
   byId("chart").setAttribute("aria-label", panel.question);
   byId("note").innerHTML = panel.note;
+  byId("symbols").replaceChildren(...symbolsOf(panel.symbols));
   say("status", []);
   Object.values(simulators).forEach((simulator) => simulator.stop());
   buildControls(panel);
   clear(byId("chart"));
   draw();
-  if (panel.click) {
-    byId("chart").on("plotly_click", ({ points }) => panel.click(points[0], tools));
-  }
+  if (panel.click) byId("chart").on("plotly_click", ({ points }) => panel.click(points[0], tools));
+  if (panel.hover) byId("chart").on("plotly_hover", ({ points }) => panel.hover(points[0], tools));
 }
 
 function buildControls(panel) {
   parts = [];
   for (const control of description.controls) {
-    const [own, setting] = control.name.split(".");
+    const own = control.name.split(".")[0];
+    const setting = control.name.slice(own.length + 1);
+    const isLocked = !description.server && panel.locked?.(setting);
     const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text)) : null;
+    if (part && isLocked) lock(part);
     if (part) parts.push({ ...part, name: setting });
   }
   if (panel.extra) parts.push({ ...panel.extra(tools), name: "" });
+  if (panel.pinned) parts.push({ ...pinsControl(panel, tools), name: "" });
   byId("controls").replaceChildren(...parts.map((part) => part.node));
+}
+
+// A control that can change nothing: the page has no server, and no run with other values.
+function lock({ node }) {
+  node.classList.add("locked");
+  node.title = "needs the server: simlab explore";
+  for (const field of node.querySelectorAll("input, select")) field.disabled = true;
 }
 
 function buildTabs() {
@@ -172,9 +268,12 @@ function buildTabs() {
 }
 
 function open(panel) {
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
   state.panel = panel;
-  state.preset = "";
-  byId("preset").value = "";
+  state.tour = 0;
+  tour.show(state.tour);
+  showPreset("");
   say("said", []);
   say("error", []);
   showPanel();
@@ -182,16 +281,19 @@ function open(panel) {
 
 function buildPresets() {
   const select = byId("preset");
-  select.append(element("option", { value: "", text: "(own settings)" }));
+  select.append(element("option", { value: "", text: "choose a question" }));
   for (const panel of PANELS) {
     const own = Object.entries(description.presets).filter(([, preset]) => preset.panel === panel.id);
-    const options = own.map(([name, preset]) => element("option", { value: name, text: name, title: preset.title }));
+    const options = own.map(([name, preset]) => element("option", { value: name, text: preset.question }));
     select.append(element("optgroup", { label: panel.title }, ...options));
   }
   select.addEventListener("change", () => {
     if (!select.value) return;
+    undo.keep(state.address());
+    byId("undo").disabled = undo.isEmpty;
     state.usePreset(select.value);
-    say("said", [description.presets[select.value].title]);
+    showPreset(select.value);
+    say("said", []);
     say("error", []);
     showPanel();
   });
@@ -216,6 +318,19 @@ function buildTheme() {
   });
 }
 
+// Open a view of the tour; this can be undone.
+function visit(view) {
+  undo.keep(state.address());
+  const theme = state.theme === "auto" ? "" : `&theme=${state.theme}`;
+  window.history.replaceState(null, "", `#${new URLSearchParams(view + theme)}`);
+  readAddress();
+}
+
+const tour = new TourBox({ visit, change, place: () => state.tour, onEnd: () => {
+  state.tour = 0;
+  draw();
+} });
+
 async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
@@ -232,20 +347,39 @@ async function copy(text, what) {
 
 function buildActions() {
   const name = () => `simlab-${state.panel}`;
+  byId("undo").addEventListener("click", goBack);
+  byId("paste").addEventListener("change", () => {
+    const view = byId("paste").value.split(/[#?]/).slice(1).join("&");
+    byId("paste").value = "";
+    window.location.hash = view;
+  });
   byId("link").addEventListener("click", () => copy(window.location.href, "link"));
   byId("copy").addEventListener("click", () => copy(byId("command").textContent, "command"));
   byId("csv").addEventListener("click", () => saveCsv(name(), drawn.table || tableOf(drawn.traces)));
   byId("svg").addEventListener("click", () => saveSvg(name(), byId("chart"), inks().card));
 }
 
+// Keys that move over the chart, and Ctrl-Z outside of text fields.
+function listenToKeys() {
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "z" && event.target.type !== "text") {
+      event.preventDefault();
+      goBack();
+    }
+  });
+  byId("chart").addEventListener("keydown", (event) => {
+    if (panelSeen().keys?.(event.key, tools)) event.preventDefault();
+  });
+}
+
 function readAddress() {
   const { said, wrong } = state.read(window.location);
-  byId("preset").value = state.preset;
+  showPreset(state.preset);
   byId("theme").value = state.theme;
   applyTheme();
-  if (state.preset && !said.length) said.push(description.presets[state.preset].title);
   say("said", said);
   say("error", wrong);
+  tour.show(state.tour);
   showPanel();
 }
 
@@ -253,6 +387,7 @@ buildTabs();
 buildPresets();
 buildTheme();
 buildActions();
+listenToKeys();
 readAddress();
 window.addEventListener("hashchange", readAddress);
 new ResizeObserver(() => {

@@ -1,5 +1,7 @@
 // m_S and m_F of the named estimators for rewards 0 and 1: the closed forms of simlab.theory.closed_forms.
 
+import { formulaMasses, isFormula } from "./formula.js";
+
 const SLACK = 1e-6;
 const MOST_SLACK = 0.25;
 
@@ -64,6 +66,7 @@ function quantile(g, tau) {
 const FORMS = {
   dr_grpo: (g) => balanced(g.p * g.q),
   gpg: (g) => balanced(g.p * g.q),
+  bnpo: (g, { most }) => balanced(Math.min(1, most) * g.p * g.q),
   opo: (g) => balanced(g.p * g.q),
   reinforce_pp: (g, own) => balanced(grpoMass(g, own)),
   reinforce_pp_baseline: (g, own) => balanced(grpoMass(g, own)),
@@ -90,6 +93,11 @@ const FORMS = {
   rs_grpo: (g, { beta }) => balanced(tilted(g, beta) / beta),
   reinforce: (g) => [g.p, 0],
   running_mean: (g, { initial }) => [g.p * (1 - initial), g.q * initial],
+  grpo_lead: (g, { penalty, low, high, midpoint, steepness, ddof, eps }) => {
+    const logistic = (p) => low + (high - low) / (1 + Math.exp(steepness * (p - midpoint)));
+    const mass = ratio((1 + penalty) * g.p * g.q, (1 + penalty) * g.std(ddof) + eps);
+    return [logistic(g.p) * mass, logistic(g.q) * mass];
+  },
   asym_rl: (g, { delta }) => [g.p * (g.q - delta), g.q * (g.p + delta)],
   quantile: (g, { tau }) => quantile(g, tau),
   mc_grpo: (g, { scale, eps }) => quantile(g, 0.5).map((mass) => ratio(mass, scale === "mad" ? eps : 1)),
@@ -143,6 +151,7 @@ const VANISHING = ["softmax", "log_mean_exp"]; // as groups grow
 
 // Whether an estimator has masses in the limit of large groups, other than 0 everywhere.
 export function hasLimit(defaults, name, given) {
+  if (isFormula(name)) return true;
   const { base } = { ...defaults[name], ...given };
   return ![...NO_LIMIT, ...VANISHING].includes(name) && (base === undefined || hasLimit(defaults, base, {}));
 }
@@ -150,6 +159,7 @@ export function hasLimit(defaults, name, given) {
 // [m_S, m_F] of an estimator at solve rate p in groups of a size, Infinity for the population limit.
 // `defaults` are the parameters of every estimator; `given` are those that differ.
 export function masses(defaults, name, given, p, size) {
+  if (isFormula(name)) return formulaMasses(name, given.g, p, size);
   const own = { ...defaults[name], ...given };
   const base = own.base === undefined ? null : masses(defaults, own.base, {}, p, size);
   const [success, failure] = FORMS[name](new Group(p, size), own, base);

@@ -1,20 +1,88 @@
 // Panel 5: pass@k of a bank of prompts of mixed difficulty.
 
-import { bankPassAtK, MARGIN, passAtK, rareShare, solveRates } from "./bank.js";
+import { bankPassAtK, MARGIN, rareShare, solveRates } from "./bank.js";
+import { differences, summary } from "./compare.js";
 import { axes, rangeOf } from "./look.js";
-import { exact, short } from "./text.js";
+import { controlsOf, namesOf, runsOf } from "./pins.js";
+import { halfWidth, joined } from "./simulate.js";
+import { escaped, exact, short } from "./text.js";
+import { commandWeight } from "./weight_text.js";
 
 const KS = Array.from({ length: 61 }, (_, i) => Math.round(2 ** (i / 3)));
 const BINS = 20;
 
-let kept = { key: "", rates: [] };
+const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b"];
+const SIMULATED = [...OF_RATES, "modes", "rare_modes", "rare_ratio", "weight", "group_size", "learning_rate", "optimizer", "steps", "seed"];
+const MOST_KEPT = 32;
+
+const ask = (values) => Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
+
+const kept = new Map(); // solve rates by their settings
 
 // The solve rates, computed anew only when the bank is another one.
 function ratesOf(values) {
-  const { prompts, beta_a, beta_b, second_a, second_b, second_share } = values;
-  const key = [prompts, beta_a, beta_b, second_a, second_b, second_share].join(" ");
-  if (key !== kept.key) kept = { key, rates: solveRates(values) };
-  return kept.rates;
+  const key = OF_RATES.map((name) => values[name]).join(" ");
+  if (!kept.has(key)) kept.set(key, solveRates(values));
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  return kept.get(key);
+}
+
+// pass@k of any correct answer and of a rare mode, as functions of k.
+function curvesOf(values) {
+  const rates = ratesOf(values);
+  const share = rareShare({ ...values, rare_modes: Math.min(values.rare_modes, values.modes - 1) });
+  const rare = rates.map((rate) => rate * share);
+  return [rates, rare].map((list) => (k) => bankPassAtK(list, k));
+}
+
+// pass@k of a bank after some training, (K) mean and half-width of the 95 % band, of "pass" or "rare".
+function trained(result, which, at) {
+  const place = Math.round(at * (result.step.length - 1));
+  const metrics = result.k.map((k) => result.metrics[`${which}_at_${k}`]);
+  return { mean: metrics.map(({ mean }) => mean[place]), half: metrics.map((metric) => halfWidth(metric, result.seeds)[place]) };
+}
+
+// What training makes of the pass@k of the sliders' bank, with bands, and of the pinned ones.
+function trainedTraces(values, results, names, look) {
+  return results.flatMap((result, place) => {
+    if (!result) return [];
+    const colour = place ? place + 4 : 0;
+    const known = ["pass", "rare"].map((which) => trained(result, which, values.at));
+    const shift = ({ mean, half }, sign) => mean.map((one, i) => one + sign * half[i]);
+    const name = place ? names[place] : "the sliders' bank";
+    return known.flatMap((curve, i) => [
+      ...look.band(result.k, shift(curve, -1), shift(curve, 1), look.colour(place ? colour : i), 0),
+      look.line(`${i ? "a rare mode" : "any answer"}, trained: ${name}`, result.k, curve.mean,
+        { colour: place ? colour : i, dash: place && i ? 1 : 0, width: 2.6, mode: "lines+markers", marker: { size: 5 }, hovertemplate: "%{y:.4f}" }),
+    ]);
+  });
+}
+
+// pass@1, pass@k of rare modes, and the share of prompts that have lost theirs, over steps.
+function stepTraces(result, look) {
+  if (!result) return [];
+  const largest = result.k.at(-1);
+  const lines = [["pass@1", "pass_at_1", 0], [`a rare mode in ${largest} samples`, `rare_at_${largest}`, 1], ["prompts that lost their rare modes", "lost", 2]];
+  return lines.flatMap(([name, metric, colour]) => {
+    const { mean } = result.metrics[metric];
+    const half = halfWidth(result.metrics[metric], result.seeds);
+    const shift = (sign) => mean.map((one, i) => one + sign * half[i]);
+    return [...look.band(result.step, shift(-1), shift(1), look.colour(colour), 2),
+      look.line(name, result.step, mean, { panel: 2, colour, dash: colour, width: 2.2, hovertemplate: "%{y:.4f}" })];
+  });
+}
+
+// What the sliders' bank has more or less of than each pinned one, trained as far, paired by seed.
+function pinnedInWords(values, results, names) {
+  const [present, ...others] = results;
+  return others.map((other, index) => {
+    if (![present, other].every((one) => one && !one.in_advance)) return "";
+    const [mine, theirs] = [present, other].map((result) => result.metrics.rare_at_256.values);
+    const { mean, half } = summary(differences(mine, theirs));
+    const at = Math.round(values.at * (Math.min(present.step.length, other.step.length) - 1));
+    return ` Against ${escaped(names[index + 1])}: a rare mode in 256 samples <b>${mean[at] < 0 ? "−" : "+"}${short(Math.abs(mean[at]), 2)}</b> ± ` +
+      `${short(half[at], 1)}.`;
+  }).join("");
 }
 
 function histogram(rates) {
@@ -23,58 +91,83 @@ function histogram(rates) {
   return shares;
 }
 
-function compute({ values, look }) {
+// The solve rates as a histogram: the base model's, and those after training.
+function histograms(rates, result, at, look) {
+  const base = histogram(rates);
+  const place = result ? Math.round(at * (result.step.length - 1)) : 0;
+  const now = result ? base.map((_, bin) => result.metrics[`share_${bin}`].mean[place]) : null;
+  const bars = (name, y, colour) => ({ type: "bar", name, x: y.map((_, i) => (i + 0.5) / BINS), y, ...axes(1), showlegend: false,
+    marker: { color: colour }, hovertemplate: "%{y:.3f}" });
+  return [bars("base model", base, look.ink.faint), ...(now ? [bars("trained", now, look.colour(0))] : [])];
+}
+
+function compute({ values, description, look, results }) {
   const rareModes = Math.min(values.rare_modes, values.modes - 1);
   const said = rareModes < values.rare_modes ? [`rare modes are fewer than the ${values.modes} modes; held at ${rareModes}`] : [];
   const rates = ratesOf(values);
-  const share = rareShare({ ...values, rare_modes: rareModes });
-  const rare = rates.map((rate) => rate * share);
-  const [any, tail] = [rates, rare].map((list) => (k) => bankPassAtK(list, k));
-  const spread = [0.1, 0.5, 0.9].map((at) => rates[Math.min(Math.floor(at * rates.length), rates.length - 1)]);
+  const [any, tail] = curvesOf(values);
   const ks = [...new Set(KS)];
   const line = (name, of, options) => look.line(name, ks, ks.map(of), { hovertemplate: "%{y:.4f}", ...options });
-  const shares = histogram(rates);
+  const own = controlsOf("bank", description.controls);
+  const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
+  const [result] = results;
   const traces = [
-    line("any correct answer, mean over prompts", any, { colour: 0, width: 3 }),
-    line("a rare mode, mean over prompts", tail, { colour: 1, dash: 1, width: 2.4 }),
-    ...spread.map((rate, index) =>
-      line(`the ${["hard (10 %)", "median", "easy (90 %)"][index]} prompt`, (k) => passAtK(rate, k),
-        { colour: 2 + index, dash: 2 + (index % 2), width: 1.4 })),
+    line("any answer, base model", any, { colour: 0, width: 1.8, dash: 2 }),
+    line("a rare mode, base model", tail, { colour: 1, dash: 2, width: 1.8 }),
+    ...trainedTraces(values, results, names, look),
     look.marker([values.k], [any(values.k)], { colour: 0 }),
     look.marker([values.k], [tail(values.k)], { colour: 1 }),
-    { type: "bar", name: "share of prompts", x: shares.map((_, i) => (i + 0.5) / BINS), y: shares,
-      ...axes(1), showlegend: false, marker: { color: look.colour(0) }, hovertemplate: "%{y:.3f}" },
+    ...histograms(rates, result, values.at, look),
+    ...stepTraces(result, look),
   ];
+  const bars = traces.filter(({ type }) => type === "bar").map(({ y }) => y);
   const layout = look.layout([
     { title: "pass@k", x: { title: "samples k", type: "log", range: [0, Math.log10(KS.at(-1))],
       tickvals: [1, 16, 256, 4096, 65536, 2 ** 20],
       ticktext: ["1", "16", "256", "4096", "65 536", "2<sup>20</sup>"] },
       y: { title: "", range: [-0.02, 1.03] } },
-    { title: "solve rates: share of prompts", x: { title: "solve rate", range: [0, 1] },
-      y: { title: "", range: rangeOf([shares]) } },
-  ], { height: 480 });
+    { title: "solve rates: share of prompts, grey: base model", x: { title: "solve rate", range: [0, 1] },
+      y: { title: "", range: rangeOf(bars) } },
+    { title: "over the training", x: { title: "step", range: [0, values.steps] }, y: { title: "", range: [-0.02, 1.03] } },
+  ], { columns: 2, height: 520 });
+  if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];
-  const readout =
-    `${values.prompts} prompts: pass@1 <b>${short(any(1), 3)}</b>, pass@${values.k} <b>${short(any(values.k), 3)}</b>; ` +
-    `of rare modes <b>${short(tail(values.k), 3)}</b> at ${values.k} samples.`;
-  return { traces, layout, readout, command: command(values, rareModes), said };
+  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(values, results, names), command: command(values, rareModes, description), said };
 }
 
-function command(values, rareModes) {
+function readout(values, any, tail, result) {
+  const base = `${values.prompts} prompts: pass@1 <b>${short(any(1), 3)}</b>, pass@${values.k} <b>${short(any(values.k), 3)}</b>; ` +
+    `of rare modes <b>${short(tail(values.k), 3)}</b> at ${values.k} samples.`;
+  if (!result) return base;
+  const at = Math.round(values.at * (result.step.length - 1));
+  const of = (metric) => short(result.metrics[metric].mean[at], 3);
+  return `${base} After ${result.step[at]} steps pass@1 is <b>${of("pass_at_1")}</b> and pass@256 <b>${of("pass_at_256")}</b>, but a rare mode is in 256 ` +
+    `samples with probability <b>${of("rare_at_256")}</b>, and ${short(100 * result.metrics.lost.mean[at], 2)} % of the prompts have lost theirs.`;
+}
+
+function command(values, rareModes, description) {
+  const { name: estimator, parameters } = commandWeight(values.weight, description.estimators);
+  const own = Object.entries(parameters).map(([key, value]) => `--param estimator.${key}=${value} `).join("");
   const names = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b", "modes"];
   const given = names.map((name) => `--param ${name}=${exact(values[name])}`);
   const ks = [...new Set([1, 4, 16, 64, 256, 1024, values.k])].sort((left, right) => left - right);
-  return `simlab sweep --problem prompt_bank --estimator grpo --steps 1 --seeds 1 --pass-at-k ${ks.join(",")} ` +
+  return `simlab sweep --problem prompt_bank --estimator ${estimator} --surrogate reinforce --optimizer ${values.optimizer} ` +
+    `--group-size ${values.group_size} --steps ${values.steps} --record-every ${Math.max(Math.round(values.steps / 20), 1)} --seeds ${values.seed + values.seeds} ${own}--pass-at-k ${ks.join(",")} ` +
     `${given.join(" ")} --param rare_modes=${rareModes} --param rare_ratio=${exact(values.rare_ratio)} ` +
-    `--param margin=${MARGIN} --param learning_rate=0`;
+    `--param margin=${MARGIN} --param learning_rate=${exact(values.learning_rate)}`;
 }
 
 export default {
   id: "bank",
   title: "pass@k",
-  question: "What does pass@k say of many prompts, and of their rare modes?",
+  question: "What does training do to pass@k of many prompts, and to their rare modes?",
   note: "Each prompt has a solve rate, quantiles of one Beta or two, and some correct modes of which a few are rare. " +
-    "Exact: 1 − (1 − p)<sup>k</sup>, averaged over prompts.",
+    "The base model's curves are exact, 1 − (1 − p)<sup>k</sup> averaged over prompts; the trained ones are simulated. A prompt has lost its rare " +
+    "modes when they have less than a tenth of what they had.",
+  symbols: ["pass@k", "p", "G"],
   compute,
+  pinned: { names: SIMULATED },
+  locked: (setting) => !["at", "k"].includes(setting),
+  simulated: { ask, names: SIMULATED, join: joined, seeds: (values) => values.seeds },
 };

@@ -5,7 +5,7 @@ import { tableOf } from "./download.js";
 import { axes } from "./look.js";
 import { halfWidth, joined } from "./simulate.js";
 import { element, exact, short } from "./text.js";
-import { readWeight } from "./weight_text.js";
+import { commandWeight } from "./weight_text.js";
 
 const SIMULATED = ["weight", "overlap", "conflict", "group_size", "hard_rate", "temperature", "learning_rate", "optimizer",
   "steps", "seed"];
@@ -116,7 +116,7 @@ function stepPanels() {
 function compute({ values, description, look, result }) {
   const all = description.interference;
   const one = all.maps[values.map];
-  const simulated = description.server ? stepPanels() : [];
+  const simulated = stepPanels();
   const panel = simulated.length;
   const lines = result
     ? [...SHOWN.flatMap((k, place) => overSteps(result, k, place, look)), ...overK(result, values.level, look)]
@@ -162,10 +162,6 @@ export function crossingInWords(k, base, curve) {
 }
 
 function readout(values, description, result) {
-  if (!description.server) {
-    return "Curves need the server: <code>simlab explore</code>. The command below runs the same simulation; the map was " +
-      `computed in advance. ${MAP_IN_WORDS}`;
-  }
   if (!result) return "";
   const base = passed(result, 0);
   const end = passed(result, result.step.length - 1);
@@ -181,9 +177,6 @@ function readout(values, description, result) {
     `${crossingInWords(result.k, base, end)}. ${there} ${edgeInWords(result.edge)}`;
 }
 
-const MAP_IN_WORDS = "Red cells: pass@256 is below the base model's, from the k on that a cell names; grey: not all runs reach " +
-  "the level.";
-
 function edgeInWords(edge) {
   if (edge === null) return "First-order theory has no edge for this optimiser or estimator.";
   const found = edge.filter((place) => place !== null && Math.abs(place) <= 1).map((place) => `<b>${short(place, 3)}</b>`);
@@ -192,7 +185,7 @@ function edgeInWords(edge) {
 }
 
 function command(values, description) {
-  const { name, parameters } = readWeight(values.weight, description.estimators);
+  const { name, parameters } = commandWeight(values.weight, description.estimators);
   const given = {
     ...Object.fromEntries(Object.entries(parameters).map(([key, value]) => [`estimator.${key}`, value])),
     "optimizer.learning_rate": exact(values.learning_rate),
@@ -252,8 +245,10 @@ export default {
     "are in conflict; one linear head for all. The map holds 16 seeds a cell, read where pass@1 reaches 0.4; a number is the k " +
     "from which on pass@k is below the base model's, grey says that not all runs reach the level, and the thick line is the " +
     "edge of first-order theory. The square shows where the sliders of both axes stand. A click on a cell sets all sliders to it.",
+  symbols: ["pass@k", "G"],
   compute,
   extra,
   click: ({ data, x, y }, tools) => { if (data.type === "heatmap") setTo(tools, y, x); },
-  simulated: { ask, join: joined, seeds: (values) => values.seeds },
+  locked: (setting) => !["level", "map"].includes(setting),
+  simulated: { ask, names: SIMULATED, join: joined, seeds: (values) => values.seeds },
 };

@@ -1,17 +1,45 @@
 // Panel 2: what estimators put on successes and on failures, at every solve rate.
 
-import { rangeOf } from "./look.js";
+import { isFormula, pythonLines } from "./formula.js";
+import { inks, paletteOn, rangeOf } from "./look.js";
 import { hasLimit, masses } from "./masses.js";
-import { element } from "./text.js";
+import { element, escaped } from "./text.js";
 import { readWeight, SEPARATOR, writeWeight } from "./weight_text.js";
 
 const POINTS = 160;
 const RATES = Array.from({ length: POINTS + 1 }, (_, i) => i / POINTS);
 
-// {success, failure} of an estimator along solve rates.
+const JUMP = 1e-3; // of a mass between two solve rates that are next to each other as numbers go
+
+// {rates, success, failure} of an estimator in the limit of large groups; a jump is a gap, nulls between its two sides.
+export function limitCurve(defaults, weight) {
+  const of = (p) => masses(defaults, weight.name, weight.parameters, p, Infinity);
+  const points = RATES.map((p) => [p, of(p)]);
+  const found = points.flatMap((point, i) => {
+    if (i === 0) return [point];
+    const sides = jumpBetween(of, points[i - 1], point);
+    return sides ? [sides[0], [sides[0][0], [null, null]], sides[1], point] : [point];
+  });
+  return { rates: found.map(([p]) => p), success: found.map(([, [mass]]) => mass), failure: found.map(([, [, mass]]) => mass) };
+}
+
+const apart = ([, one], [, other]) => Math.max(Math.abs(one[0] - other[0]), Math.abs(one[1] - other[1]));
+
+// The two sides of a jump between two points, each a rate with its masses; null if there is none.
+function jumpBetween(of, low, high) {
+  let sides = [low, high];
+  for (let turn = 0; turn < 40 && apart(...sides) > JUMP; turn += 1) {
+    const p = (sides[0][0] + sides[1][0]) / 2;
+    const middle = [p, of(p)];
+    sides = apart(sides[0], middle) > apart(middle, sides[1]) ? [sides[0], middle] : [middle, sides[1]];
+  }
+  return apart(...sides) > JUMP ? sides : null;
+}
+
+// {rates, success, failure} of an estimator along solve rates.
 function curve(defaults, { name, parameters }, rates, size) {
   const pairs = rates.map((p) => masses(defaults, name, parameters, p, size));
-  return { success: pairs.map(([success]) => success), failure: pairs.map(([, failure]) => failure) };
+  return { rates, success: pairs.map(([success]) => success), failure: pairs.map(([, failure]) => failure) };
 }
 
 function largest({ success, failure }) {
@@ -20,8 +48,10 @@ function largest({ success, failure }) {
 
 // The lines of a curve as they are shown: a list of [suffix, dash, values].
 function shown({ success, failure }, show, scale) {
-  if (show === "m_S − m_F") return [["m<sub>S</sub> − m<sub>F</sub>", 0, success.map((value, i) => value - failure[i])]];
-  const scaled = (values) => values.map((value) => value / scale);
+  if (show === "m_S − m_F") {
+    return [["m<sub>S</sub> − m<sub>F</sub>", 0, success.map((value, i) => (value === null ? null : value - failure[i]))]];
+  }
+  const scaled = (values) => values.map((value) => (value === null ? null : value / scale));
   const same = success.every((value, i) => Math.abs(value - failure[i]) < 1e-12);
   if (same) return [["m<sub>S</sub> = m<sub>F</sub>", 0, scaled(success)]];
   return [["m<sub>S</sub>", 0, scaled(success)], ["m<sub>F</sub>", 1, scaled(failure)]];
@@ -32,12 +62,12 @@ function tracesOf(weight, colour, { values, defaults, look }) {
   const shares = Array.from({ length: size + 1 }, (_, s) => s / size);
   const finite = curve(defaults, weight, shares, size);
   const limit = hasLimit(defaults, weight.name, weight.parameters);
-  const line = limit ? curve(defaults, weight, RATES, Infinity) : finite;
+  const line = limit ? limitCurve(defaults, weight) : finite;
   const scale = values.show === "peak 1" ? largest(line) : 1;
   const name = writeWeight(weight);
   const group = { legendgroup: name };
   const lines = shown(line, values.show, scale).map(([suffix, dash, y], index) =>
-    look.line(`${name} ${suffix}`, limit ? RATES : shares, y, {
+    look.line(`${name} ${suffix}`, line.rates, y, {
       colour, dash, ...group, width: 2.2, hovertemplate: "%{y:.4f}", csv: `${name} ${suffix}${limit ? ", G to infinity" : ""}`,
       showlegend: index === 0 || dash > 0,
     }));
@@ -54,9 +84,9 @@ function tracesOf(weight, colour, { values, defaults, look }) {
 }
 
 function compute({ values, description, look }) {
-  const defaults = Object.fromEntries(Object.entries(description.estimators).map(([name, own]) => [name, own.defaults]));
   const weights = [values.weight, ...values.pinned.split(SEPARATOR).filter(Boolean)];
   const read = weights.map((text) => readWeight(text, description.estimators));
+  const defaults = Object.fromEntries(Object.entries(description.estimators).map(([name, own]) => [name, own.defaults]));
   const traces = read.flatMap((weight, index) => tracesOf(weight, index, { values, defaults, look }));
   const title = { masses: "mass", "peak 1": "mass, the largest 1", "m_S − m_F": "m<sub>S</sub> − m<sub>F</sub>" };
   const layout = look.layout([
@@ -65,18 +95,26 @@ function compute({ values, description, look }) {
   ], { height: 500 });
   layout.margin.t = 16;
   const own = description.estimators[read[0].name];
-  const parameters = Object.entries(read[0].parameters).map(
-    ([key, value]) => `, ${key}=${typeof value === "number" ? value : `'${value}'`}`);
   return {
     traces,
     layout,
-    readout: `<b>${read[0].name}</b>: m<sub>S</sub> = ${own.success}` +
-      `${own.failure === own.success ? " = m<sub>F</sub>" : `, m<sub>F</sub> = ${own.failure}`}. Lines: the limit of large ` +
+    readout: `<b>${escaped(read[0].name)}</b>: m<sub>S</sub> = ${escaped(own.success)}` +
+      `${own.failure === own.success ? " = m<sub>F</sub>" : `, m<sub>F</sub> = ${escaped(own.failure)}`}. Lines: the limit of large ` +
       `groups; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.`,
-    command: `python -c "import simlab; print(simlab.theory.masses('${read[0].name}', ${values.group_size}` +
-      `${parameters.join("")}))"`,
+    command: command(read, values.group_size),
     said: [],
   };
+}
+
+// A line of Python that prints the masses of every estimator that is seen.
+function command(all, size) {
+  const read = all.filter(({ name }) => !isFormula(name));
+  if (!read.length) return pythonLines(all[0]);
+  const calls = read.map(({ name, parameters }) => {
+    const given = Object.entries(parameters).map(([key, value]) => `, ${key}=${typeof value === "number" ? value : `'${value}'`}`);
+    return `masses('${name}', ${size}${given.join("")})`;
+  });
+  return `python -c "from simlab.theory import masses; print(${calls.join(", ")}${calls.length > 1 ? ", sep='\\n'" : ""})"`;
 }
 
 // The pinned estimators, each with a button that takes it away, and one that pins the present one.
@@ -91,8 +129,9 @@ function extra({ state, change, description }) {
   function show(values) {
     const pinned = values.pinned.split(SEPARATOR).filter(Boolean);
     pin.disabled = pinned.length >= description.most_pinned || pinned.includes(values.weight);
+    const colours = paletteOn(description.palette, inks());
     list.replaceChildren(...pinned.map((weight, index) => {
-      const colour = description.palette[(index + 1) % description.palette.length];
+      const colour = colours[(index + 1) % colours.length];
       const swatch = element("span", { class: "swatch" });
       swatch.style.background = colour;
       const remove = element("button", { type: "button", class: "remove", "aria-label": `remove ${weight}`, text: "×",
@@ -109,6 +148,7 @@ export default {
   question: "How much does an estimator push on successes and on failures, at every solve rate?",
   note: "FADE's masses: the update is m<sub>S</sub> ∇<sub>S</sub> − m<sub>F</sub> ∇<sub>F</sub>. In a fresh state, and at " +
     "equal log-probabilities and lengths, where an estimator reads these.",
+  symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "G", "γ"],
   compute,
   extra,
 };

@@ -33,6 +33,29 @@ export function worstGroup(mu, tau) {
   return [worst, highest];
 }
 
+const RARELY = 0.01;
+
+// The smallest group size, from the worst one on, that misses with a probability of at most `level`; null where none up to
+// the largest does.
+export function goodGroup(mu, tau, level) {
+  let [low, high] = [worstGroup(mu, tau)[0], LARGEST_GROUP];
+  if (tailMiss(low, mu, tau) <= level) return low;
+  if (tailMiss(high, mu, tau) > level) return null;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (tailMiss(middle, mu, tau) <= level) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+function goodInWords(mu, tau) {
+  const good = goodGroup(mu, tau, RARELY);
+  return good === null
+    ? `Not even groups of ${LARGEST_GROUP} bring it under ${100 * RARELY} %.`
+    : `From <b>G = ${good}</b> on it is at most ${100 * RARELY} %.`;
+}
+
 function compute({ values, look }) {
   const { group_size: size, correct_mass: mu } = values;
   const tau = Math.min(values.target_mass, mu);
@@ -67,7 +90,7 @@ function compute({ values, look }) {
   const readout =
     `A group of ${size} teaches with probability <b>${short(active(size, mu), 3)}</b>, and teaches without having seen ` +
     `the target with probability <b>${short(tailMiss(size, mu, tau), 3)}</b>. The worst group size here is ` +
-    `<b>${worst}</b> (${short(highest, 3)}).`;
+    `<b>${worst}</b> (${short(highest, 3)}). ${goodInWords(mu, tau)}`;
   const numbers = [size, exact(mu), exact(tau)].join(", ");
   const command = `python -c "from simlab.theory import tail_miss; print(tail_miss(${numbers}))"`;
   return { traces, layout, readout, command, said };
@@ -79,5 +102,6 @@ export default {
   question: "How often does a group teach the policy without having seen a rare correct target?",
   note: "F-GRPO Lemma 3.1: (1 − τ)<sup>G</sup> − (μ − τ)<sup>G</sup> − (1 − μ)<sup>G</sup>. A group teaches (is active) " +
     "when it holds both a correct and an incorrect rollout.",
+  symbols: ["μ", "τ", "G"],
   compute,
 };

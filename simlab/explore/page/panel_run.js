@@ -1,72 +1,119 @@
 // Panel 4: a policy trained over many seeds, with what theory says drawn over it.
 
+import { atEqualMass, atSteps, differences, stepsOf, summary } from "./compare.js";
+import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { halfWidth, joined } from "./simulate.js";
-import { exact, short } from "./text.js";
-import { readWeight } from "./weight_text.js";
+import { escaped, exact, short } from "./text.js";
+import { commandWeight } from "./weight_text.js";
 
 const SIMULATED = ["weight", "group_size", "learning_rate", "optimizer", "surrogate", "epochs", "lag", "false_positive",
   "actions", "correct", "anchor_logit", "correct_logit", "steps", "seed"];
 
-const PANELS = [
+const METRICS = [
   ["q_pos", "correct mass Q<sub>pos</sub>", { range: [-0.02, 1.03] }],
   ["retained_mass", "retained mass M<sub>ret</sub>", { range: [-0.02, 1.03] }],
   ["entropy", "entropy (nats)", { rangemode: "tozero" }],
   ["tail_miss_rate", "groups that taught and missed the target", { range: [-0.02, 1.03] }],
 ];
+const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
 
 function ask(values) {
   return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
 }
 
-function shift(values, change, sign) {
-  return values.map((value, i) => (value === null ? null : value + sign * change[i]));
+// Every run with what it is called, {name, result}: the pinned ones, and the sliders' last; colours are those of the pins.
+function named(values, description, results) {
+  const own = controlsOf("run", description.controls);
+  const runs = [values, ...runsOf(values, SIMULATED, own)];
+  const names = namesOf(runs, SIMULATED, own);
+  const all = runs.map((_, place) => ({ name: names[place], result: results[place], colour: place }));
+  return [...all.slice(1), all[0]].filter(({ result }) => result);
 }
 
-function lineOf(result, name, panel, look) {
-  const { mean } = result.metrics[name];
-  const half = halfWidth(result.metrics[name], result.seeds);
-  const colour = look.colour(0);
+// What is drawn of one metric of a run, {x, mean, half}, by the way of comparing; `first` is what others are compared to.
+function compared(way, metric, { result }, first) {
+  const of = (run) => (metric === "step" ? stepsOf(run) : run.metrics[metric].values) ?? [];
+  if (way === "runs") return { x: result.step, mean: result.metrics[metric].mean, half: halfWidth(result.metrics[metric], result.seeds) };
+  if (way === "difference") {
+    const others = atSteps(first.result.step, of(first.result), result.step);
+    return { x: result.step, ...summary(differences(of(result), others)) };
+  }
+  const [own, other] = [result, first.result].map((run) => atEqualMass(run.metrics.q_pos.values ?? [], of(run), LEVELS));
+  const shown = way === "at equal correct mass" ? own : differences(own, other);
+  return { x: LEVELS, ...summary(shown) };
+}
+
+const shift = (mean, half, sign) => mean.map((one, i) => (one === null ? null : one + sign * half[i]));
+
+function linesOf(way, metric, panel, run, first, look) {
+  const { x, mean, half } = compared(way, metric, run, first);
+  const colour = look.colour(run.colour);
+  const seeds = `${run.result.seeds} seeds`;
   return [
-    ...look.band(result.step, shift(mean, half, -1), shift(mean, half, 1), colour, panel),
-    look.line(`simulated: mean and 95 % band of the mean`, result.step, mean, {
-      panel, width: 2.2, showlegend: panel === 0, hovertemplate: "%{y:.4f}", csv: `${name}, mean of ${result.seeds} seeds`,
+    ...look.band(x, shift(mean, half, -1), shift(mean, half, 1), colour, panel),
+    look.line(run.name, x, mean, {
+      panel, colour: run.colour, width: 2.2, showlegend: panel === 0, hovertemplate: "%{y:.4f}", legendgroup: run.name,
+      csv: `${metric}, ${way}: ${run.name}, mean of ${seeds}`,
     }),
-    { ...look.line("", result.step, half, { panel }), visible: false, csv: `${name}, half-width of the 95 % band` },
+    { ...look.line("", x, half, { panel }), visible: false, csv: `${metric}, ${way}: ${run.name}, half-width of the 95 % band` },
   ];
 }
 
+// What theory says of the sliders' run.
 function theory(result, look) {
-  const lines = [];
-  const shared = { colour: 1, dash: 1, width: 2, hovertemplate: "%{y:.4f}" };
-  if (result.theory) {
-    lines.push(look.line("theory", result.step, result.theory, { ...shared, panel: 0, csv: "q_pos, expected steps" }));
-  }
+  const shared = { colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}" };
   const expected = result.metrics.tail_miss_expected?.mean;
-  if (!expected) return lines;
-  lines.push(look.line("theory", result.step, expected, {
-    ...shared, panel: 3, showlegend: !result.theory, csv: "tail-miss probability (Lemma 3.1) of the simulated masses",
-  }));
-  return lines;
+  return [
+    ...(result.theory ? [look.line("theory of the sliders' run", result.step, result.theory,
+      { ...shared, panel: 0, csv: "q_pos, expected steps" })] : []),
+    ...(expected ? [look.line("theory of the sliders' run", result.step, expected,
+      { ...shared, panel: 3, showlegend: !result.theory, csv: "tail-miss probability (Lemma 3.1) of the simulated masses" })] : []),
+  ];
 }
 
-function compute({ values, description, look, result }) {
-  const traces = result
-    ? [...PANELS.flatMap(([name], panel) => lineOf(result, name, panel, look)), ...theory(result, look)]
-    : PANELS.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
-  const last = { title: "step", rangemode: "tozero" };
-  const layout = look.layout(
-    PANELS.map(([name, title, y], panel) => ({
-      title: description.labels[name] || title, x: { ...last, title: panel > 1 ? "step" : "" }, y: { title: "", ...y },
-    })),
-    { columns: 2 },
-  );
-  return { traces, layout, readout: readout(values, description, result), command: command(values, description), said: [] };
+// The metrics and axes of a way of comparing.
+function panelsOf(way, description) {
+  const isDifference = way.startsWith("difference");
+  const atMass = way.endsWith("mass");
+  return METRICS.map(([name, title, range], panel) => {
+    const metric = atMass && name === "q_pos" ? "step" : name;
+    const label = metric === "step" ? "steps until Q<sub>pos</sub> is reached" : description.labels[name] || title;
+    const bottom = panel > 1;
+    return { metric, layout: {
+      title: isDifference ? `difference of ${label}` : label,
+      x: { title: bottom ? (atMass ? "correct mass Q<sub>pos</sub>" : "step") : "", rangemode: "tozero", ...(atMass ? { range: [0, 1] } : {}) },
+      y: { title: "", ...(isDifference || metric === "step" ? {} : range) },
+    } };
+  });
 }
 
-function readout(values, description, result) {
-  if (!description.server) {
-    return "This panel needs the server: <code>simlab explore</code>. The command below runs the same simulation.";
-  }
+function compute({ values, description, look, results }) {
+  const runs = named(values, description, results);
+  const way = values.compare;
+  const panels = panelsOf(way, description);
+  const [first, ...others] = runs;
+  const shown = way.startsWith("difference") ? others : runs;
+  const lines = shown.flatMap((run) => panels.flatMap(({ metric }, panel) => linesOf(way, metric, panel, run, first, look)));
+  const traces = runs.length
+    ? [...lines, ...(way === "runs" && results[0] ? theory(results[0], look) : [])]
+    : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
+  const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
+  const said = way.startsWith("difference") && !others.length && results[0] ? ["pin a run to compare with"] : [];
+  return { traces, layout, readout: readout(values, description, runs, results[0]), command: command(values, description), said };
+}
+
+// What differs between the first run and each other at the end, in words.
+function differencesInWords([first, ...others]) {
+  return others.filter((run) => run.result.metrics.q_pos.values && first.result.metrics.q_pos.values).map((run) => {
+    const gain = (metric) => {
+      const { mean, half } = compared("difference", metric, run, first);
+      return mean.at(-1) === null ? "" : `${mean.at(-1) < 0 ? "−" : "+"}${short(Math.abs(mean.at(-1)), 2)} ± ${short(half.at(-1), 2)}`;
+    };
+    return `<b>${escaped(run.name)}</b> against ${escaped(first.name)}: Q<sub>pos</sub> ${gain("q_pos")}, M<sub>ret</sub> ${gain("retained_mass")}.`;
+  }).join(" ");
+}
+
+function readout(values, description, runs, result) {
   if (!result) return "";
   const end = (name) => {
     const half = halfWidth(result.metrics[name], result.seeds);
@@ -78,12 +125,12 @@ function readout(values, description, result) {
       ? "Dashed: Lemma 3.1 at the simulated masses. The expected drift is known for plain steps (sgd) of a stateless weight."
       : "No theory is drawn: it takes a sampler that is the policy itself, and a verifier that does not err.";
   return `After ${values.steps} steps, over ${result.seeds} seeds: Q<sub>pos</sub> ${end("q_pos")}, ` +
-    `M<sub>ret</sub> ${end("retained_mass")}. ${drift}`;
+    `M<sub>ret</sub> ${end("retained_mass")}. ${differencesInWords(runs)} ${drift}`;
 }
 
 // The sweep's seeds are counted from 0, so that it holds those of the page.
 function command(values, description) {
-  const { name, parameters } = readWeight(values.weight, description.estimators);
+  const { name, parameters } = commandWeight(values.weight, description.estimators);
   const correct = Math.min(Math.max(Math.round(values.correct * values.actions), 2), values.actions - 1);
   const given = {
     ...Object.fromEntries(Object.entries(parameters).map(([key, value]) => [`estimator.${key}`, value])),
@@ -109,6 +156,9 @@ export default {
   title: "Simulation",
   question: "What does training do to a policy, over many seeds?",
   note: "One softmax policy: an anchor that is likely and correct, rare correct actions, and incorrect ones (F-GRPO App. J).",
+  symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "p", "G", "γ"],
   compute,
-  simulated: { ask, join: joined, seeds: (values) => values.seeds },
+  simulated: { ask, join: joined, names: SIMULATED, seeds: (values) => values.seeds },
+  pinned: { names: SIMULATED },
+  locked: (setting) => !["weight", "group_size", "compare"].includes(setting),
 };

@@ -1,8 +1,10 @@
 // Panel 3: where one step moves probability, term by term.
 
 import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./redistribution.js";
+import { masses } from "./masses.js";
 import { axes, rangeOf, transparent } from "./look.js";
 import { element, exact, short } from "./text.js";
+import { readWeight } from "./weight_text.js";
 
 const inside = (bits, count) => Array.from({ length: count }, (_, i) => bits[i] === "1");
 
@@ -43,8 +45,19 @@ function termBars(look, names, terms, panel, name) {
   return bars(look, [...names, "sum"], all, colours, panel, name, colours);
 }
 
-function compute({ values, look }) {
+// The step with the rewards of the sliders, or those that an estimator gives in a group with the policy's solve rate.
+function rewardedStep(values, description) {
   const step = stepOf(values);
+  if (values.rewards === "the sliders") return step;
+  const { name, parameters } = readWeight(values.weight, description.estimators);
+  const defaults = Object.fromEntries(Object.entries(description.estimators).map(([known, own]) => [known, own.defaults]));
+  const p = Math.round(values.correct_mass * step.groupSize) / step.groupSize;
+  const [success, failure] = masses(defaults, name, parameters, p, step.groupSize);
+  return { ...step, rewardCorrect: p > 0 ? success / p : 0, rewardIncorrect: p < 1 ? -failure / (1 - p) : 0 };
+}
+
+function compute({ values, description, look }) {
+  const step = rewardedStep(values, description);
   const said = step.groupSize > values.group_size
     ? [`a group of ${values.group_size} cannot hold ${step.distinct} actions; held at ${step.groupSize}`] : [];
   const names = step.policy.map((_, index) => nameOf(values, index));
@@ -73,7 +86,7 @@ function compute({ values, look }) {
   layout.bargap = 0.25;
   const total = (terms) => terms.reduce((sum, term) => sum + term, 0);
   const readout =
-    `Expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +
+    `Rewards <b>${short(step.rewardCorrect, 3)}</b> and <b>${short(step.rewardIncorrect, 3)}</b>, expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +
     `<b>${short(total(gained), 3)}</b>, the correct actions that the group missed by <b>${short(total(lost), 3)}</b>.`;
   return { traces, layout, readout, command: command(step), said, table: tableOf(names, step, change) };
 }
@@ -163,6 +176,7 @@ export default {
   question: "Where does one update move probability, and what does it take from what the group missed?",
   note: "F-GRPO Eq. 17 and Proposition 3.2, to first order: distinct sampled actions get R<sub>c</sub> or R<sub>w</sub>, " +
     "all others 0. Click a bar to put an action into the group.",
+  symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "G", "η"],
   compute,
   extra,
   click: (point, tools) => { if (point.curveNumber < 2) toggle(tools, point.pointNumber); },

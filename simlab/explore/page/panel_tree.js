@@ -2,7 +2,9 @@
 
 import { axes } from "./look.js";
 import { halfWidth, joinedMetrics } from "./simulate.js";
-import { exact, short } from "./text.js";
+import { differences, summary } from "./compare.js";
+import { controlsOf, namesOf, runsOf } from "./pins.js";
+import { escaped, exact, short } from "./text.js";
 import { leaves, reach, uniform, word } from "./tree.js";
 
 const SIMULATED = ["group_size", "learning_rate", "steps", "entropy_bonus", "alpha", "top_penalty", "candidates",
@@ -114,15 +116,31 @@ function points(tree, found, policies, panel) {
   };
 }
 
-function summary(method, at, seeds) {
+function outcome(method, at, seeds) {
   const of = (name) => {
     const half = halfWidth(method.metrics[name], seeds)[at];
     return `<b>${short(method.metrics[name].mean[at], 3)}</b>${half ? ` ± ${short(half, 1)}` : ""}`;
   };
-  return `accuracy ${of("q_pos")}, ${of("modes_held")} of 6 modes`;
+  return `accuracy ${of("q_pos")}<br>${of("modes_held")} of 6 modes`;
 }
 
-function compute({ values, description, look, result }) {
+// What each pinned run came to, and how much more or less than it the sliders' run holds, paired by seed.
+function pinnedInWords(values, description, [present, ...others], place) {
+  const own = controlsOf("tree", description.controls);
+  const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
+  return others.map((run, index) => {
+    if (![run, present].every((one) => one && !one.in_advance)) return "";
+    const at = Math.min(place, run.step.length - 1);
+    const gains = Object.keys(run.methods).map((method) => {
+      const [here, there] = [present, run].map(({ methods }) => methods[method].metrics.modes_held.values);
+      const { mean, half } = summary(differences(here, there));
+      return `${method} ${mean[at] < 0 ? "−" : "+"}${short(Math.abs(mean[at]), 2)} ± ${short(half[at], 1)}`;
+    });
+    return ` Modes held more than with ${escaped(names[index + 1])}: ${gains.join(", ")}.`;
+  }).join("");
+}
+
+function compute({ values, description, look, result, results }) {
   const { tree } = description;
   const found = places(tree);
   const pays = paying(found, tree);
@@ -130,7 +148,7 @@ function compute({ values, description, look, result }) {
   const at = result ? Math.round(values.at * (result.step.length - 1)) : 0;
   const shown = result
     ? Object.entries(result.methods).map(([name, method]) => [
-      `<b>${name}</b><br><span style="font-size:12px">${summary(method, at, result.seeds)}</span>`, method.policies[at], name])
+      `<b>${name}</b><br><span style="font-size:12px">${outcome(method, at, result.seeds)}</span>`, method.policies[at], name])
     : [["<b>start</b><br>every action equally likely", start, "start"]];
   const traces = shown.flatMap(([, policies], panel) => [
     ...branches(look, found, pays, policies, panel),
@@ -145,12 +163,12 @@ function compute({ values, description, look, result }) {
     { height: 700, legend: false },
   );
   if (look.narrow) layout.height = shown.length * 620;
-  Object.assign(layout.margin, { l: 8, r: 8, t: 58, b: 10 });
+  Object.assign(layout.margin, { l: 8, r: 8, t: 76, b: 10 });
   layout.hovermode = "closest";
   return {
     traces,
     layout,
-    readout: readout(description, values, result, at),
+    readout: readout(description, values, result, at) + pinnedInWords(values, description, results, at),
     command: command(values),
     said: [],
     table: tableOf(tree, shown),
@@ -159,9 +177,6 @@ function compute({ values, description, look, result }) {
 
 function readout(description, values, result, at) {
   const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
-  if (!description.server) {
-    return `${words}Training needs the server: <code>simlab explore</code>. The command below runs the same simulation.`;
-  }
   if (!result) return words;
   return `${words}Step ${result.step[at]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
     `them means over ${result.seeds} seeds.`;
@@ -193,6 +208,9 @@ export default {
   question: "Which of several right answers does training keep?",
   note: "CaSP's toy (Figure 5): three choices of four letters, six words pay. Its paper states no learning rate, group size " +
     "or coefficients; over these the outcome differs.",
+  symbols: ["G"],
   compute,
-  simulated: { ask, join, seeds: () => SEEDS },
+  simulated: { ask, names: SIMULATED, join, seeds: () => SEEDS },
+  pinned: { names: SIMULATED },
+  locked: (setting) => setting !== "at",
 };

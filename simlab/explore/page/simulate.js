@@ -1,4 +1,5 @@
 // Simulations of the server: the latest settings win, and the picture is refined, block of seeds by block, while idle.
+// Several runs are simulated in turns, that of the sliders first; what was simulated is kept.
 
 // The name of this page: the server lets its newest request take the place of an older one that waits.
 const PAGE = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("-");
@@ -12,9 +13,10 @@ export function joined(old, fresh) {
 // The same of each metric, of n seeds and of m.
 export function joinedMetrics(old, fresh, n, m) {
   const metrics = {};
-  for (const [name, { mean, m2 }] of Object.entries(fresh)) {
+  for (const [name, { mean, m2, values }] of Object.entries(fresh)) {
     const before = old[name];
     metrics[name] = {
+      values: [...before.values, ...values],
       mean: mean.map((value, i) => (value === null ? null : before.mean[i] + ((value - before.mean[i]) * m) / (n + m))),
       m2: m2.map((value, i) =>
         value === null ? null : before.m2[i] + value + ((mean[i] - before.mean[i]) ** 2 * n * m) / (n + m)),
@@ -41,38 +43,80 @@ async function reached(promise) {
   }
 }
 
+// One text for the same run, whatever order its settings have.
+export const keyOf = ({ panel, settings }) => JSON.stringify([panel, Object.entries(settings).sort()]);
+
+// The results of runs, null where there is none, and whose they are.
+export const resultsOf = (runs, found) => Object.assign(found, { runs: JSON.stringify(runs) });
+
+// The run with the fewest seeds, the first of these; -1 if all have enough.
+function fewest(counts, seeds) {
+  const least = Math.min(...counts);
+  return least < seeds ? counts.indexOf(least) : -1;
+}
+
+const MOST_KEPT = 256; // results of runs, so that the memory of the page is bounded
+
 export class Simulator {
-  // `join(old, fresh)` makes one result of two; `onResult(result)` and `onStatus(text, isError)` hear of what comes.
-  constructor(panel, join, onResult, onStatus, onHeld) {
-    Object.assign(this, { panel, join, onResult, onStatus, onHeld });
+  // `join(old, fresh)` makes one result of two; `onResults(results)` hears of what comes, one for each run and null where
+  // there is none yet, `onStatus(text, isError)` of how far it is, `onHeld(lines)` of settings that the server held.
+  // `known` holds results by the keys of their runs that need not be simulated.
+  constructor(join, onResults, onStatus, onHeld, known) {
+    Object.assign(this, { join, onResults, onStatus, onHeld });
     this.asked = "";
     this.abort = new AbortController();
+    this.kept = new Map(known);
   }
 
-  // Simulate these settings up to so many seeds; what was asked before is given up.
-  async ask(settings, seeds) {
-    const asked = JSON.stringify([settings, seeds]);
+  // Simulate runs {panel, settings} up to so many seeds; what was asked before is given up. `order(counts, seeds)` chooses
+  // the run whose turn it is by the seeds that each has, -1 if all have enough.
+  async ask(runs, seeds, order = fewest) {
+    this.order = order;
+    const asked = JSON.stringify([runs, seeds]);
     if (asked === this.asked) return;
     this.asked = asked;
     this.abort.abort();
     const own = new AbortController();
     this.abort = own;
     this.showProgress("simulating"); // what is drawn is of the settings before
+    const keys = runs.map(keyOf);
     try {
-      let result = null;
-      while (!result || result.seeds < seeds) {
-        const first = settings.seed + (result ? result.seeds : 0);
-        const block = await this.block({ panel: this.panel, settings, first, page: PAGE }, own.signal);
+      if (keys.some((key) => this.kept.has(key))) this.tell(runs, keys, seeds);
+      for (let next = this.next(keys, seeds); next >= 0; next = this.next(keys, seeds)) {
+        const known = this.kept.get(keys[next]);
+        const before = known?.in_advance ? null : known; // those are no blocks that others could be joined to
+        const first = runs[next].settings.seed + (before ? before.seeds : 0);
+        const block = await this.block({ ...runs[next], first, page: PAGE }, own.signal);
         if (own.signal.aborted) return;
-        result = result ? this.join(result, block) : block;
-        this.onResult(result, asked);
-        this.showProgress(`${result.seeds} of ${Math.max(seeds, result.seeds)} seeds`);
+        this.keep(keys[next], before ? this.join(before, block) : block);
+        this.tell(runs, keys, seeds);
       }
     } catch (error) {
       if (own.signal.aborted) return;
       this.asked = "";
       this.onStatus(error.message, true);
     }
+  }
+
+  seedsOf(key) {
+    return this.kept.get(key)?.seeds ?? 0;
+  }
+
+  next(keys, seeds) {
+    return this.order(keys.map((key) => this.seedsOf(key)), seeds);
+  }
+
+  tell(runs, keys, seeds) {
+    this.onResults(resultsOf(runs, keys.map((key) => this.kept.get(key) || null)));
+    const least = Math.min(...keys.map((key) => this.seedsOf(key)));
+    const many = keys.length > 1 ? `${keys.length} runs: ` : "";
+    this.showProgress(`${many}${least} of ${Math.max(seeds, least)} seeds`);
+  }
+
+  keep(key, result) {
+    this.kept.delete(key);
+    this.kept.set(key, result);
+    if (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
   }
 
   showProgress(text) {

@@ -3,9 +3,11 @@
 import { hold } from "./hold.js";
 import { entry, cited } from "./names.js";
 import { exact } from "./text.js";
+import { TOUR } from "./tour.js";
 
 export const THEMES = ["auto", "light", "dark"];
 const MOST_READ = 200; // settings of an address, of which there are fewer
+const STEPS = TOUR.map((_, place) => String(place + 1));
 const MOST_SAID = 5; // messages about them
 
 export class State {
@@ -21,6 +23,7 @@ export class State {
     this.panel = this.panels[0];
     this.preset = "";
     this.theme = "auto";
+    this.tour = 0;
     this.values = {};
     for (const control of this.description.controls) this.values[control.name] = control.default;
   }
@@ -50,15 +53,24 @@ export class State {
     };
     if (given.has("preset")) attempt(() => this.usePreset(given.get("preset")));
     if (given.has("panel")) attempt(() => this.choose("panel", given.get("panel"), this.panels));
+    if (given.has("tour")) attempt(() => this.chooseTour(given.get("tour")));
     if (given.has("theme")) attempt(() => this.choose("theme", given.get("theme"), THEMES));
     for (const [name, text] of given) {
-      if (["preset", "panel", "theme"].includes(name)) continue;
-      attempt(() => {
+      if (["preset", "panel", "theme", "tour"].includes(name)) continue;
+      try {
         const note = this.hold(name, text);
         if (note) said.push(note);
-      });
+      } catch (error) {
+        const known = this.values[name];
+        wrong.push(known === undefined || known === "" ? error.message : `${error.message}. Shown instead: ${known}`);
+      }
     }
     return { said: few(said), wrong: few(wrong) };
+  }
+
+  chooseTour(text) {
+    if (!STEPS.includes(text)) throw new Error(`tour = ${cited(text)} is unknown; allowed: ${STEPS.join(", ")}`);
+    this.tour = Number(text);
   }
 
   choose(name, value, allowed) {
@@ -101,6 +113,7 @@ export class State {
   address() {
     const parts = [["panel", this.panel]];
     if (this.preset) parts.push(["preset", this.preset]);
+    if (this.tour) parts.push(["tour", String(this.tour)]);
     if (this.theme !== "auto") parts.push(["theme", this.theme]);
     for (const control of this.description.controls) {
       const value = this.values[control.name];

@@ -1,5 +1,6 @@
 // Estimators as the address writes them, asym_grpo(delta=0.5), and the bounds of their parameters.
 
+import { entryOf, isFormula, readFormulaWeight, writeFormulaWeight } from "./formula.js";
 import { read } from "./grammar.js";
 import { entry, cited } from "./names.js";
 import { exact, short } from "./text.js";
@@ -8,6 +9,11 @@ export const SEPARATOR = ";";
 
 // {name, parameters} of a text; throws what is wrong with it.
 export function readWeight(text, estimators) {
+  if (isFormula(text)) {
+    const found = readFormulaWeight(text);
+    if (!Object.hasOwn(estimators, found.name)) addFormula(found.name, estimators);
+    return found;
+  }
   const { base, added, aggregation } = read(text);
   if (added.length || aggregation !== null) {
     throw new Error(`estimator ${cited(text)} is more than one; allowed: such as grpo, asym_grpo(delta=0.5)`);
@@ -38,7 +44,24 @@ function checked(key, known, value) {
   return value;
 }
 
+const LARGEST_G = 8;
+const MOST_FORMULAS = 64;
+
+// Puts a formula among the estimators that the page knows, and takes the oldest away if there are many.
+function addFormula(name, estimators) {
+  const formulas = Object.keys(estimators).filter(isFormula);
+  if (formulas.length >= MOST_FORMULAS) delete estimators[formulas[0]];
+  estimators[name] = entryOf(name, LARGEST_G);
+}
+
+// {name, parameters} of a weight as a command line takes it; a formula stands in a file of one's own.
+export function commandWeight(text, estimators) {
+  const { name, parameters } = readWeight(text, estimators);
+  return isFormula(name) ? { name: "mine.py:weight", parameters: {} } : { name, parameters };
+}
+
 export function writeWeight({ name, parameters }) {
+  if (isFormula(name)) return writeFormulaWeight({ name, parameters });
   const inside = Object.entries(parameters).map(
     ([key, value]) => `${key}=${typeof value === "number" ? exact(value) : value}`,
   );

@@ -8,7 +8,9 @@ from jaxtyping import Float
 from simlab.llm.compare.arms import Shown
 from simlab.llm.compare.estimates import Estimate, estimate
 
-OVER_SEEDS = "mean over seeds (standard error of the last digits)"
+OVER_SEEDS = (
+    "mean over seeds (standard error of the last digits), of evaluations [95 % interval over seeds and problems]"
+)
 OVER_PROBLEMS = "of one seed [95 % interval over problems]"
 
 

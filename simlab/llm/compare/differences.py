@@ -1,4 +1,4 @@
-"""Differences of arms from a baseline arm: paired by seed, and tested as in F-GRPO's Appendix Q."""
+"""Differences of arms from a baseline arm: paired by seed and problem, and tested as in F-GRPO's Appendix Q."""
 
 from collections.abc import Iterator, Sequence
 
@@ -46,7 +46,9 @@ def differences(baseline: Shown, shown: Sequence[Shown], ks: Sequence[int]) -> l
     pairs = [_with_common_seeds(baseline, arm) for arm in shown if arm is not baseline]
     paired = [pair for pair in pairs if pair[1].evaluations]
     lines = (
-        [f"more than {baseline.name}, paired by seed; {errors_in_words(arm for _, arm in paired)}"] if paired else []
+        [f"more than {baseline.name}, paired by seed and problem; {errors_in_words(arm for _, arm in paired)}"]
+        if paired
+        else []
     )
     lines += aligned([_difference(*pair, ks) for pair in paired]) if paired else []
     lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]

@@ -34,7 +34,11 @@ def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") 
         InputError: as ``comparison_figure``, for an unknown kind of file, or a path that cannot be written.
     """
     check_figure(path)
-    figure = comparison_figure(runs, at=at)
+    write(comparison_figure(runs, at=at), path)
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write a figure of runs in the style of all figures; ``InputError`` for a path that cannot be written."""
     try:
         with matplotlib.style.context(STYLE):
             write_figure(figure, path)
@@ -45,9 +49,10 @@ def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") 
 def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
     """Six panels: reward, entropy, pass@1, pass@k of the largest k, distinct solutions; and pass@k against k.
 
-    Lines are means over seeds, as far as all seeds of an arm have come, in bands of 95 %: t-intervals over seeds, or of
-    one seed the intervals of its evaluations over problems. Curves of more than ``POINTS`` steps are averaged over so
-    many parts. The start is grey. The last panel shows the evaluations that ``at`` says, as in ``comparison_table``.
+    Lines are means over seeds, as far as all seeds of an arm have come, in bands of 95 %: t-intervals over seeds, for
+    evaluations the intervals over seeds and problems, or of one seed over problems. Curves of more than ``POINTS``
+    steps are averaged over so many parts. The start is grey. The last panel shows the evaluations that ``at`` says, as
+    in ``comparison_table``.
 
     Raises:
         InputError: for runs that do not compare, and for an evaluation that there is not.
@@ -68,10 +73,15 @@ def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
         titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", f"pass@k, {short(at)}")
         for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
             panel.set_title(f"({letter}) {title}", loc="left")
-        handles, labels = by_k.get_legend_handles_labels()
-        fit = LEGEND_WIDTH // (max(map(len, labels)) + 8)
-        figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, fit, len(labels))))
+        add_legend(figure, by_k)
     return figure
+
+
+def add_legend(figure: Figure, axes: Axes) -> None:
+    """Put the names of a panel's lines below all panels."""
+    handles, labels = axes.get_legend_handles_labels()
+    fit = LEGEND_WIDTH // (max(map(len, labels)) + 8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, fit, len(labels))))
 
 
 def _draw_training(axes: Axes, name: str, arms: Sequence[Arm]) -> None:
@@ -108,10 +118,8 @@ def _draw_evaluations(
 
 def _draw_by_k(axes: Axes, shown: Sequence[Shown], starts: Sequence[Shown]) -> None:
     """Pass@k against k, by powers of 2 and the number of samples."""
-    looks = [(arm, _look(number)) for number, arm in enumerate(shown)]
-    looks += [(arm, {"color": GREY, "linestyle": DASHES[number % len(DASHES)]}) for number, arm in enumerate(starts)]
     longest = 1
-    for arm, look in looks:
+    for arm, look in with_looks(shown, starts):
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
         ks = sorted({*powers(samples), samples}) if evaluations else []
@@ -136,6 +144,14 @@ def _histories(arm: Arm) -> list[list[Evaluation]]:
 def _common(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " C"]:
     """The steps that all seeds have, each given with its own; none of no seed."""
     return functools.reduce(np.intersect1d, steps) if steps else np.array([], dtype=int)
+
+
+def with_looks(shown: Sequence[Shown], starts: Sequence[Shown]) -> list[tuple[Shown, dict[str, Any]]]:
+    """Each arm, and in grey below them each start, with what its lines look like."""
+    looks = [(arm, _look(number)) for number, arm in enumerate(shown)]
+    for number, start in enumerate(starts):
+        looks.append((start, {"color": GREY, "linestyle": DASHES[number % len(DASHES)], "zorder": 0.5}))
+    return looks
 
 
 def _look(number: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from simlab.errors import InputError
+from simlab.llm.instruments.histograms import ENTROPIES, PROBABILITIES
 from simlab.llm.training.folder import EVALUATIONS, METRICS, RUN, arm_folder
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.origin import changes
@@ -33,6 +34,9 @@ class Evaluation:
         samples: completions of each problem.
         correct: (P,) how many of them are correct.
         distinct: (P,) different solutions among the correct ones; NaN where nobody counted.
+        entropies: how many tokens have an entropy in each bin of ``simlab.llm.instruments.histograms``; empty where
+            nobody counted.
+        candidates: (N, B) the same for the probabilities of the likeliest candidates, by rank.
         sets: of a run with several evaluation sets, the evaluation on each by its name, the first being this one.
     """
 
@@ -40,6 +44,8 @@ class Evaluation:
     samples: int
     correct: Int[np.ndarray, " P"]
     distinct: Float[np.ndarray, " P"]
+    entropies: Int[np.ndarray, " E"] = field(default_factory=lambda: np.zeros(0, int))
+    candidates: Int[np.ndarray, "N B"] = field(default_factory=lambda: np.zeros((0, PROBABILITIES), int))
     sets: Mapping[str, "Evaluation"] = field(default_factory=dict)
 
 
@@ -221,7 +227,19 @@ def _evaluation(line: dict[str, Any], where: str) -> Evaluation:
         _damaged(where, "distinct is no list of numbers")
     if len(distinct) != len(correct):
         _damaged(where, f"distinct has {len(distinct)} problems, correct {len(correct)}")
-    found = Evaluation(line["step"], samples, np.array(correct), np.array(distinct, dtype=float))
+    entropies, candidates = line.get("entropy_histogram", []), line.get("candidate_histogram", [])
+    if not _are_counts(entropies, (0, ENTROPIES)):
+        _damaged(where, f"entropy_histogram is no list of {ENTROPIES} counts")
+    if not isinstance(candidates, list) or not all(_are_counts(own, (PROBABILITIES,)) for own in candidates):
+        _damaged(where, f"candidate_histogram is no list of lists of {PROBABILITIES} counts")
+    found = Evaluation(
+        line["step"],
+        samples,
+        np.array(correct),
+        np.array(distinct, dtype=float),
+        np.array(entropies, dtype=int),
+        np.array(candidates, dtype=int).reshape(-1, PROBABILITIES),
+    )
     first, others = line.get("set"), line.get("sets", {})
     if first is None and not others:
         return found
@@ -233,6 +251,10 @@ def _evaluation(line: dict[str, Any], where: str) -> Evaluation:
         _damaged(where, "sets is no mapping from names to evaluations, or set no name")
     named = {name: _evaluation({**own, "step": line["step"]}, where) for name, own in others.items()}
     return replace(found, sets={first: found, **named})
+
+
+def _are_counts(value: Any, sizes: tuple[int, ...]) -> bool:
+    return isinstance(value, list) and len(value) in sizes and all(_is_whole(own) and own >= 0 for own in value)
 
 
 def _is_whole(value: Any) -> bool:

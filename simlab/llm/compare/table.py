@@ -21,15 +21,16 @@ def comparison_table(
     """One row for the start and for each arm of the runs, as text.
 
     Reward and entropy are means over the last tenth of the training steps up to the evaluation, which is the one that
-    ``at`` says. All are means over seeds with the standard error; what is known of one seed alone is the interval of
-    its evaluation over problems.
+    ``at`` says. All are means over seeds with the standard error, those of evaluations with the interval over seeds and
+    problems; what is known of one seed alone is the interval of its evaluation over problems.
 
     Args:
         runs: with the same evaluation problems.
         at: ``last``, ``best`` (by pass@1, which flatters), a step, or at equal ``rollouts=NUMBER`` or
             ``pass@1=NUMBER``.
         pass_at_k: the k; by default the powers of 4 up to the samples.
-        baseline: the arm to which the others' differences are added, paired by seed, with the test of pass@k.
+        baseline: the arm to which the others' differences are added, paired by seed and problem, with the test of
+            pass@k.
 
     Raises:
         InputError: for runs that do not compare, and for an evaluation, k or baseline that there is not.

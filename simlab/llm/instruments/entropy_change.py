@@ -5,14 +5,15 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Int, Num
 
 from simlab.errors import InputError, check_range
 from simlab.estimators.tokens import covariance_terms, of_tokens
-from simlab.llm.completions import Batch, log_probabilities
+from simlab.llm.completions import Batch, completion_states
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments.tokens import check_advantages
 from simlab.llm.model import Parameters
+from simlab.llm.output import of_logits
 from simlab.llm.sampling import entropy
 from simlab.rollouts import Scalar
 
@@ -46,8 +47,7 @@ def entropy_change(
         before: parameters before the update.
         after: parameters after it.
         config: of both.
-        batch: rollouts of the policy before. Log-probabilities of P G T times the vocabulary are held in memory several
-            times over: hand in a few rollouts.
+        batch: rollouts of the policy before.
         advantages: (P, G), or (P, G, T) for methods of tokens.
         temperature: that the rollouts were drawn at; all log-probabilities are those at it.
 
@@ -88,9 +88,13 @@ def _on_host(values: Seen) -> tuple[np.ndarray, np.ndarray]:
 @functools.partial(jax.jit, static_argnames="config")
 def _seen(parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar) -> Seen:
     """The entropy at each token, and its log-probability."""
-    logp = log_probabilities(parameters, config, batch, temperature)
-    own = jnp.take_along_axis(logp, jnp.asarray(batch.tokens)[..., None], axis=-1)[..., 0]
-    return entropy(logp), own
+
+    def both(logits: Float[Array, "C V"], tokens: Int[Array, " C"]) -> tuple[Float[Array, " C"], Float[Array, " C"]]:
+        logp = jax.nn.log_softmax(logits / temperature, axis=-1)
+        return entropy(logp), jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
+
+    found: Seen = of_logits(both, parameters, completion_states(parameters, config, batch), jnp.asarray(batch.tokens))
+    return found
 
 
 @functools.partial(jax.jit, static_argnames="config")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from simlab.llm.instruments.histograms import candidate_histogram, entropy_histogram
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import Problem
@@ -16,7 +17,8 @@ class Evaluated(NamedTuple):
     """The samples of an evaluation.
 
     Attributes:
-        line: what is written of it: counts of each problem, pass@k with 95 % intervals over problems.
+        line: what is written of it: counts of each problem, pass@k with 95 % intervals over problems, and means and
+            histograms over tokens.
         groups: the completions, in parts.
     """
 
@@ -39,8 +41,12 @@ def evaluate(
     temperature: float,
     rollouts: int,
     truncation: Mapping[str, Any] = NO_TRUNCATION,
+    top_n: int = 0,
 ) -> Evaluated:
-    """``samples`` completions of each of some problems, by default the task's, at most ``rollouts`` at once."""
+    """``samples`` completions of each of some problems, by default the task's, at most ``rollouts`` at once.
+
+    With ``top_n`` the probabilities of so many likeliest candidates are counted too.
+    """
     problems = reader.task.evaluation if problems is None else problems
     together = max(1, rollouts // samples)
     parts = [
@@ -52,6 +58,7 @@ def evaluate(
             first=first,
             temperature=temperature,
             truncation=truncation,
+            top_n=top_n,
         )
         for first in range(0, len(problems), together)
     ]
@@ -67,8 +74,16 @@ def evaluate(
         "length": mask.sum(axis=2).mean(),
         "unfinished": float(np.average([reader.unfinished(part) for part in parts], weights=[*map(_size, parts)])),
         "entropy": entropy[mask].mean(),
+        "entropy_histogram": entropy_histogram(entropy, mask),
     }
+    if top_n:
+        line["candidate_histogram"] = sum(map(_candidates, parts))
     return Evaluated(line, parts)
+
+
+def _candidates(groups: Groups) -> np.ndarray:
+    assert groups.sampled.topn_logp is not None
+    return candidate_histogram(groups.sampled.topn_logp, groups.sampled.mask)
 
 
 def _size(groups: Groups) -> int:

@@ -1,7 +1,9 @@
 """The folder of one arm and seed: lines of metrics, evaluations, checkpoint and model."""
 
+import hashlib
 import math
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,20 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from simlab.errors import InputError
 from simlab.files import make_folders, set_aside, sync_folder, write_whole
 from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.checksums import CHECKSUMS, check_files
-from simlab.llm.tensorboard import Scalars
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
 from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
-from simlab.llm.training.origin import Origin
+from simlab.llm.training.origin import Origin, first_difference
+from simlab.llm.training.scalars import Writer, of_evaluation, of_metrics
 from simlab.llm.training.state import State, load_state, save_state
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
-from simlab.seals import Damaged, json_checksum
+from simlab.seals import Damaged, json_checksum, sealed_json, unsealed_json
 
 RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, ROLLOUTS = "metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl"
+SCALARS = {METRICS: of_metrics, EVALUATIONS: of_evaluation}  # what writers get of a file's lines
 CHECKPOINT, MODEL = "state.safetensors", "model"
+TRL_CHECKPOINTS = "trl"  # a folder of those that TRL writes
+FINISHED = "finished.json"  # of an arm whose model is whole and whose checkpoints are gone
 
 
 def arm_folder(run: Path, name: str) -> Path:
@@ -33,16 +39,16 @@ def arm_folder(run: Path, name: str) -> Path:
 class ArmFolder:
     """Lines are appended as they come; a checkpoint says which of them count when the run goes on.
 
-    A context manager, which closes ``scalars``: what also gets the numbers, for TensorBoard.
+    A context manager, which closes the ``writers``: what also gets the numbers, for TensorBoard and W&B.
 
     Args:
         path: the folder, which is made if need be.
         origins: what its checkpoint may say of itself; a new one says the last of them.
-        scalars: see above.
+        writers: see above.
     """
 
-    def __init__(self, path: Path, origins: Sequence[Origin], scalars: Scalars | None = None):
-        self.path, self.origins, self.scalars = path, origins, scalars
+    def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Writer] = ()):
+        self.path, self.origins, self.writers = path, origins, writers
         self._ends: dict[str, str] = {}
         make_folders(path)
 
@@ -50,8 +56,8 @@ class ArmFolder:
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        if self.scalars is not None:
-            self.scalars.__exit__(*raised)
+        for writer in self.writers:
+            writer.__exit__(*raised)
 
     def begin(self, fresh: State, every: int | None = None) -> State:
         """The state of the last checkpoint, or the fresh one; lines of steps after it are dropped.
@@ -103,6 +109,10 @@ class ArmFolder:
                 set_aside(self.path / name)
             if found[name].rest or lines != found[name].lines:
                 self.rewrite(name, lines)
+        written = [(line["step"], SCALARS[name](line)) for name in SCALARS for line in kept[name]]
+        for number, values in sorted(written, key=lambda each: each[0]):
+            for writer in (own for own in self.writers if own.begins_anew):
+                writer.write(number, values)
 
     def rewrite(self, name: str, lines: Iterable[Mapping[str, Any]]) -> None:
         """Put these lines in place of all that there are."""
@@ -127,8 +137,9 @@ class ArmFolder:
         with (self.path / name).open("ab") as file:
             file.write(as_line(plain, end))
         self._ends[name] = json_checksum(plain, end)
-        if self.scalars is not None and name != ROLLOUTS:
-            self.scalars.write(line["step"], {name: value for name, value in line.items() if _is_scalar(value)})
+        if name in SCALARS:
+            for writer in self.writers:
+                writer.write(line["step"], SCALARS[name](plain))
 
     def sync(self) -> None:
         """Have all lines on the disk, before a checkpoint counts on them."""
@@ -151,6 +162,59 @@ class ArmFolder:
             complain(f"{error}: {set_aside(self.path / MODEL)} has it now, and it is made anew")
         return (self.path / MODEL / CHECKSUMS).exists()
 
+    def finish(self) -> None:
+        """Say that the arm is done, once its model is written, and remove the checkpoints."""
+        said = {"origin": self.origins[-1], "model": self._model_checksum()}
+        write_whole(self.path / FINISHED, sealed_json(said, name_of(self.path / FINISHED)))
+        self._remove_checkpoints()
+
+    def is_finished(self, steps: int, every: int) -> bool:
+        """Whether the arm is done; if anything of it is damaged or missing, that is said and it begins anew.
+
+        Args:
+            steps: of the arm.
+            every: after how many steps each it is evaluated.
+
+        Raises:
+            InputError: for an arm that is another's.
+        """
+        path = self.path / FINISHED
+        if not path.exists():
+            return False
+        try:
+            said = self._finished()
+            self.keep(steps, steps // every + (steps % every > 0))
+        except Damaged as error:
+            complain(f"{error}: {self.path} begins anew")
+            set_aside(path)
+            return False
+        if said["origin"] not in self.origins:
+            difference = first_difference(said["origin"], self.origins[-1])
+            raise InputError(f"{path} is another's ({difference}); delete it to begin this arm anew")
+        self._remove_checkpoints()  # which a kill may have left
+        return True
+
+    def _finished(self) -> dict[str, Any]:
+        """What is said of the arm that is done, if it is of the model that is there."""
+        path = self.path / FINISHED
+        try:
+            said = unsealed_json(path.read_bytes(), name_of(path))
+        except Damaged as reason:
+            raise Damaged(f"{path} is damaged ({reason})") from None
+        if not self.model_is_whole():
+            raise Damaged(f"{self.path / MODEL} is not whole")
+        if said["model"] != self._model_checksum():
+            raise Damaged(f"{set_aside(self.path / MODEL)} is not the model that {path} has")
+        return said
+
+    def _model_checksum(self) -> str:
+        return hashlib.sha256((self.path / MODEL / CHECKSUMS).read_bytes()).hexdigest()
+
+    def _remove_checkpoints(self) -> None:
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        if (self.path / TRL_CHECKPOINTS).exists():
+            shutil.rmtree(self.path / TRL_CHECKPOINTS)
+
     def save_model(self, model: Model, vocabulary: Vocabulary, generation: Mapping[str, Any] | None = None) -> None:
         """Write a checkpoint that ``transformers`` opens, with its tokenizer; a user's own vocabulary has no file."""
         if isinstance(vocabulary, Tokenizer | Words | Characters):
@@ -161,10 +225,6 @@ class ArmFolder:
 def complain(message: str) -> None:
     """Say on standard error what was found damaged and what is done about it."""
     print(message, file=sys.stderr)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number))
 
 
 def _plain(value: Any) -> Any:

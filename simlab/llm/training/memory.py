@@ -9,14 +9,18 @@ import jax.numpy as jnp
 
 from simlab.errors import InputError
 from simlab.llm.config import ModelConfig
+from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
+from simlab.llm.output import rows_at_once
 from simlab.llm.sampling import rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
 # How many arrays of each kind of ``gradient_parts`` the gradient needs, fitted to XLA's own numbers by
 # ``python -m benchmarks.training_memory --fit``; READ is what reading a prompt needs of its inner arrays, fitted too.
-KEPT = (7.4, 7.6, 3.1, 1.4, 2.5)
+KEPT = (7.1, 7.6, 3.2, 0.7, 2.6)
+KEPT_WITH_CHECKPOINTING = (1.0, 14.8, 6.9, 3.5, 0.15, 2.1)
+WITH_ADAPTERS = 1.15  # times as much
 READ = 3.2
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
 LOGITS = 4  # arrays of the size of a token's logits at once
@@ -32,6 +36,9 @@ class Computed(NamedTuple):
         before: tokens of a prompt.
         own: tokens of a rollout.
         dtype: that the model computes in.
+        checkpointing: whether a gradient keeps the inputs of layers alone.
+        lora_rank: of the adapters that are trained; 0 where all parameters are.
+        platform: of JAX, such as "cpu" or "gpu".
     """
 
     prompts: int
@@ -39,9 +46,14 @@ class Computed(NamedTuple):
     before: int
     own: int
     dtype: str
+    checkpointing: bool = False
+    lora_rank: int = 0
+    platform: str = "cpu"
 
 
-def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completion: int) -> dict[str, int]:
+def needed_memory(
+    settings: Settings, config: ModelConfig, prompt: int, completion: int, platform: str | None = None
+) -> dict[str, int]:
     """Bytes of a run, by what they are for.
 
     Args:
@@ -49,33 +61,53 @@ def needed_memory(settings: Settings, config: ModelConfig, prompt: int, completi
         config: of its model.
         prompt: tokens of the longest prompt.
         completion: most tokens of a completion.
+        platform: that the run is on, such as "gpu"; by default that of this process.
     """
+    platform = platform or jax.default_backend()
     rl, evaluation, dtype = settings.rl, settings.evaluation, settings.model.dtype
-    weights = FLOAT * parameters_of(config)
+    rank = 0 if settings.warm_start.steps else settings.model.lora_rank  # a warm start trains all parameters
+    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
     batch = rl.prompts_at_once, rl.group_size
     judged = max(1, evaluation.rollouts // evaluation.samples), evaluation.samples
     width = min(rl.group_size, rl.microbatch)
     learnt = max(1, min(rl.prompts, rl.microbatch // width)), width
 
     def rounded(places: tuple[int, int]) -> Computed:
-        lengths = rounded_length(prompt), rounded_up(completion)
-        return Computed(rounded_up(places[0]), rounded_up(places[1]), *lengths, dtype)
+        return Computed(
+            rounded_up(places[0]),
+            rounded_up(places[1]),
+            rounded_length(prompt),
+            rounded_up(completion),
+            dtype,
+            settings.model.gradient_checkpointing,
+            rank,
+            platform,
+        )
 
     return {
-        "parameters, start and update": 3 * weights,
-        "gradients": 2 * weights,
-        "AdamW": 2 * weights,
-        **({"older samplers": rl.lag * weights} if rl.lag else {}),
+        **({"model": weights} if rank else {}),
+        "adapters, start and update" if rank else "parameters, start and update": 3 * trained,
+        "gradients": 2 * trained,
+        "AdamW": 2 * trained,
+        **({"older samplers": rl.lag * trained} if rl.lag else {}),
+        # Adapters are merged to be evaluated.
+        **({"merged model": weights} if rank else {}),
         # The sampler takes the layers apart, which copies them.
         "sampling": weights + max(sampling_bytes(config, rounded(places)) for places in (batch, judged)),
         "gradient of a microbatch": gradient_bytes(config, rounded(learnt)),
-        **({"programs": PROGRAMS} if jax.default_backend() == "cpu" else {}),
+        **({"programs": PROGRAMS} if platform == "cpu" else {}),
     }
 
 
 def parameters_of(config: ModelConfig) -> int:
     """How many numbers a model has."""
     return sum(math.prod(shape) for _, shape in named(shapes(config)))
+
+
+def trained_of(config: ModelConfig, lora_rank: int) -> int:
+    """How many of them are trained: those of adapters, or all."""
+    adapters = named(adapter_shapes(config, lora_rank))
+    return sum(math.prod(shape) for _, shape in adapters) if lora_rank else parameters_of(config)
 
 
 def sampling_bytes(config: ModelConfig, one: Computed) -> int:
@@ -88,33 +120,41 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * size
     kept = (one.prompts * one.before + rollouts * one.own) * token + DRAWN * rollouts * one.own
     read = int(READ * FLOAT * one.prompts * one.before * (config.hidden_size + config.intermediate_size))
-    weights = FLOAT * parameters_of(config) if _computed(one.dtype) > size else 0
+    weights = FLOAT * parameters_of(config) if _computed(one) > size else 0
     return kept + max(kept // 2, read, weights) + LOGITS * FLOAT * rollouts * config.vocab_size
 
 
 def gradient_bytes(config: ModelConfig, one: Computed) -> int:
     """What the gradient of so many rollouts needs beside parameters and what is summed up."""
-    parts = gradient_parts(config, one)
-    return int(sum(constant * part for constant, part in zip(KEPT, parts, strict=True)))
+    kept = KEPT_WITH_CHECKPOINTING if one.checkpointing else KEPT
+    needed = sum(constant * part for constant, part in zip(kept, gradient_parts(config, one), strict=True))
+    if not one.lora_rank:
+        return int(needed)
+    size = jnp.dtype(one.dtype).itemsize
+    # What adapters are added to is cast before it is computed with.
+    return int(WITH_ADAPTERS * needed) + (parameters_of(config) * size if size < FLOAT else 0)
 
 
 def gradient_parts(config: ModelConfig, one: Computed) -> tuple[int, ...]:
     """Bytes of one array of each kind.
 
     Hidden states and the inner ones of the feed-forward parts, both of all layers; attention weights of all layers; the
-    logits of the completions; and the parameters.
+    logits of a slice of the completions; and the parameters that are trained. With checkpointing the hidden states of
+    all layers come first, and the next three are of one layer.
     """
     completed = one.prompts * one.members * one.own
-    tokens = config.num_layers * (one.prompts * one.before + completed)
+    layers = 1 if one.checkpointing else config.num_layers
+    tokens = (one.prompts * one.before + completed) * _computed(one)
     pairs = one.prompts * one.before**2 + completed * (one.before + one.own)
-    seen, logits = config.num_layers * config.num_heads * pairs, completed * config.vocab_size
-    of_tokens = [tokens * wide * _computed(one.dtype) for wide in (config.hidden_size, config.intermediate_size)]
-    return *of_tokens, seen * FLOAT, logits * FLOAT, parameters_of(config) * FLOAT
+    seen, logits = layers * config.num_heads * pairs, rows_at_once(completed, config.vocab_size) * config.vocab_size
+    of_tokens = [layers * tokens * wide for wide in (config.hidden_size, config.intermediate_size)]
+    inputs = [config.num_layers * tokens * config.hidden_size] if one.checkpointing else []
+    return *inputs, *of_tokens, seen * FLOAT, logits * FLOAT, trained_of(config, one.lora_rank) * FLOAT
 
 
-def _computed(dtype: str) -> int:
+def _computed(one: Computed) -> int:
     """Bytes of a number in a computation: on a CPU XLA computes in float32 where bfloat16 is asked for."""
-    return FLOAT if jax.default_backend() == "cpu" else jnp.dtype(dtype).itemsize
+    return FLOAT if one.platform == "cpu" else jnp.dtype(one.dtype).itemsize
 
 
 def in_words(needed: Mapping[str, int]) -> str:
@@ -123,11 +163,12 @@ def in_words(needed: Mapping[str, int]) -> str:
     >>> in_words({"parameters": 3 * 2**20, "gradients": 2**20})
     'memory: about 4 MiB (parameters 3 MiB, gradients 1 MiB)'
     """
-    parts = ", ".join(f"{name} {_size(size)}" for name, size in needed.items())
-    return f"memory: about {_size(sum(needed.values()))} ({parts})"
+    parts = ", ".join(f"{name} {size_in_words(size)}" for name, size in needed.items())
+    return f"memory: about {size_in_words(sum(needed.values()))} ({parts})"
 
 
-def _size(size: int) -> str:
+def size_in_words(size: int) -> str:
+    """Bytes in MiB or GiB."""
     return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
@@ -136,6 +177,6 @@ def check_memory(needed: Mapping[str, int], available: int | None) -> None:
     if available is not None and sum(needed.values()) > available:
         largest = max(needed, key=lambda name: needed[name])
         raise InputError(
-            f"{in_words(needed)}, but {_size(available)} are free; allowed: less (most is for {largest}), by a smaller "
-            "rl.microbatch, rl.prompts, evaluation.rollouts or model"
+            f"{in_words(needed)}, but {size_in_words(available)} are free; allowed: less (most is for {largest}), by a "
+            "smaller rl.microbatch, rl.prompts, evaluation.rollouts or model"
         )

@@ -234,8 +234,8 @@ class Trainer(NamedTuple):
         microbatch = next(microbatches(groups.batch, self.policy.microbatch))
         spread = np.broadcast_to(of_tokens(advantages), groups.batch.mask.shape)
         found = entropy_change(
-            before,
-            after,
+            self.policy.whole(before),
+            self.policy.whole(after),
             self.policy.config,
             microbatch.batch,
             microbatch.gather(spread),
@@ -251,8 +251,3 @@ def minibatches(prompts: int, number: int) -> list[np.ndarray]:
     [[0, 1, 2], [3, 4]]
     """
     return [part for part in np.array_split(np.arange(prompts), number) if len(part)]
-
-
-def key_of(seed: int, step: int) -> PRNGKeyArray:
-    """The random numbers of a step; the arms of a seed have the same ones."""
-    return jax.random.fold_in(jax.random.key(seed), jnp.uint32(step))

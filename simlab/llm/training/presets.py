@@ -3,6 +3,7 @@
 from typing import Any
 
 from simlab.errors import check_choice
+from simlab.llm.training.paper_presets import PAPER_PRESETS
 from simlab.llm.training.settings import SCRATCH
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -78,6 +79,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "record": {"instruments_every": 100, "checkpoint_every": 100},
         "arms": ["grpo", "f_grpo"],
     },
+    **PAPER_PRESETS,
 }
 
 

@@ -50,6 +50,10 @@ class Progress:
             self.said = self.clock()
             print(self._line(step), file=self.file, flush=True)
 
+    def trained(self, step: int, line: Mapping[str, Any]) -> None:
+        """As ``step``, of a line of an arm's metrics."""
+        self.step(step, reward=line["reward"], entropy=line["entropy"])
+
     def _is_shown(self) -> bool:
         return self.file.isatty()
 

@@ -20,6 +20,8 @@ SCRATCH = "scratch"
 DTYPES = ("float32", "bfloat16")
 ENGINES = ("simlab", "trl")
 SAMPLERS = ("exact", "bfloat16")  # the decoder computes in no float16
+HOW_TRAINED = ("source", "dtype", "gradient_checkpointing", "lora_rank", "lora_alpha")  # not in a model's config
+LORA_ALPHA = 32.0
 NONE = type(None)  # of a number that there need not be
 LARGEST_LAG = 1024  # a run keeps the parameters of as many steps
 
@@ -30,12 +32,22 @@ class ModelSettings:
 
     Attributes:
         source: ``"scratch"``, or what ``simlab.llm.pretrained.load`` takes.
-        dtype: that is computed in; parameters, their gradients and the optimiser's state are float32 at least.
+        dtype: that rollouts and gradients are computed in. Parameters (the masters), the sums of gradients and the
+            optimiser's state are float32 whatever it is: each computation begins with a copy of the masters in this
+            dtype, so that updates too small for bfloat16 add up.
+        gradient_checkpointing: whether a gradient keeps the inputs of layers alone, and computes the layers a second
+            time; that takes a third longer, and the memory of one layer in place of all.
+        lora_rank: of the adapters that are trained in place of the model's parameters; 0 for none, so that all
+            parameters are trained. The warm start always trains all of them.
+        lora_alpha: the product of two adapters is multiplied with ``lora_alpha / lora_rank``.
         architecture, hidden_size, ...: of a model from scratch, see ``ModelConfig``.
     """
 
     source: str = SCRATCH
     dtype: str = "float32"
+    gradient_checkpointing: bool = False
+    lora_rank: int = 0
+    lora_alpha: float = LORA_ALPHA
     architecture: str = "qwen2"
     hidden_size: int = 128
     intermediate_size: int = 512
@@ -48,6 +60,22 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         check_choice("model.dtype", self.dtype, DTYPES)
+        check_whole("model.lora_rank", self.lora_rank, 0)
+        check_range("model.lora_alpha", self.lora_alpha, 0, open_low=True)
+        if not self.lora_rank and self.lora_alpha != LORA_ALPHA:
+            raise InputError(
+                f"model.lora_alpha = {self.lora_alpha} without adapters; allowed: a model.lora_rank above 0"
+            )
+
+    @property
+    def lora_scale(self) -> float:
+        """What the product of two adapters is multiplied with."""
+        return self.lora_alpha / self.lora_rank if self.lora_rank else 1.0
+
+    @property
+    def of_config(self) -> dict[str, Any]:
+        """What the config of a model from scratch has of these."""
+        return {name: value for name, value in vars(self).items() if name not in HOW_TRAINED}
 
 
 @dataclass(frozen=True)
@@ -250,8 +278,9 @@ class Record:
     Attributes:
         checkpoint_every: steps between two checkpoints.
         instruments_every: steps between two uses of the instruments that compute with the model.
-        top_n: likeliest candidates whose log-probabilities are recorded by rank.
+        top_n: likeliest candidates whose log-probabilities are recorded by rank, and counted in evaluations.
         rollouts: most rollouts of a step that are kept with their texts, whole groups of them; 0 for none.
+        keep_checkpoint: whether an arm that is done keeps its last checkpoint, which simlab itself needs no more.
         weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
             every matrix, which takes seconds in a model of 100 million parameters.
     """
@@ -260,6 +289,7 @@ class Record:
     instruments_every: int = 10
     top_n: int = 0
     rollouts: int = 256
+    keep_checkpoint: bool = False
     weight_changes: bool = True
 
     def __post_init__(self) -> None:
@@ -306,6 +336,8 @@ class Settings:
     def __post_init__(self) -> None:
         check_whole("seeds", self.seeds, 1)
         check_choice("engine", self.engine, ENGINES)
+        if self.engine == "trl" and self.model.lora_rank:
+            raise InputError(f"model.lora_rank = {self.model.lora_rank} with the engine trl; allowed: 0")
         arms = [read_arm(text) for text in self.arms]
         if not arms or len({arm.key for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")

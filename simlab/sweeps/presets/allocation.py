@@ -6,15 +6,13 @@ the solve rates.
 
 from typing import Any
 
-from simlab.simulator.allocation import ALLOCATIONS
+from simlab.simulator.allocation import INFORMED
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.presets.settings import Settings
 
-_INFORMED = ("knapsack", "variance", "learnable")
-
 
 def _allocated(problem: str, total: float, parameters: dict[str, tuple[Any, ...]]) -> tuple[Settings, Settings]:
-    """A sweep of all allocations by estimates, and one of those that go by solve rates by the exact ones."""
+    """A sweep of allocations by estimates, and one of those that go by solve rates by the exact ones."""
     usual: Settings = {
         "estimators": ("grpo",),
         "group_sizes": (8,),
@@ -26,8 +24,8 @@ def _allocated(problem: str, total: float, parameters: dict[str, tuple[Any, ...]
         "pass_at_k": (64,),
         "top_n": 0,
     }
-    estimated = parameters | {"run.allocation": ALLOCATIONS}
-    exact = parameters | {"run.allocation": _INFORMED, "run.allocation_by": ("exact",)}
+    estimated = parameters | {"run.allocation": ("even", *INFORMED, "dynamic")}
+    exact = parameters | {"run.allocation": INFORMED, "run.allocation_by": ("exact",)}
     return usual | {"parameters": estimated}, usual | {"parameters": exact}
 
 

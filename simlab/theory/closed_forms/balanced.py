@@ -18,6 +18,12 @@ def gpg(group: Group) -> Pair:
     return balanced(group.p * group.q)
 
 
+@form("p q, in a batch of this group")
+def bnpo(group: Group, most: float) -> Pair:
+    """``[arxiv:2506.02864]``: one group has no spread, and the density of Beta(1, 1) is 1."""
+    return balanced(min(1.0, most) * group.p * group.q)
+
+
 @form("p q, at equal lengths")
 def opo(group: Group) -> Pair:
     """``[arxiv:2505.23585]``."""

@@ -7,7 +7,7 @@ import numpy as np
 from simlab.errors import InputError, check_range
 from simlab.estimators import Estimator
 from simlab.theory.closed_forms.balanced import at_most_all, grpo_mass
-from simlab.theory.closed_forms.base import Group, Pair, base_masses, form, ratio
+from simlab.theory.closed_forms.base import Group, Pair, Values, base_masses, form, ratio
 
 
 @form("p", "0")
@@ -26,6 +26,30 @@ def running_mean(group: Group, decay: float, initial: float) -> Pair:
 def asym_rl(group: Group, delta: float) -> Pair:
     """``[fade:asym-rl]``."""
     return group.p * (group.q - delta), group.q * (group.p + delta)
+
+
+@form("w(p) (1 + penalty) p q/((1 + penalty) std + eps), at equal lengths", "the same with w(q)")
+def grpo_lead(
+    group: Group,
+    alpha: float,
+    penalty: float,
+    *,
+    low: float,
+    high: float,
+    midpoint: float,
+    steepness: float,
+    ddof: int,
+    eps: float,
+) -> Pair:
+    """``[arxiv:2504.09696]``, w(p) = low + (high - low)/(1 + exp(steepness (p - midpoint)))."""
+
+    def logistic(p: Values) -> Values:
+        weight: Values = low + (high - low) * (1 - np.tanh(steepness * (p - midpoint) / 2)) / 2
+        return weight
+
+    gap = 1 + penalty
+    mass = ratio(gap * group.p * group.q, gap * group.std(ddof) + eps)
+    return logistic(group.p) * mass, logistic(group.q) * mass
 
 
 @form("p 1[p <= 1 - tau]", "q 1[p > 1 - tau]")

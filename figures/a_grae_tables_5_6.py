@@ -1,0 +1,78 @@
+"""A-GRAE's Tables 5 and 6 on countdown: its two halves, the whole, and their controls, ``[a-grae:tables-2-5-6]``.
+
+simlab train --preset a-grae-tables-5-6 --out tables56
+python -m figures.a_grae_tables_5_6 tables56    (condenses the run, prints the table of README.md)
+simlab figures a_grae_tables_5_6                (draws from what is kept here)
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.figure import Figure
+
+from figures.shared.condensed import keep
+from figures.shared.paper_panels import draw_gains, draw_paths, windows_of
+from figures.shared.paper_runs import Data, condense, pairs_table, table
+from simlab.plotting import STYLE
+
+DATA = Path(__file__).parent / "data" / "a_grae_tables_5_6.json"
+DIFFERS = "A small model from scratch on countdown, three seeds, pass@32 in place of pass@256."
+BASELINE = "grpo"
+ASS, DDAS = "linked(scale=std,sign=attenuate)", "linked(scale=std,difficulty=shift)"
+STYLES = {
+    "grpo": ("GRPO", "0.4", "-"),
+    "positive_dominant": ("positive-dominant", "C1", "--"),
+    "negative_dominant": ("negative-dominant", "C0", "--"),
+    ASS: ("ASS (by sign)", "C0", "-"),
+    "easy_focused": ("easy-focused", "C3", "--"),
+    "hard_focused": ("hard-focused", "C2", "--"),
+    DDAS: ("DDAS (by difficulty)", "C2", "-"),
+    "a_grae": ("A-GRAE", "C6", "-"),
+}
+# The pairs that the paper speaks of: each half beside its controls, the whole beside its halves.
+OTHERS = [
+    (ASS, "negative_dominant"),
+    (DDAS, "easy_focused"),
+    (DDAS, "hard_focused"),
+    ("a_grae", ASS),
+    ("a_grae", DDAS),
+    ("positive_dominant", "negative_dominant"),
+]
+
+
+def draw(data: Data) -> Figure:
+    """Differences from GRPO, the ways of pass@32, and the entropy."""
+    arms = {arm: BASELINE for arm in STYLES if arm != BASELINE}
+    with mpl.style.context(STYLE):
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        figure.suptitle("Smaller successes keep entropy, not pass@k; the focus on hard groups keeps some", fontsize=10)
+        left, middle, right = figure.subplots(1, 3)
+        draw_gains(left, data, arms, {arm: label for arm, (label, _, _) in STYLES.items()})
+        left.set_title("(a) less GRPO", loc="left")
+        draw_paths(middle, data, STYLES)
+        middle.set_title("(b) from the start (x)", loc="left")
+        for arm, (label, colour, dashes) in STYLES.items():
+            entropy = np.mean(data["training"][arm]["entropy"], axis=0)
+            right.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
+        right.set(xlabel="step", ylabel="nats")
+        right.set_title("(c) entropy of tokens", loc="left")
+        left.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def main(arguments: list[str]) -> None:
+    """Condense a run if one is given; print the table."""
+    if arguments:
+        keep(DATA, condense(Path(arguments[0])))
+    data = json.loads(DATA.read_text())
+    over_grpo = [(arm, BASELINE) for arm in STYLES if arm != BASELINE]
+    print(table(data, BASELINE), pairs_table(data, [*over_grpo, *OTHERS]), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,111 @@
+"""Condense a run of a paper's preset of ``simlab train``, and compare its arms with one of them, paired by seed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from figures.shared.condensed import rounded
+from figures.shared.rank_runs import run_file
+from simlab.llm.compare.estimates import Estimate, estimate
+from simlab.llm.training.folder import EVALUATIONS, METRICS, arm_folder
+from simlab.llm.training.lines import read_lines
+from simlab.seals import CHECKSUM
+
+MEASURES = ("pass@1", "pass@4", "pass@32", "distinct", "rare_nll")
+COMPARED = ("pass@1", "pass@32", "rare_nll")
+TRAINING = ("entropy", "clipped_share")
+POINTS = 20  # of the training curve of a long run; a short one has a point for each step
+
+Data = dict[str, Any]
+
+
+def condense(run: Path) -> Data:
+    """Of every arm ``MEASURES`` at each evaluation, the start first, and ``TRAINING`` by windows of steps.
+
+    Both are lists (seeds, evaluations or windows, ...).
+    """
+    file = {name: value for name, value in run_file(run).items() if name != CHECKSUM}
+    seeds, arms = file["seeds"], file["arms"]
+    start = [read_lines(run / f"start/seed-{seed}" / EVALUATIONS).lines for seed in seeds]
+    window = max(1, file["settings"]["rl"]["steps"] // POINTS)
+    found: Data = {"provenance": file, "window": window, "arms": {}, "training": {}}
+    for arm in arms:
+        folders = [arm_folder(run, arm) / f"seed-{seed}" for seed in seeds]
+        evaluations = [
+            [*first, *read_lines(folder / EVALUATIONS).lines] for first, folder in zip(start, folders, strict=True)
+        ]
+        found["step"] = [line["step"] for line in evaluations[0]]
+        found["arms"][arm] = {
+            name: rounded([[_number(line, name) for line in lines] for lines in evaluations], 4) for name in MEASURES
+        }
+        metrics = [read_lines(folder / METRICS).lines for folder in folders]
+        found["training"][arm] = {
+            name: rounded(np.stack([windows([line[name] for line in lines], window) for lines in metrics]), 4)
+            for name in TRAINING
+        }
+    return found
+
+
+def _number(line: Data, name: str) -> float:
+    kind, at, k = name.partition("@")
+    return float(line["pass_at_k"][k]["mean"] if at else np.mean(line[kind]))
+
+
+def windows(values: Sequence[Any], window: int) -> np.ndarray:
+    """(steps / window, ...) means over windows of steps.
+
+    >>> windows([0.0, 0.0, 1.0, 3.0], 2).tolist()
+    [0.0, 2.0]
+    """
+    each = np.array(values, float)
+    means: np.ndarray = each.reshape(-1, window, *each.shape[1:]).mean(axis=1)
+    return means
+
+
+def ends(data: Data, arm: str, measure: str) -> np.ndarray:
+    """(seeds,) a measure after the last step."""
+    last: np.ndarray = np.array(data["arms"][arm][measure])[:, -1]
+    return last
+
+
+def gained(data: Data, arm: str, baseline: str, measure: str) -> Estimate:
+    """By how much an arm ends above another one, paired by seed, with Student's interval."""
+    return estimate(ends(data, arm, measure) - ends(data, baseline, measure))
+
+
+def table(data: Data, baseline: str, most: str = "pass@32") -> str:
+    """What the start and each arm end with, by how much ``most`` is above the baseline's, and what its steps were like.
+
+    The entropy is that of the last window, the clipped share that of the whole run.
+    """
+    heads = ("arm", *MEASURES, "entropy", "clipped share", f"{most} less `{baseline}`")
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
+    start = [np.array(data["arms"][baseline][name])[:, 0] for name in MEASURES]
+    lines.append(f"| (start) | {' | '.join(shown(estimate(values)) for values in start)} | | | |")
+    for arm, training in data["training"].items():
+        own = [ends(data, arm, name) for name in MEASURES]
+        own += [np.array(training["entropy"])[:, -1], np.mean(training["clipped_share"], axis=1)]
+        less = "" if arm == baseline else interval(gained(data, arm, baseline, most))
+        lines.append(f"| `{arm}` | {' | '.join(shown(estimate(values)) for values in own)} | {less} |")
+    return "\n".join(lines)
+
+
+def pairs_table(data: Data, pairs: Sequence[tuple[str, str]]) -> str:
+    """By how much the first arm of each pair ends above the second, in ``COMPARED``, with 95 % intervals."""
+    lines = [f"| | {' | '.join(COMPARED)} |", f"|---|{'---:|' * len(COMPARED)}"]
+    for arm, other in pairs:
+        cells = [interval(gained(data, arm, other, name)) for name in COMPARED]
+        lines.append(f"| `{arm}` less `{other}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def shown(found: Estimate) -> str:
+    """A mean with its standard error."""
+    return f"{found.mean:.3f}({found.error:.3f})"
+
+
+def interval(found: Estimate) -> str:
+    """A difference with its 95 % interval."""
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

@@ -1,0 +1,83 @@
+"""Build the documentation site from a checkout, and show it on this machine (``simlab docs``)."""
+
+import functools
+import http.server
+import importlib.util
+import os
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+from simlab.bundled import PACKAGE, is_checkout
+from simlab.errors import InputError
+
+HOST = "127.0.0.1"
+NEEDED = ("mkdocs", "material", "mkdocstrings_handlers", "latex2mathml")  # the packages of the extra docs
+QUIET = {"NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}  # advertisements on a user's terminal
+
+
+def check_docs() -> None:
+    """Raise ``InputError`` unless this is a checkout, and the packages of the extra ``docs`` are installed."""
+    if not is_checkout():
+        raise InputError("docs are built from a checkout, and this simlab comes from a wheel; install from a clone")
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        raise InputError('docs needs MkDocs; install it with: pip install -e ".[docs]"')
+
+
+def check_folder(folder: Path) -> None:
+    """Raise ``InputError`` for a folder that holds something else than a built site, which would be lost."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "sitemap.xml").exists():
+        raise InputError(f"{folder} holds something else than a built site; allowed: a new folder, or an empty one")
+
+
+def build_site(folder: Path) -> None:
+    """Build the site strictly: a broken link or an unknown reference is an error.
+
+    Args:
+        folder: what it holds is replaced.
+
+    Raises:
+        InputError: if the site cannot be built; what MkDocs says of it is on standard error.
+    """
+    root = PACKAGE.parent
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]  # --quiet would not count warnings
+    command += ["--config-file", str(root / "mkdocs.yml"), "--site-dir", str(folder.absolute())]
+    done = subprocess.run(command, cwd=root, env=os.environ | QUIET, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stderr, file=sys.stderr, end="")
+        raise InputError(f"the documentation cannot be built into {folder}; see the lines above")
+
+
+def serve(folder: Path, port: int | None, browser: bool) -> None:
+    """Show a built site on the loopback interface until it is interrupted.
+
+    Browsers let no page search that is opened as a file, so that it is served.
+
+    Args:
+        folder: with ``index.html``.
+        port: None for one that is free.
+        browser: whether to open a browser.
+
+    Raises:
+        InputError: if the port is taken.
+    """
+    handler = functools.partial(_Quiet, directory=str(folder))
+    try:
+        server = http.server.ThreadingHTTPServer((HOST, port or 0), handler)
+    except OSError as error:
+        raise InputError(f"port = {port} cannot be used on {HOST}: {error.strerror}; allowed: a free one") from None
+    with server:
+        address = f"http://{HOST}:{server.server_port}/"
+        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        if browser:
+            webbrowser.open(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Requests of one's own browser are not worth a line."""

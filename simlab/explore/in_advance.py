@@ -1,0 +1,139 @@
+"""Keep runs that were computed in advance: what the page shows at once, and all that an exported page has.
+
+python -m simlab.explore.in_advance   (writes in_advance.json anew, in minutes)
+"""
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from simlab.explore.axes import AXES
+from simlab.explore.presets import WARM
+from simlab.explore.settings import BY_NAME, OF_THE_PICTURE
+from simlab.files import write_whole
+from simlab.grammar import Part, write
+
+RUNS = Path(__file__).with_name("in_advance.json")
+SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
+RECORDS = 25  # that are kept of a run of one policy
+DIGITS = 4
+
+Settings = dict[str, Any]
+
+
+@functools.cache
+def in_advance() -> list[dict[str, Any]]:
+    """The runs: ``panel``, those ``settings`` that differ from the panel's defaults, and the ``result`` over its seeds.
+
+    A result is that of the panel's simulation without the values of single seeds.
+    """
+    found: list[dict[str, Any]] = json.loads(RUNS.read_text(encoding="utf-8"))
+    return found
+
+
+def wanted() -> Iterator[tuple[str, Settings]]:
+    """The runs of the map as it opens, then those of the presets with what they pin, each once."""
+    cells = [
+        {"weight": focal(gamma), "group_size": size}
+        for gamma in AXES["gamma"].values
+        for size in AXES["group size"].values
+    ]
+    asked = [("run", cell) for cell in cells]
+    for panel, view in WARM:
+        asked += [(panel, dict(view)), *((panel, pinned) for pinned in pinned_runs(panel, view))]
+    seen = set()
+    for panel, settings in asked:
+        own = differing(panel, settings)
+        key = json.dumps([panel, own], sort_keys=True)
+        if key not in seen:
+            seen.add(key)
+            yield panel, own
+
+
+def focal(gamma: float) -> str:
+    """GRPO with the focal weight, as the page writes it."""
+    return write(Part("f_grpo", (("gamma", gamma), ("base", "grpo"))))
+
+
+def pinned_runs(panel: str, view: Any) -> list[Settings]:
+    """The runs that a view of a panel pins."""
+    text = view.get("pinned", BY_NAME[f"{panel}.pinned"].default if f"{panel}.pinned" in BY_NAME else "")
+    runs = [dict(pair.split("=", 1) for pair in run.split("&")) for run in text.split(";") if run]
+    return [{name: _typed(panel, name, value) for name, value in run.items()} for run in runs]
+
+
+def _typed(panel: str, name: str, text: str) -> Any:
+    kind = BY_NAME[f"{panel}.{name}"].kind
+    return {"whole": int, "number": float}.get(kind, str)(text)
+
+
+def differing(panel: str, settings: Settings) -> Settings:
+    """Those settings of a run that differ from the defaults of its panel."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in OF_THE_PICTURE and value != BY_NAME[f"{panel}.{name}"].default
+    }
+
+
+def computed(panel: str, settings: Settings) -> Settings:
+    """The result of a run over its seeds, thinned and rounded."""
+    from simlab.explore.jobs import SIMULATED  # noqa: PLC0415  # it needs JAX, which the server does without
+    from simlab.explore.settings import hold_panel  # noqa: PLC0415
+    from simlab.explore.shapes import SEEDS as BLOCK  # noqa: PLC0415
+
+    held, _ = hold_panel(panel, settings)
+    blocks = [SIMULATED[panel](held, held["seed"] + first, lambda _: None) for first in range(0, SEEDS[panel], BLOCK)]
+    if panel == "tree":
+        joined = blocks[0] | {"methods": {name: _joined_method(name, blocks) for name in blocks[0]["methods"]}}
+    else:
+        joined = blocks[0] | {"metrics": _joined([block["metrics"] for block in blocks])}
+    joined["seeds"] = SEEDS[panel]
+    return dict(_rounded(_thinned(joined) if panel == "run" else joined))
+
+
+def _joined_method(name: str, blocks: list[Settings]) -> Settings:
+    own = [block["methods"][name] for block in blocks]
+    return {"metrics": _joined([one["metrics"] for one in own]), "policies": own[0]["policies"]}
+
+
+def _joined(blocks: list[Settings]) -> Settings:
+    import numpy as np  # noqa: PLC0415
+
+    from simlab.explore.moments import moments  # noqa: PLC0415
+
+    found = {}
+    for name in blocks[0]:
+        values = np.array([row for block in blocks for row in block[name]["values"]], dtype=float)
+        found[name] = {key: value for key, value in moments(values).items() if key != "values"}
+    return found
+
+
+def _thinned(result: Settings) -> Settings:
+    every = max((len(result["step"]) - 1) // RECORDS, 1)
+    metrics = {name: {key: values[::every] for key, values in own.items()} for name, own in result["metrics"].items()}
+    theory = result["theory"][::every] if result["theory"] else None
+    return result | {"step": result["step"][::every], "metrics": metrics, "theory": theory}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(own) for key, own in value.items()}
+    return [_rounded(own) for own in value] if isinstance(value, (list, tuple)) else value
+
+
+def main() -> None:
+    """Compute all runs and write them."""
+    runs = []
+    for panel, settings in wanted():
+        runs.append({"panel": panel, "settings": settings, "result": computed(panel, settings)})
+        print(len(runs), panel, settings, flush=True)
+    write_whole(RUNS, (json.dumps(runs, separators=(",", ":")) + "\n").encode())
+
+
+if __name__ == "__main__":
+    main()

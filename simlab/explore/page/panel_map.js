@@ -1,0 +1,294 @@
+// The first panel: what training ends in over two settings, as a map, as curves, and as the training of single cells.
+
+import { axes } from "./look.js";
+import { cellRun, cellsOf, nearestKnown, nextCell, wrongAxes } from "./map.js";
+import { mapCommand } from "./map_command.js";
+import { halfWidth, joined } from "./simulate.js";
+import { element, short } from "./text.js";
+
+const METRICS = {
+  run: { "correct mass": "q_pos", "retained mass": "retained_mass", entropy: "entropy", "tail misses": "tail_miss_rate",
+    "pass@16": "pass_at_16", "pass@256": "pass_at_256" },
+  interference: { "correct mass": "pass_at_1", "pass@16": "pass_at_16", "pass@256": "pass_at_256" },
+};
+const REDRAWN = 250; // milliseconds between redrawings while cells come in
+
+const pairOf = (text) => text.split(",").map(Number);
+const pairsOf = (text) => (text ? text.split(";").map(pairOf) : []);
+
+// The metric of a quantity; what is recorded of every problem where this one has none of it.
+function metricOf({ problem, quantity }, description) {
+  const known = METRICS[description.mapped[problem]];
+  return known[quantity] ? [known[quantity], ""]
+    : [known["correct mass"], `${problem} have no ${quantity}; shown: correct mass; allowed: ${Object.keys(known).join(", ")}`];
+}
+
+function wrongSettings(values, description) {
+  const axesWrong = wrongAxes(values, description);
+  if (axesWrong) return axesWrong;
+  try {
+    cellRun(values, [description.axes[values.across].values[0], description.axes[values.down].values[0]], description);
+    return "";
+  } catch (error) {
+    return error.message;
+  }
+}
+
+// The runs of all cells, and of the pinned cells and the pointed one if they lie between them.
+function runs(values, description) {
+  if (wrongSettings(values, description)) return [];
+  return [...cellsOf(values, description).map(({ x, y }) => [x, y]), ...singleCells(values)].map((pair) => cellRun(values, pair, description));
+}
+
+const singleCells = (values) => [...pairsOf(values.cell).slice(0, 1), ...pairsOf(values.pinned)];
+
+// Where a pair of values stands on the map, in columns and rows.
+function placeOf({ across, down }, [x, y], description) {
+  const nearest = (list, value) => list.reduce((best, one, i) => (Math.abs(one - value) < Math.abs(list[best] - value) ? i : best), 0);
+  return { column: nearest(description.axes[across].values, x), row: nearest(description.axes[down].values, y) };
+}
+
+const chosenCell = (values, description) =>
+  pairsOf(values.cell)[0] || [values.across, values.down].map((axis) => description.axes[axis].values[0]);
+
+function order(values, description) {
+  return (counts, seeds) => {
+    const cells = cellsOf(values, description);
+    const pointed = placeOf(values, chosenCell(values, description), description);
+    const single = singleCells(values).map((pair) => ({ ...placeOf(values, pair, description), coarse: true }));
+    return nextCell([...cells, ...single], counts, seeds, pointed);
+  };
+}
+
+const atTime = (result, at) => Math.round(at * (result.step.length - 1));
+const meanAt = (result, metric, at) => (result ? result.metrics[metric].mean[atTime(result, at)] : null);
+const halfAt = (result, metric, at) => halfWidth(result.metrics[metric], result.seeds)[atTime(result, at)];
+
+function mapTraces(values, metric, results, look, description, title) {
+  const cells = cellsOf(values, description);
+  const nearest = nearestKnown(cells, results);
+  const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
+  const z = ys.map((_, row) => xs.map((_, column) => {
+    const from = nearest[row * xs.length + column];
+    return from === null ? null : meanAt(results[from], metric, values.at);
+  }));
+  const said = cells.map((cell, i) => {
+    const where = `${values.across} ${short(cell.x)}, ${values.down} ${short(cell.y)}`;
+    return results[i] ? `${where}: ${short(meanAt(results[i], metric, values.at), 3)} ± ${short(halfAt(results[i], metric, values.at), 1)}, ` +
+      `${results[i].seeds} seeds` : `${where}: not yet simulated`;
+  });
+  const pinned = pairsOf(values.pinned).map((pair) => placeOf(values, pair, description));
+  const pointed = pairsOf(values.cell).slice(0, 1).map((pair) => placeOf(values, pair, description));
+  const marks = (places, panel, more) => look.marker(places.map(({ column }) => column), places.map(({ row }) => row), { panel, meta: "map", ...more });
+  return [
+    { type: "heatmap", name: title, x: xs.map((_, i) => i), y: ys.map((_, i) => i), z, ...axes(0), showlegend: false, xgap: 1, ygap: 1,
+      colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
+      customdata: ys.map((_, row) => said.slice(row * xs.length, (row + 1) * xs.length)),
+      text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
+      texttemplate: "%{text}", textfont: { size: 10.5 },
+      colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
+    marks(pinned, 0, { marker: { symbol: "square-open", size: 20, color: pinned.map((_, i) => look.colour(i + 1)), line: { width: 3 } } }),
+    marks(pointed, 0, { marker: { symbol: "square-open", size: 24, color: look.colour(0), line: { width: 3 } } }),
+  ];
+}
+
+// Curves against the columns' setting, one for each row.
+function curveTraces(values, metric, results, look, description) {
+  const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
+  return ys.flatMap((y, row) => {
+    const own = xs.map((_, column) => results[row * xs.length + column]);
+    const known = xs.map((x, i) => [x, own[i]]).filter(([, result]) => result);
+    const x = known.map(([value]) => value);
+    const mean = known.map(([, result]) => meanAt(result, metric, values.at));
+    const half = known.map(([, result]) => halfAt(result, metric, values.at));
+    const shift = (sign) => mean.map((one, i) => (one === null ? null : one + sign * half[i]));
+    return [
+      ...look.band(x, shift(-1), shift(1), look.colour(row), 1),
+      look.line(`${values.down} ${short(y)}`, x, mean, { panel: 1, colour: row, dash: row, mode: "lines+markers", marker: { size: 5 },
+        hovertemplate: "%{y:.4f}", csv: `${values.quantity}, ${values.down} = ${y}` }),
+      { ...look.line("", x, half, { panel: 1 }), visible: false, csv: `half-width of the 95 % band, ${values.down} = ${y}` },
+    ];
+  });
+}
+
+// The training of the pointed cell and of the pinned ones, beside what theory says of the pointed one.
+function trainingTraces(values, metric, results, look, description) {
+  const single = singleCells(values);
+  const found = results.slice(cellsOf(values, description).length);
+  const lines = single.flatMap((pair, i) => {
+    const result = found[i];
+    if (!result) return [];
+    const { mean } = result.metrics[metric];
+    const half = halfWidth(result.metrics[metric], result.seeds);
+    const shift = (sign) => mean.map((one, j) => (one === null ? null : one + sign * half[j]));
+    const name = `${values.across} ${short(pair[0])}, ${values.down} ${short(pair[1])}`;
+    return [...look.band(result.step, shift(-1), shift(1), look.colour(i), 2),
+      look.line(name, result.step, mean, { panel: 2, colour: i, width: 2.4, hovertemplate: "%{y:.4f}", csv: `${values.quantity} of ${name}` })];
+  });
+  const theory = { q_pos: found[0]?.theory, tail_miss_rate: found[0]?.metrics.tail_miss_expected?.mean }[metric];
+  if (theory) {
+    lines.push(look.line("theory of the pointed cell", found[0].step, theory,
+      { panel: 2, colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}", csv: "theory" }));
+  }
+  return lines;
+}
+
+function compute({ values, description, look, results }) {
+  const wrong = wrongSettings(values, description);
+  const [metric, note] = metricOf(values, description);
+  const all = runs(values, description);
+  const known = results.runs === JSON.stringify(all) ? results : all.map(() => null);
+  const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
+  const ticks = (list) => ({ tickvals: list.map((_, i) => i), ticktext: list.map((one) => short(one)), range: [-0.5, list.length - 0.5],
+    showgrid: false, fixedrange: true });
+  const share = metric === "entropy" ? { rangemode: "tozero" } : { range: [-0.02, 1.03] };
+  const step = known.find(Boolean)?.step;
+  const title = `${values.quantity} after step ${step ? step[Math.round(values.at * (step.length - 1))] : Math.round(values.at * values.steps)}`;
+  const log = description.axes[values.across].scale === "log";
+  const layout = look.layout([
+    { title, x: { title: values.across, ...ticks(xs) }, y: { title: values.down, ...ticks(ys) } },
+    { title: `the same against ${values.across}`, y: { title: "", ...share },
+      x: { title: values.across, ...(log ? { type: "log", tickvals: xs, ticktext: xs.map((one) => short(one)) } : {}),
+        range: log ? [Math.log10(xs[0]) - 0.1, Math.log10(xs.at(-1)) + 0.1] : [xs[0], xs.at(-1)] } },
+    { title: `training of the chosen cells: ${values.quantity}`, x: { title: "step", range: [0, values.steps] }, y: { title: "", ...share } },
+  ], { columns: 2, height: 520 });
+  layout.hovermode = "closest";
+  roomForColours(layout, look);
+  const traces = wrong ? [look.line("", [0], [null], { showlegend: false })]
+    : [...mapTraces(values, metric, known, look, description, title), ...curveTraces(values, metric, known, look, description), ...trainingTraces(values, metric, known, look, description)];
+  placeColours(traces, layout);
+  return { traces, layout, readout: wrong || readout(values, metric, known, description), command: wrong ? "" : mapCommand(values, chosenCell(values, description), description), said: note ? [note] : [],
+    table: table(values, metric, known, description) };
+}
+
+function roomForColours(layout, look) {
+  const [left, right] = layout.xaxis.domain;
+  layout.xaxis.domain = [left + (look.narrow ? 0 : 0.02), right - 0.1 * (right - left)];
+  if (look.narrow) return;
+  layout.xaxis3.domain = [layout.xaxis.domain[0], 1];
+}
+
+function placeColours(traces, layout) {
+  const map = traces.find(({ type }) => type === "heatmap");
+  if (!map) return;
+  const [low, high] = layout.yaxis.domain;
+  Object.assign(map.colorbar, { x: layout.xaxis.domain[1] + 0.008, y: (low + high) / 2, len: high - low });
+}
+
+function table(values, metric, results, description) {
+  const rows = cellsOf(values, description).map(({ x, y }, i) => {
+    const result = results[i];
+    return [x, y, result ? result.seeds : 0, meanAt(result, metric, values.at), result ? halfAt(result, metric, values.at) : null];
+  });
+  return { columns: [values.across, values.down, "seeds", values.quantity, "half-width of the 95 % band"], rows };
+}
+
+// Which column is best in each of the outer rows, in words.
+function readout(values, metric, results, description) {
+  const [xs, ys] = [description.axes[values.across].values, description.axes[values.down].values];
+  const known = results.filter((result, i) => result && i < xs.length * ys.length).length;
+  if (!known) return "";
+  const better = metric === "tail_miss_rate" ? -1 : 1;
+  const best = (row) => {
+    const own = xs.map((_, column) => meanAt(results[row * xs.length + column], metric, values.at));
+    const place = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one > better * own[found]) ? i : found), -1);
+    const worst = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one < better * own[found]) ? i : found), -1);
+    return place < 0 ? "" : `With ${values.down} ${short(ys[row])} it is best at ${values.across} <b>${short(xs[place])}</b> ` +
+      `(${short(own[place], 3)}) and worst at <b>${short(xs[worst])}</b> (${short(own[worst], 3)}). `;
+  };
+  return `${values.quantity[0].toUpperCase()}${values.quantity.slice(1)}: ${best(0)}${best(ys.length - 1)}${known} of ${xs.length * ys.length} cells are simulated.`;
+}
+
+// Choose a cell; it is drawn, simulated first, and stands in the link.
+function point({ state, look, description }, column, row) {
+  const { across, down } = state.of("map");
+  const [x, y] = [description.axes[across].values[column], description.axes[down].values[row]];
+  if (x === undefined || y === undefined || state.values["map.cell"] === `${x},${y}`) return;
+  look("map.cell", `${x},${y}`);
+}
+
+function pin({ state, change }) {
+  const { cell, pinned } = state.of("map");
+  const all = pinned ? pinned.split(";") : [];
+  if (cell && !all.includes(cell)) change("map.pinned", [...all, cell].join(";"));
+}
+
+// Choices of a cell for whoever has no mouse, the pinned cells, and a button that plays the training.
+function extra(tools) {
+  const { state, change, description } = tools;
+  const selects = ["across", "down"].map((axis) => element("select", { id: `map-cell-${axis}` }));
+  const labels = ["across", "down"].map((axis) => element("label", { for: `map-cell-${axis}` }));
+  selects.forEach((select) => select.addEventListener("change", () => point(tools, Number(selects[0].value), Number(selects[1].value))));
+  const pinButton = element("button", { type: "button", text: "Pin this cell", onclick: () => pin(tools) });
+  const open = element("button", { type: "button", text: "Open this cell's run", onclick: () => openCell(tools) });
+  const play = element("button", { type: "button", text: "Play the training", onclick: () => playTime(tools) });
+  const list = element("ul", { class: "pins", "aria-label": "pinned cells" });
+  const rows = selects.map((select, i) => element("div", { class: "heading" }, labels[i], select));
+  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, list);
+  let shown = "";
+  function show(values) {
+    const key = `${values.across} ${values.down}`;
+    if (key !== shown) {
+      shown = key;
+      ["across", "down"].forEach((axis, i) => {
+        labels[i].textContent = `cell: ${values[axis]}`;
+        selects[i].replaceChildren(...description.axes[values[axis]].values.map((value, place) => element("option", { value: place, text: short(value) })));
+      });
+    }
+    const { column, row } = placeOf(values, chosenCell(values, description), description);
+    [selects[0].value, selects[1].value] = [column, row];
+    const cells = values.pinned ? values.pinned.split(";") : [];
+    pinButton.disabled = cells.includes(values.cell) || cells.length >= description.most_cells;
+    list.replaceChildren(...cells.map((cell) => element("li", {}, element("span", {}), element("span", { text: cell.replace(",", ", ") }),
+      element("button", { type: "button", class: "remove", "aria-label": `remove ${cell}`, text: "×",
+        onclick: () => change("map.pinned", cells.filter((other) => other !== cell).join(";")) }))));
+  }
+  return { node, show };
+}
+
+// The panel of a cell's run, with its settings.
+function openCell({ state, change, description, open }) {
+  const values = state.of("map");
+  const { panel, settings } = cellRun(values, chosenCell(values, description), description);
+  open(panel);
+  for (const [name, value] of Object.entries(settings)) change(`${panel}.${name}`, value);
+}
+
+const FRAMES = 25;
+let playing = 0;
+
+function playTime({ state, change }) {
+  window.clearInterval(playing);
+  let frame = 0;
+  playing = window.setInterval(() => {
+    if (state.panel !== "map" || frame > FRAMES) {
+      window.clearInterval(playing);
+      return;
+    }
+    change("map.at", frame / FRAMES);
+    frame += 1;
+  }, 200);
+}
+
+export default {
+  id: "map",
+  title: "Map",
+  question: "Which group size, and which gamma?",
+  note: "Each cell is a run of its own over several seeds; cells without a number show their nearest neighbour until they are simulated. Point " +
+    "at a cell, or move over the chart by arrow keys, to see its training; a click or Enter pins it.",
+  symbols: ["M<sub>ret</sub>", "Q<sub>pos</sub>", "pass@k", "G", "γ"],
+  compute,
+  extra,
+  hover: (at, tools) => { if (at.data.type === "heatmap") point(tools, at.x, at.y); },
+  click: (at, tools) => { if (at.data.type === "heatmap") { point(tools, at.x, at.y); pin(tools); } },
+  keys: (key, tools) => {
+    const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[key];
+    const values = tools.state.of("map");
+    const { column, row } = placeOf(values, chosenCell(values, tools.description), tools.description);
+    if (move) point(tools, column + move[0], row + move[1]);
+    if (key === "Enter") pin(tools);
+    return Boolean(move) || key === "Enter";
+  },
+  locked: (setting) => !["quantity", "at"].includes(setting),
+  simulated: { runs, order, join: joined, every: REDRAWN, seeds: (values) => values.seeds },
+};

@@ -1,0 +1,143 @@
+// The panel of the user's own results: any sweep as curves or as a map, over any of its dimensions, and another beside it.
+
+import { axes } from "./look.js";
+import { escaped, short } from "./text.js";
+
+const NONE = "none";
+const SEED = "seed";
+
+const numberOf = (choice) => Number(choice.split(":")[0]) - 1;
+const text = (label) => (typeof label === "number" ? short(label) : String(label));
+
+// The results that are shown, {file, name, dimensions, variables}: the chosen one, and another beside it.
+function shown(values, { results }) {
+  const chosen = [values.file, ...(values.second === NONE ? [] : [values.second])].map(numberOf);
+  return chosen.map((file) => ({ file, ...results[file] }));
+}
+
+// What is wrong with the choices for a result; "" if nothing is.
+function wrong(values, { name, variables }) {
+  const known = variables[values.variable];
+  if (!known) return `${name} has no ${values.variable}; allowed: ${Object.keys(variables).join(", ")}`;
+  const missing = [values.across, values.lines].find((dimension) => dimension !== NONE && !known.dimensions.includes(dimension));
+  if (missing) return `${values.variable} of ${name} has no ${missing}; allowed: ${known.dimensions.join(", ")}`;
+  return values.across === values.lines ? `across and lines are both ${values.across}; allowed: two that differ` : "";
+}
+
+// The dimensions of a variable in which one place is chosen.
+function placed(values, { variables }) {
+  return variables[values.variable].dimensions.filter((name) => ![values.across, values.lines, SEED].includes(name));
+}
+
+// The place of the first result's label in a result; the nearest place where it has no such label.
+function placeIn(result, name, first, place) {
+  const labels = result.dimensions[name];
+  const label = first.dimensions[name]?.[place];
+  const same = labels.indexOf(label);
+  return same >= 0 ? same : Math.min(place, labels.length - 1);
+}
+
+// One question for each result that is shown.
+function questions(values, description) {
+  const all = shown(values, description);
+  if (all.some((result) => wrong(values, result))) return [];
+  return all.map((result) => ({
+    file: result.file, variable: values.variable, across: values.across, lines: values.lines === NONE ? "" : values.lines,
+    at: Object.fromEntries(placed(values, result).map((name) => [name, placeIn(result, name, all[0], values[name] ?? 0)])),
+  }));
+}
+
+function curves(values, result, slice, panel, look) {
+  const labels = result.dimensions[values.across];
+  const isNumber = labels.every((label) => typeof label === "number");
+  const x = isNumber ? labels : labels.map(String);
+  const rows = values.lines === NONE ? [result.name] : result.dimensions[values.lines].map((label) => `${values.lines} ${text(label)}`);
+  return slice.mean.flatMap((mean, row) => {
+    const half = slice.half[row];
+    const shift = (sign) => mean.map((one, i) => (one === null || half[i] === null ? null : one + sign * half[i]));
+    return [
+      ...look.band(x, shift(-1), shift(1), look.colour(row), panel),
+      look.line(rows[row], x, mean, { panel, colour: row, dash: Math.floor(row / 8), showlegend: panel === 0, legendgroup: rows[row],
+        hovertemplate: "%{y:.5g}", csv: `${result.name}: ${rows[row]}`, ...(isNumber ? {} : { mode: "lines+markers" }) }),
+      { ...look.line("", x, half, { panel }), visible: false, csv: `${result.name}: ${rows[row]}, half-width of the 95 % band` },
+    ];
+  });
+}
+
+function map(values, result, slice, panel, look, range) {
+  const rows = values.lines === NONE ? [""] : result.dimensions[values.lines].map(text);
+  return [{ type: "heatmap", name: result.name, x: result.dimensions[values.across].map((_, i) => i), y: rows.map((_, i) => i), z: slice.mean,
+    ...axes(panel), colorscale: look.scale, showlegend: false, showscale: panel === 0, zmin: range[0], zmax: range[1],
+    colorbar: { thickness: 9, len: 1, outlinewidth: 0, tickfont: { size: 10 } }, hovertemplate: "%{z:.5g}<extra></extra>" }];
+}
+
+const MOST_TICKS = 10;
+
+function ticks(labels) {
+  const every = Math.ceil(labels.length / MOST_TICKS);
+  const places = labels.map((_, i) => i).filter((i) => i % every === 0);
+  return { tickvals: places, ticktext: places.map((i) => text(labels[i])), range: [-0.5, labels.length - 0.5], showgrid: false };
+}
+
+function panelOf(values, result) {
+  const { description, units } = result.variables[values.variable];
+  const y = `${values.variable}${units && units !== "1" ? ` (${units})` : ""}`;
+  if (values.view === "map") {
+    const rows = values.lines === NONE ? [""] : result.dimensions[values.lines];
+    return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...ticks(result.dimensions[values.across]) },
+      y: { title: values.lines === NONE ? "" : values.lines, ...ticks(rows) } };
+  }
+  return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across }, y: { title: y } };
+}
+
+function compute({ values, description, look, slices }) {
+  const all = shown(values, description);
+  const reason = all.map((result) => wrong(values, result)).find(Boolean);
+  const panels = reason ? [{ title: "", x: { title: "" }, y: { title: "" } }] : all.map((result) => panelOf(values, result));
+  const layout = look.layout(panels, { height: 480, legend: values.view === "curves" });
+  const isReady = !reason && slices?.asked === JSON.stringify(questions(values, description));
+  const numbers = isReady ? slices.flatMap(({ mean }) => mean.flat()).filter((one) => one !== null) : [];
+  const range = [Math.min(...numbers), Math.max(...numbers)];
+  const drawn = isReady ? all.flatMap((result, panel) => (values.view === "map"
+    ? map(values, result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
+  layout.hovermode = values.view === "map" ? "closest" : "x unified";
+  return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, said: [],
+    readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
+}
+
+// Where the last mean of each result stands, and in which place of the other dimensions.
+function readout(values, all, slices) {
+  return all.map((result, i) => {
+    const { mean, half, seeds } = slices[i];
+    const end = mean.map((row, line) => {
+      const place = row.findLastIndex((one) => one !== null);
+      if (place < 0) return null;
+      return { value: row[place], half: half[line][place], name: values.lines === NONE ? "" : text(result.dimensions[values.lines][line]) };
+    }).filter(Boolean).sort((left, right) => right.value - left.value);
+    if (!end.length) return `<b>${escaped(result.name)}</b> holds no number here.`;
+    const say = ({ name, value, half: width }) => `${escaped(name)} <b>${short(value, 3)}</b>${width ? ` ± ${short(width, 2)}` : ""}`;
+    const words = end.length > 1 ? `highest at the end: ${say(end[0])}, lowest: ${say(end.at(-1))}` : `at the end ${say(end[0])}`;
+    const where = placed(values, result).map((name) => `${name} ${text(result.dimensions[name][placeIn(result, name, all[0], values[name] ?? 0)])}`);
+    return `<b>${escaped(result.name)}</b>: ${words}, over ${seeds} seed${seeds > 1 ? "s" : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
+  }).join(" ");
+}
+
+function command(values, { name }) {
+  return `python -c "import xarray; print(xarray.open_dataset('${name}', engine='h5netcdf')['${values.variable}'])"`;
+}
+
+export default {
+  id: "results",
+  title: "Your results",
+  question: "What do your own results say?",
+  note: "A result that simlab sweep wrote: means over seeds with their 95 % bands, read slice by slice. Choose what stands across and what makes " +
+    "lines; all other dimensions are sliders.",
+  symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "pass@k"],
+  compute,
+  // A slider over a dimension that is drawn, averaged over, or none of the variable's.
+  isIdle: (setting, values, description) => {
+    const [result] = shown(values, description);
+    return Object.hasOwn(result.dimensions, setting) && (Boolean(wrong(values, result)) || !placed(values, result).includes(setting));
+  },
+  questions,
+};

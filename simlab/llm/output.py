@@ -1,0 +1,72 @@
+"""Compute what is needed of the logits in slices of tokens, so that those of all tokens never exist together.
+
+With a vocabulary of 150 thousand the logits of 128 completions of 1,024 tokens take 80 GB, and their gradient as much
+again. A slice is computed, reduced to a few numbers a token, and dropped; its gradient computes it a second time.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from simlab.llm.model import Parameters, head_of, logits_of, wide
+
+LOGITS_AT_ONCE = 2**26  # 256 MiB in float32
+
+
+def rows_at_once(rows: int, vocab_size: int) -> int:
+    """How many tokens a slice has: all of them, or slices of equal size with at most ``LOGITS_AT_ONCE`` logits.
+
+    >>> rows_at_once(300, 50_000), rows_at_once(3000, 50_000)
+    (300, 1000)
+    """
+    return math.ceil(rows / _slices(rows, vocab_size))
+
+
+def of_logits(
+    function: Callable[..., Any], parameters: Parameters, hidden: Float[Array, "*B D"], *others: Array
+) -> Any:
+    """What a function says of the logits of each token.
+
+    Args:
+        function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
+            tuples of arrays, of C rows each. A row must depend on nothing but its own token.
+        parameters: of the model.
+        hidden: from ``hidden_states`` or ``completion_states``.
+        others: arrays (*B, ...).
+
+    Returns:
+        the same arrays, (*B, ...) each.
+    """
+    shape, head = hidden.shape[:-1], head_of(parameters)
+    count = math.prod(shape)
+    rows = [array.reshape(count, *array.shape[len(shape) :]) for array in (hidden, *others)]
+    slices = _slices(count, len(head))
+    found = function(logits_of(head, rows[0]), *rows[1:]) if slices == 1 else _in_slices(function, head, rows, slices)
+    return jax.tree.map(lambda values: values.reshape(*shape, *values.shape[1:]), found)
+
+
+def _in_slices(function: Callable[..., Any], head: Float[Array, "V D"], rows: list[Array], slices: int) -> Any:
+    count, size = len(rows[0]), rows_at_once(len(rows[0]), len(head))
+    cut = [
+        jnp.concatenate([array, jnp.zeros((slices * size - count, *array.shape[1:]), array.dtype)]).reshape(
+            slices, size, *array.shape[1:]
+        )
+        for array in rows
+    ]
+    # The head's gradient is a sum over slices: its dtype is that of what the slices are given.
+    exact = head.astype(wide(head.dtype))
+
+    @jax.checkpoint
+    def one(own: list[Array]) -> Any:
+        return function(logits_of(exact.astype(head.dtype), own[0]), *own[1:])
+
+    found = jax.lax.map(one, cut)
+    return jax.tree.map(lambda values: values.reshape(-1, *values.shape[2:])[:count], found)
+
+
+def _slices(rows: int, vocab_size: int) -> int:
+    return math.ceil(rows / max(1, LOGITS_AT_ONCE // vocab_size))

@@ -1,0 +1,96 @@
+"""The command line as a newcomer meets it: what it says first, its help, its options, and what a shell completes."""
+
+import argparse
+import shlex
+import subprocess
+
+import pytest
+
+import simlab
+from simlab.cli import build_parser, main
+from simlab.cli.completion import SHELLS
+from simlab.simulator.settings import Settings
+from simlab.sweeps.grid import RUN_PARAMETERS, Sweep
+from simlab.sweeps.parameter_words import WORDS, parameter_table
+
+PARSER, COMMANDS = build_parser()
+TWO_SCREENS = 72  # lines
+# One word in one subcommand and a list of them in another, or a column in a log and a function of one's own.
+OTHERWISE = {"--estimator", "--group-size", "--learning-rate", "--param", "--reward", "--baseline", "--out", "--json"}
+
+
+def test_the_command_alone_says_what_to_try_first(capsys):
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split("   ")[0].strip() for line in shown.splitlines() if line.startswith("  simlab")]
+    assert len(lines) > 3
+    for line in lines:
+        assert PARSER.parse_args(shlex.split(line)[1:]).run
+
+
+def test_it_says_its_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert not ended.value.code
+    assert capsys.readouterr().out == f"simlab {simlab.__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_subcommand_fits_two_screens_and_has_examples_that_are_understood(name):
+    text = COMMANDS[name].format_help()
+    assert len(text.splitlines()) <= TWO_SCREENS
+    assert max(map(len, text.splitlines())) <= 116
+    _, _, examples = text.partition("examples:\n")
+    lines = [line.split("   ")[0] for line in examples.replace("; ", "\n").splitlines()]
+    commands = [line[line.index("simlab ") :].split(")")[0].split(" > ")[0].split(" | ")[0] for line in lines]
+    assert commands
+    for command in commands:
+        assert PARSER.parse_args(shlex.split(command)[1:]).command
+
+
+def test_an_option_of_several_subcommands_is_spelled_and_explained_alike():
+    uses = {}
+    for command in COMMANDS.values():
+        for action in command._actions:
+            for flag in action.option_strings:
+                if action.help != argparse.SUPPRESS:
+                    uses.setdefault(flag, []).append((action.metavar, type(action).__name__))
+    shared = {flag: set(own) for flag, own in uses.items() if len(own) > 1 and flag not in OTHERWISE}
+    assert len(shared) > 10
+    assert {flag: own for flag, own in shared.items() if len(own) > 1} == {}
+
+
+def test_a_default_is_said_in_one_way():
+    helps = [action.help for command in COMMANDS.values() for action in command._actions if action.help]
+    assert [text for text in helps if "default:" in text and "(default:" not in text] == []
+
+
+def test_every_parameter_of_a_run_is_explained(capsys):
+    assert set(RUN_PARAMETERS) <= set(WORDS)
+    assert main(["sweep", "--parameters", "--estimator", "f_grpo", "--problem", "tree"]) == 0
+    shown = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines()[1:] if line}
+    assert shown["estimator.gamma"] == "1.0"
+    assert shown["problem.depth"] == "3"
+    assert float(shown["run.temperature"]) == Settings(method="grpo").temperature
+    assert set(shown) == set(Sweep(problem="tree").known_parameters())
+    assert parameter_table(Sweep()).startswith("--param NAME=LIST")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_completion_of_a_shell_names_every_command_and_option(capsys, shell):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for name, command in COMMANDS.items():
+        assert name in script
+        assert [flag for flag in command.flags() if flag[:2] == "--" and flag.removeprefix("--") not in script] == []
+
+
+def test_bash_completes_a_command_and_an_option(capsys):
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for typed, completed in ((["simlab", "sw"], "sweep"), (["simlab", "sweep", "--est"], "--estimator")):
+        program = (
+            f'{script}\nCOMP_WORDS=({" ".join(typed)}); COMP_CWORD={len(typed) - 1}; _simlab; echo "${{COMPREPLY[@]}}"'
+        )
+        ran = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+        assert ran.stdout.split() == [completed]

@@ -1,0 +1,96 @@
+"""The accelerated bootstrap's interval, and how often it holds the mass of a typical solution where pairs are few."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from simlab.diagnose.estimate import accelerated
+from simlab.diagnose.solutions import Solutions
+from simlab.diagnose.unseen import rarest, tail_misses, typical
+
+LEVEL = 0.9
+STUDENT = {2: 2.919985580355516, 6: 1.9431802803927816}  # quantiles at 95 %, by degrees of freedom
+
+
+def naive_interval(value, draws, influence, student):
+    """BCa by its definition, with Student's quantile for the normal one."""
+    normal = NormalDist()
+    below = sum(draw < value for draw in draws) / len(draws)
+    z0 = normal.inv_cdf(below)
+    a = sum(u**3 for u in influence) / (6 * sum(u**2 for u in influence) ** 1.5)
+    ends = []
+    for t in (-student, student):
+        share = normal.cdf(z0 + (z0 + t) / (1 - a * (z0 + t)))
+        place = share * (len(draws) - 1)
+        left = math.floor(place)
+        ordered = sorted(draws)
+        ends.append(ordered[left] + (place - left) * (ordered[min(left + 1, len(draws) - 1)] - ordered[left]))
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("influence", "freedom"),
+    [
+        ([3.0, -1.0, -1.0, -1.0], 6),  # sum u^2 = 12, sum u^4 = 84: 2 / (84 / 144 - 1 / 4) = 6
+        ([1.0, 0.0], 4),  # 2 / (1 - 1 / 2)
+    ],
+)
+def test_the_interval_is_that_of_the_formula(influence, freedom):
+    student = {**STUDENT, 4: 2.13184678632665}[freedom]
+    draws = np.random.default_rng(0).gamma(3.0, size=999)
+    found = accelerated("x", 2.5, draws, np.array(influence), level=LEVEL, method="m")
+    low, high = naive_interval(2.5, draws.tolist(), influence, student)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert found.method == "accelerated m"
+
+
+def test_prompts_that_are_all_alike_leave_the_resamples_interval():
+    found = accelerated("x", 0.5, np.full(100, 0.5), np.zeros(10), level=LEVEL, method="m")
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    assert math.isnan(accelerated("x", math.nan, np.full(10, math.nan), np.zeros(2), level=LEVEL, method="m").low)
+
+
+SOLUTIONS, TRIALS, PROMPTS = 20, 4, 100
+
+
+def rare_pairs(random):
+    """Prompts of which six in ten are never solved; answers by Zipf's law. Three prompts have two that agree."""
+    rate = np.where(random.random(PROMPTS) < 0.6, 0.0, random.beta(1, 3, size=PROMPTS))
+    share = 1 / np.arange(1, SOLUTIONS + 1) / (1 / np.arange(1, SOLUTIONS + 1)).sum()
+    times = random.multinomial(TRIALS, np.concatenate([rate[:, None] * share, 1 - rate[:, None]], axis=1))[:, :-1]
+    prompt, place = np.nonzero(times)
+    return Solutions(times.sum(axis=1), np.full(PROMPTS, TRIALS), prompt, times[prompt, place])
+
+
+def test_few_pairs_do_not_make_the_mass_of_a_typical_solution_too_sure():
+    """E p = 0.1 and E p^2 = 0.04; the percentile interval holds the truth in eight of ten such logs."""
+    share = 1 / np.arange(1, SOLUTIONS + 1) / (1 / np.arange(1, SOLUTIONS + 1)).sum()
+    truth = 0.04 * (share**2).sum() / 0.1
+    random = np.random.default_rng(0)
+    held, percentile = [], []
+    for seed in range(200):
+        own = typical(rare_pairs(random), LEVEL, seed)
+        found = own.estimate("mass", lambda rate, mass: mass)
+        held.append(found.low <= truth <= found.high)
+        low, high = np.quantile(own.mass[1:][np.isfinite(own.mass[1:])], [0.05, 0.95])
+        percentile.append(low <= truth <= high)
+    assert np.mean(held) >= 0.85
+    assert np.mean(percentile) < np.mean(held)
+
+
+def test_a_log_without_pairs_tells_the_most_that_the_mass_may_be():
+    """50 prompts of two right rollouts that differ: three pairs are the 95 % bound of a number that is 0."""
+    alone = Solutions(np.full(50, 2), np.full(50, 2), np.repeat(np.arange(50), 2), np.ones(100, int))
+    found = tail_misses(typical(alone, LEVEL, 0), (2,)).mass
+    assert found.value == 0 == found.low
+    assert found.high == pytest.approx(-math.log(0.05) / 50, rel=0.1)
+
+
+def test_without_a_correct_rollout_nothing_is_told():
+    none = Solutions(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
+    for solution in (typical(none, LEVEL, 0), rarest(none, LEVEL, 0)):
+        found = tail_misses(solution, (4,))
+        assert math.isnan(found.mass.value)
+        assert math.isnan(found.missed[0].high)

@@ -1,0 +1,110 @@
+"""Metrics while a run goes on: those of a diagnosis of the same rollouts, batch by batch."""
+
+import math
+
+import numpy as np
+import pytest
+from refusals import refusal
+
+from simlab.diagnose.live import Live, fitted
+from simlab.diagnose.log import Answers, Log
+
+ROLLOUTS = {  # by prompt, the answers of its group; "no" is wrong
+    "p": ["1", "1", "2", "no"],
+    "q": ["no"] * 4,
+    "r": ["5"] * 4,
+    "s": ["1", "no", "no", "no"],
+}
+
+
+def batch(rollouts, order=None):
+    """Prompts, rewards and completions of rollouts, in the order of their places."""
+    rows = [
+        (prompt, float(answer != "no"), rf"so \boxed{{{answer}}}") for prompt, own in rollouts.items() for answer in own
+    ]
+    return list(zip(*[rows[place] for place in (order if order is not None else range(len(rows)))], strict=True))
+
+
+def test_the_groups_of_a_batch_are_counted():
+    shuffled = np.random.default_rng(0).permutation(16)
+    assert Live().observe(*batch(ROLLOUTS, shuffled)) == {
+        "diagnose/solve_rate": 0.5,
+        "diagnose/all_right": 0.25,
+        "diagnose/all_wrong": 0.25,
+        "diagnose/dead": 0.5,
+        "diagnose/effective_prompts": 2,
+    }
+
+
+def test_groups_of_one_are_dead_once():
+    assert Live().observe(["a", "b"], [1, 0])["diagnose/dead"] == 1
+
+
+def test_what_is_fitted_is_that_of_the_groups_of_the_last_batches():
+    """The log of the last two batches, written out: the answer "1" of p and that of s are two solutions."""
+    live = Live(every=3, window=2)
+    assert not any("fitted" in name for _ in range(2) for name in live.observe(*batch({"old": ["7"] * 4})))
+    live.observe(*batch({"old": ["7"] * 4}))
+    live.observe(*batch(ROLLOUTS))
+    found = live.observe(*batch({"p": ["1", "2", "2", "no"]}))
+    assert not any("fitted" in name for name in found)
+    found = live.observe(*batch(ROLLOUTS))
+    log = Log(
+        "table",
+        prompt=np.array([0, 0, 1, 2, 3]),
+        step=np.array([0, 1, 1, 1, 1]),
+        group_size=np.full(5, 4),
+        correct=np.array([3, 3, 0, 4, 1]),
+        prompts=("p", "q", "r", "s"),
+        answers=Answers(np.array([0, 0, 1, 1, 3, 4]), np.array([0, 1, 0, 1, 2, 3]), np.array([1, 2, 2, 1, 4, 1])),
+    )
+    expected = fitted(log, 0.9)
+    assert {f"diagnose/{name}" for name in expected} == {name for name in found if "fitted" in name}
+    for name, value in expected.items():
+        assert found[f"diagnose/{name}"] == pytest.approx(value, abs=1e-6), name
+    for size in (2, 8, 16):
+        assert 0 < found[f"diagnose/fitted/dead_at_{size}_low"] <= found[f"diagnose/fitted/dead_at_{size}"]
+    assert found["diagnose/fitted/unseen_share_high"] <= 1
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_without_completions_nothing_is_said_of_solutions():
+    prompts, rewards, _ = batch(ROLLOUTS)
+    found = Live(every=1).observe(prompts, rewards)
+    assert "diagnose/fitted/dead_at_8" in found
+    assert not any("unseen" in name or "tail_miss" in name for name in found)
+
+
+def test_batches_with_and_without_completions_tell_no_solutions():
+    live = Live(every=2)
+    live.observe(*batch(ROLLOUTS)[:2])
+    assert "diagnose/fitted/unseen_share" not in live.observe(*batch(ROLLOUTS))
+
+
+def test_rollouts_without_a_reward_are_left_out():
+    prompts, rewards, texts = (list(own) for own in batch({"p": ["1", "no", "1"], "q": ["2", "no", "no"]}))
+    rewards[2] = math.nan
+    assert Live().observe(prompts, rewards, texts)["diagnose/solve_rate"] == 2 / 5
+    assert Live().observe(["p"], [math.nan], ["x"]) == {}
+
+
+def test_graded_rewards_need_a_threshold():
+    assert "a reward is 0.5; allowed: 0 and 1" in refusal(Live().observe, ["p", "p"], [0.5, 1])
+    assert Live(threshold=0.5).observe(["p", "p"], [0.5, 0.2])["diagnose/solve_rate"] == 0.5
+
+
+def test_an_answer_of_ones_own_tells_solutions_apart():
+    """All of one parity are one solution: no group has two, and all that is drawn has been drawn."""
+    live = Live(every=1, answer=lambda text: "even" if int(text) % 2 == 0 else None)
+    found = live.observe(["p"] * 8, [1.0] * 8, ["2", "4", "6", "8", "2", "4", "6", "8"])
+    assert found["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize(("name", "value"), [("every", 0), ("window", 0), ("level", 1.5), ("threshold", math.nan)])
+def test_numbers_outside_their_range_are_refused(name, value):
+    assert name in refusal(Live, **{name: value})
+
+
+def test_rows_of_other_lengths_are_refused():
+    assert "one number" in refusal(Live().observe, ["p"], [1, 0])
+    assert "one number" in refusal(Live().observe, ["p"], [1], ["a", "b"])

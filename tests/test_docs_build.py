@@ -1,0 +1,135 @@
+"""What makes the pages of the documentation site: links, formulas, facts of estimators."""
+
+import ast
+import re
+
+import pytest
+
+from docs_build import pages
+from docs_build.formulas import in_tex, typeset_all
+from docs_build.tutorials import written
+from simlab.docs_site import check_folder
+from simlab.errors import InputError
+from simlab.estimators import REGISTRY
+from simlab.theory import CLOSED_FORMS
+
+
+def test_a_link_leads_from_page_to_page_wherever_the_files_lie():
+    text = "[a](../CONTRIBUTING.md#recipes), [b](https://x.org/y.md), [c](#here), ![d](../figures/images/league.png)"
+    assert pages.for_the_site(text, "docs/trl.md", "trl.md") == (
+        "[a](contributing.md#recipes), [b](https://x.org/y.md), [c](#here), ![d](figures/images/league.png)"
+    )
+    assert pages.for_the_site("[e](claim.py)", "paper_checks/INDEX.md", "referee/claims.md") == (
+        "[e](../source/paper_checks/claim.py.txt)"
+    )
+
+
+def test_a_link_to_nothing_and_what_is_code_stay_as_they_are():
+    text = "[a](nowhere.md)\n\n```python\nf[0](docs/trl.md)\n```\n"
+    assert pages.for_the_site(text, "README.md", "index.md") == text
+
+
+def test_links_of_a_page_are_found_by_the_files_that_they_name():
+    text = "[a](../README.md) and [b](images/x.png)\n\n```\n[c](d.md)\n```\n[e](mailto:f@g.h)"
+    assert list(pages.linked(text, "figures/README.md")) == ["README.md", "figures/images/x.png"]
+
+
+@pytest.mark.parametrize(
+    ("plain", "tex"),
+    [
+        ("r_i - mean(r)", r"r_{i} - \operatorname{mean}(r)"),
+        ("(p q)^(1 - gamma)", r"(p q)^{1 - \gamma}"),
+        ("sqrt(p (1 - p))", r"\sqrt{p (1 - p)}"),
+        ("A_base where p <= 1/2, else 0", r"A_{\mathrm{base}} \text{ where }p \le  1/2, \text{ else }0"),
+        ("b a running mean", r"b \text{ a running mean }"),
+        ("A_pass@1", r"A_{\mathrm{pass@1}}"),
+    ],
+)
+def test_plain_formulas_become_tex(plain, tex):
+    assert in_tex(plain).replace("} p", "}p").replace("} 0", "}0") == tex
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_formula_of_the_registry_can_be_typeset(name):
+    formulas = [REGISTRY[name].formula]
+    if name in CLOSED_FORMS:
+        formulas += [CLOSED_FORMS[name].success, CLOSED_FORMS[name].failure]
+    for formula in formulas:
+        html = typeset_all(rf'<div class="arithmatex">\[{in_tex(formula)}\]</div>', name)
+        assert html.startswith("<math")
+
+
+def test_a_formula_that_cannot_be_typeset_names_its_page():
+    with pytest.raises(ValueError, match=r"start\.md: "):
+        typeset_all(r'<span class="arithmatex">\(\nosuchcommand\)</span>', "start.md")
+
+
+CHECKOUT = pages.ROOT
+NOTEBOOKS = sorted(path.stem for path in (CHECKOUT / "notebooks").glob("[0-9]*.py"))
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_the_page_of_a_tutorial_has_the_code_and_the_texts_of_its_notebook(name):
+    """A notebook that was edited is run again by ``python -m docs_build.tutorials NAME``."""
+    page = (CHECKOUT / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    notebook = (CHECKOUT / "notebooks" / f"{name}.py").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)\n```", page, re.DOTALL)
+    shown = {plain(statement) for block in blocks for statement in ast.parse(block).body}
+    written_there = {plain(node) for node in ast.walk(ast.parse(notebook)) if isinstance(node, ast.stmt)}
+    assert len(shown) > 10
+    assert shown - written_there == set()
+    headings = re.findall(r"^ *(##? [^#\n]+)$", notebook, re.MULTILINE)
+    assert [heading for heading in headings if heading not in page] == []
+
+
+def plain(statement):
+    """A statement without its layout, and without what marimo puts over a function."""
+    if isinstance(statement, ast.FunctionDef):
+        statement.decorator_list = []
+    return ast.unparse(statement)
+
+
+def test_a_tutorial_shows_text_pictures_and_tables_but_no_widgets():
+    cells = [
+        {"cell_type": "code", "metadata": {"marimo": {"name": "setup"}}, "source": ["import simlab"], "outputs": []},
+        {"cell_type": "markdown", "metadata": {}, "source": ["# A title"]},
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "source": "slider",
+            "outputs": [
+                {
+                    "output_type": "display_data",
+                    "data": {"text/markdown": ["&lt;marimo-slider data-initial-value='1'"]},
+                },
+                {"output_type": "display_data", "data": {"image/png": "aGVsbG8="}},
+                {"output_type": "display_data", "data": {"text/plain": ["0.5"]}},
+            ],
+        },
+        {
+            "cell_type": "code",
+            "metadata": {"marimo": {"config": {"hide_code": True}}},
+            "source": "hidden",
+            "outputs": [{"output_type": "display_data", "data": {"text/html": "<table></table>"}}],
+        },
+    ]
+    text, pictures = written("02_sizes", {"cells": cells})
+    assert pictures == {"02_sizes-1.png": b"hello"}
+    title, where, *rest = text.strip().split("\n\n")
+    assert title == "# A title"
+    assert "notebooks/02_sizes.py" in where
+    assert rest == [
+        "```python\nimport simlab\n```",
+        "```python\nslider\n```",
+        "![What the cell above shows](02_sizes-1.png)",
+        "```text\n0.5\n```",
+        "<table></table>",
+    ]
+
+
+def test_a_folder_that_holds_something_else_is_no_place_for_the_site(tmp_path):
+    check_folder(tmp_path / "new")
+    check_folder(tmp_path)
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(InputError, match="holds something else than a built site; allowed: a new folder"):
+        check_folder(tmp_path)

@@ -1,0 +1,328 @@
+"""The page for people: the map by keys, comparisons, own formulas and results, the tour, undo, help, phones."""
+
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+from explorer_cases import explorer, watched
+
+pytestmark = pytest.mark.browser
+
+FORMULA = "%3D(1%20-%20p)%5Eg%20*%20(r%20-%20p)%2Fs%40g%3D0.5"  # =(1 - p)^g * (r - p)/s@g=0.5
+PIN = "weight%3Df_grpo(gamma%3D0,base%3Dgrpo)%26actions%3D32%26steps%3D50"
+HALF = PIN.replace("gamma%3D0,", "gamma%3D0.5,")
+MEANS = """document.getElementById("chart").data.filter(
+    (trace) => trace.csv?.includes("q_pos") && trace.csv.includes("mean of")).map((trace) => trace.y)"""
+SMALL = "run.actions=32&run.steps=50&run.seeds=4"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "mine.nc"
+    values = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
+    xr.Dataset(
+        {"q_pos": (("arm", "group_size", "seed", "step"), values)},
+        coords={"arm": ["grpo", "maxrl"], "group_size": [2, 8, 32], "step": [0, 5, 10, 15, 20]},
+    ).to_netcdf(path, engine="h5netcdf")
+    return path, values
+
+
+@pytest.fixture(scope="module")
+def server(result):
+    with explorer("--port", "0", str(result[0])) as found:
+        yield found
+
+
+@pytest.fixture
+def seen(browser, server):
+    with watched(browser, server.address) as found:
+        yield found
+    assert found.elsewhere == []
+    assert found.complaints == []
+
+
+@pytest.fixture
+def alone(browser, exported):
+    """The exported page, which simulates nothing and so is quick."""
+    with watched(browser, exported) as found:
+        found.open(exported)
+        yield found
+    assert (found.elsewhere, found.complaints) == ([], [])
+
+
+def until(found, holds, seconds=120):
+    """Wait until something holds of a page."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, [found.text(place) for place in ("#status", "#said", "#error", "#readout")]
+        found.page.wait_for_timeout(100)
+
+
+def drawn(found):
+    found.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+
+def address_of(found):
+    return found.page.evaluate("decodeURIComponent(window.location.href)")
+
+
+def names_of(found):
+    return found.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
+
+
+# The map
+
+
+def test_the_map_is_there_at_once_also_without_a_server_and_keys_choose_and_pin_a_cell(alone):
+    assert alone.page.get_attribute("nav [aria-selected=true]", "id") == "tab-map"
+    assert "45 of 45 cells are simulated" in alone.text("#readout")
+    alone.page.focus("#chart")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
+        alone.page.keyboard.press(key)
+        drawn(alone)
+    assert "map.cell=64,0.5&map.pinned=16,0;64,0.5" in address_of(alone)
+    assert alone.page.locator(".pins li").count() == 2
+    assert "group size 64, gamma 0.5" in names_of(alone)
+    link = address_of(alone)
+    alone.open(link)
+    assert address_of(alone) == link
+
+
+def test_the_scrubber_shows_every_cell_as_it_was(alone):
+    ends = []
+    for at in ("1", "0"):
+        alone.page.fill("#map-at-box", at)
+        alone.page.keyboard.press("Enter")
+        drawn(alone)
+        ends.append(alone.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
+    assert min(ends[0]) < 0.7 < min(ends[1])
+
+
+def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
+    view = "panel=map&map.across=correct%20share&map.down=gamma&map.actions=64&map.steps=50&map.seeds=4"
+    seen.open(f"{server.address}#{view}&map.cell=0.16,1&map.pinned=&map.quantity=correct%20mass")
+    until(seen, lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
+    assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ("map.across=gamma", "across and down are both gamma; allowed: two axes that differ"),
+        ("map.across=overlap", "one policy have no overlap; allowed: group size, gamma"),
+        (
+            "map.weight=asym_grpo(delta=2)",
+            "the focal weight goes on no asym_grpo(delta=2); allowed with ",
+        ),
+    ],
+)
+def test_axes_that_do_not_go_together_are_said(alone, exported, view, said):
+    alone.open(f"{exported}#panel=map&{view}")
+    assert said in alone.text("#readout")
+
+
+# Comparisons
+
+
+def test_simulation_opens_with_a_comparison_whose_differences_are_those_of_its_runs(seen, server):
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.learning_rate=0.1&run.pinned={PIN}%26learning_rate%3D0.1")
+    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    first, other = seen.page.evaluate(MEANS)
+    seen.page.select_option("#run-compare", "difference")
+    drawn(seen)
+    (difference,) = seen.page.evaluate(MEANS)
+    np.testing.assert_allclose(difference, np.subtract(other, first), atol=2e-6)
+    assert "against f_grpo(gamma=0,base=grpo)" in seen.text("#readout")
+    seen.page.select_option("#run-compare", "difference at equal correct mass")
+    drawn(seen)
+    assert "difference of steps" in seen.page.evaluate("document.getElementById('chart').layout.annotations[0].text")
+
+
+# Formulas
+
+
+def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server):
+    seen.open(f"{server.address}#panel=masses&masses.pinned=f_grpo(gamma=0.5,base=grpo)&masses.weight={FORMULA}")
+    lines = [line for line in seen.lines() if len(line) > 100]
+    np.testing.assert_allclose(lines[0], lines[1], atol=2e-6)
+    seen.page.fill("#masses-weight-formula", "p +")
+    seen.page.keyboard.press("Enter")
+    drawn(seen)
+    assert "formula 'p +' cannot be read at its end; allowed: p, q, r, s, G, g" in seen.text("#error")
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={HALF}&run.weight={FORMULA}")
+    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    formula, named = seen.page.evaluate(MEANS)
+    np.testing.assert_allclose(formula, named, atol=1e-4)
+
+
+# Results
+
+
+def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server, result):
+    seen.open(f"{server.address}#panel=results")
+    means = "document.getElementById('chart').data.filter((trace) => trace.showlegend).map((trace) => trace.y)"
+    until(seen, lambda: len(seen.page.evaluate(means)) == 2)
+    np.testing.assert_allclose(seen.page.evaluate(means), result[1][:, 0].mean(axis=1), rtol=1e-5)
+    seen.page.focus("#results-group_size")
+    seen.page.keyboard.press("ArrowRight")
+    until(seen, lambda: "at group_size 8" in seen.text("#readout"))
+    np.testing.assert_allclose(seen.page.evaluate(means), result[1][:, 1].mean(axis=1), rtol=1e-5)
+    assert seen.page.locator("#results-step").is_hidden()
+    seen.page.select_option("#results-view", "map")
+    drawn(seen)
+    assert np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5)
+    seen.page.select_option("#results-lines", "step")
+    drawn(seen)
+    assert "across and lines are both step" in seen.text("#readout")
+
+
+# Undo, tour, help
+
+
+def test_undo_takes_changes_back_one_by_one(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    first = address_of(alone)
+    assert alone.page.is_disabled("#undo")
+    for size in ("32", "64"):
+        alone.page.fill("#miss-group_size-box", size)
+        alone.page.keyboard.press("Enter")
+        alone.page.wait_for_timeout(700)
+    alone.page.click("#tab-masses")
+    alone.page.click("#undo")
+    assert "panel=miss" in address_of(alone)
+    assert alone.page.input_value("#miss-group_size-box") == "64"
+    alone.page.focus("#miss-group_size")
+    alone.page.keyboard.press("Control+z")
+    drawn(alone)
+    assert alone.page.input_value("#miss-group_size-box") == "32"
+    alone.page.click("#undo")
+    drawn(alone)
+    assert address_of(alone) == first
+
+
+def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
+    alone.page.click("#tour-start")
+    panels = ["map", "miss", "run", "masses", "bank", "interference"]
+    for step, panel in enumerate(panels, start=1):
+        assert alone.text("#tour-title").startswith(f"{step} of 6: ")
+        assert alone.page.get_attribute("nav [aria-selected=true]", "id") == f"tab-{panel}"
+        assert alone.text("#error") == ""
+        if step == 2:
+            until(alone, lambda: alone.page.input_value("#miss-group_size-box") in ("2", "4", "8"), 20)
+        if step < 6:
+            alone.page.click("#tour-next")
+    assert alone.page.is_disabled("#tour-next")
+    assert "tour=6" in address_of(alone)
+    alone.page.click("#tour-end")
+    drawn(alone)
+    assert alone.page.is_hidden("#tour")
+    assert "tour" not in address_of(alone)
+
+
+def test_help_is_seen_on_focus_and_on_hover(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    tip = alone.page.locator("#miss-target_mass-help")
+    assert tip.is_hidden()
+    alone.page.focus("[aria-describedby=miss-target_mass-help]")
+    assert tip.is_visible()
+    alone.page.focus("#chart")
+    alone.page.hover("[aria-describedby=miss-target_mass-help]")
+    assert tip.is_visible()
+    assert alone.page.locator("#symbols button").count() == 3
+
+
+def test_an_old_notice_does_not_stay_beside_a_new_error(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    for text, said, error in (("-5", "held at 1", ""), ("abc", "", "'abc' is not a number")):
+        alone.page.fill("#miss-group_size-box", text)
+        alone.page.keyboard.press("Enter")
+        drawn(alone)
+        assert said in alone.text("#said")
+        assert error in alone.text("#error")
+    assert alone.text("#said") == ""
+
+
+def test_a_bad_weight_in_a_link_says_what_is_shown_instead(alone, exported):
+    alone.open(f"{exported}#panel=run&run.weight=nosuch")
+    assert alone.text("#error").startswith("estimator = 'nosuch' is unknown; allowed: ")
+    assert alone.text("#error").endswith("Shown instead: f_grpo(gamma=1,base=grpo)")
+
+
+def test_a_link_of_the_server_opens_in_the_exported_page(alone):
+    alone.page.fill("#paste", "http://127.0.0.1:8737/#panel=miss&miss.group_size=64")
+    alone.page.keyboard.press("Enter")
+    until(alone, lambda: alone.page.locator("#miss-group_size-box").count() > 0, 20)
+    assert alone.page.input_value("#miss-group_size-box") == "64"
+
+
+# Looks
+
+
+@pytest.mark.parametrize("panel", ["map", "miss", "step", "run", "tree"])
+def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, exported, panel):
+    alone.page.set_viewport_size({"width": 390, "height": 844})
+    alone.open(f"{exported}#panel={panel}")
+    assert alone.page.evaluate("document.documentElement.scrollWidth") == 390
+    controls, chart = (alone.page.locator(place).bounding_box() for place in ("#controls", "#chart"))
+    assert controls["y"] + controls["height"] <= chart["y"]
+    alone.page.evaluate("document.getElementById('chart').scrollIntoView()")
+    assert alone.page.locator("#controls").bounding_box()["y"] < 400
+    assert cut_off(alone) == []
+
+
+@pytest.mark.parametrize("width", [1280, 1400])
+def test_titles_of_the_tree_fit_into_their_columns(alone, exported, width):
+    alone.page.set_viewport_size({"width": width, "height": 900})
+    alone.open(f"{exported}#panel=tree")
+    boxes = alone.page.evaluate(
+        """[...document.querySelectorAll("#chart .annotation-text")].map((one) => one.getBoundingClientRect())
+            .map(({left, right}) => [left, right])"""
+    )
+    assert len(boxes) == 3
+    assert all(right < after for (_, right), (after, _) in itertools.pairwise(boxes))
+    assert cut_off(alone) == []
+
+
+def cut_off(found):
+    """Titles that reach beyond the chart."""
+    return found.page.evaluate(
+        """[...document.querySelectorAll("#chart .annotation-text")].filter((title) => {
+            const [own, all] = [title, document.getElementById("chart")].map((one) => one.getBoundingClientRect());
+            return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1;
+        }).map((title) => title.textContent)"""
+    )
+
+
+def luminance(colour):
+    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize(("theme", "ground"), [("light", "#ffffff"), ("dark", "#1c2026")])
+def test_every_line_stands_out_from_its_ground(alone, exported, theme, ground):
+    for view in ("panel=miss", "preset=fade-fig2", "panel=map"):
+        alone.open(f"{exported}#{view}&theme={theme}")
+        colours = alone.page.evaluate(
+            """document.getElementById("chart").data.map((trace) => trace.line?.color)
+                .filter((colour) => /^#/.test(colour))"""
+        )
+        assert len(set(colours)) > 2
+        for colour in colours:
+            low, high = sorted((luminance(colour), luminance(ground)))
+            assert (high + 0.05) / (low + 0.05) >= 3, colour
+
+
+def test_the_legend_leaves_the_axis_title_free_after_resizing(alone, exported):
+    alone.page.set_viewport_size({"width": 1400, "height": 900})
+    alone.open(f"{exported}#preset=fade-fig2")
+    for width in (800, 1400):
+        alone.page.set_viewport_size({"width": width, "height": 900})
+        alone.page.wait_for_timeout(500)
+        legend, title = (
+            alone.page.locator(place).first.bounding_box() for place in ("#chart .legend", "#chart .xtitle")
+        )
+        assert legend["y"] >= title["y"] + math.floor(title["height"]) - 2

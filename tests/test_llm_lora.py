@@ -1,0 +1,211 @@
+"""Adapters of low rank: W + scale A B, their gradient by the chain rule, and a run that trains nothing else."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors
+from naive_training import assert_trees_agree, leaves, naive_gradient
+from refusals import refusal
+from training_cases import contents, parameters_of, settings, task, trainer_and_state
+
+from simlab.llm.checkpoint import read_checkpoint
+from simlab.llm.completions import Batch
+from simlab.llm.lora import adapters, merged
+from simlab.llm.model import forward, init, shapes
+from simlab.llm.training.gradient import Policy
+from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.run import train
+from simlab.llm.training.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("quickly")
+RANK, SCALE = 3, 0.5
+MATRICES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A model, adapters none of which is 0, and a batch with random coefficients."""
+    trainer, _ = trainer_and_state("grpo")
+    random, config = np.random.default_rng(5), trainer.policy.config
+    own = adapters(config, RANK, jax.random.key(0))
+    own = jax.tree.map(lambda leaf: jnp.asarray(0.3 * random.normal(size=leaf.shape), "float32"), own)
+    mask = np.arange(3) < np.array([[3, 2], [1, 3]])[..., None]
+    tokens = random.integers(3, config.vocab_size, size=mask.shape).astype(np.int32)
+    prompts = random.integers(3, config.vocab_size, size=(2, 4)).astype(np.int32)
+    batch = Batch(prompts, np.array([4, 3], np.int32), tokens, mask)
+    coefficients = np.where(mask, random.normal(size=mask.shape), 0).astype(np.float32)
+    return config, parameters_of(config), own, batch, coefficients
+
+
+def naive_merged(base, own):
+    """W + scale A B of every matrix, in float64."""
+    layers = {name: np.asarray(leaf, float) for name, leaf in base["layers"].items()}
+    for name in MATRICES:
+        a, b = (np.asarray(own["layers"][f"{name}_{part}"], float) for part in "ab")
+        layers[name] = layers[name] + SCALE * np.einsum("lir,lro->lio", a, b)
+    return {**base, "layers": layers}
+
+
+def policy_with(base, config):
+    return Policy(config, "float32", 1.0, 8, lora_scale=SCALE, base=base)
+
+
+def test_merged_adapters_are_added_to_their_matrices_and_nothing_else_changes(case):
+    config, base, own, *_ = case
+    assert {name.rsplit("_", 1)[0] for name in own["layers"]} == set(MATRICES)
+    found = merged(base, own, SCALE)
+    assert jax.tree.map(jnp.shape, found) == shapes(config)
+    assert_trees_agree(found, naive_merged(base, own), rtol=1e-6)
+    for name, before in leaves(base):
+        if name.removeprefix("layers.") not in MATRICES:
+            np.testing.assert_array_equal(dict(leaves(found))[name], before)
+
+
+def test_new_adapters_change_nothing_and_are_others_for_another_key(case):
+    config, base, _, batch, _ = case
+    new, other = (adapters(config, RANK, jax.random.key(seed)) for seed in (0, 1))
+    for name in MATRICES:
+        a, b = (np.asarray(new["layers"][f"{name}_{part}"]) for part in "ab")
+        assert not b.any()
+        assert np.abs(a).min() > 0
+        assert not np.isin(a, np.asarray(other["layers"][f"{name}_a"])).any()
+    plain = Policy(config, "float32", 1.0, 8)
+    np.testing.assert_array_equal(policy_with(base, config).logp(new, batch), plain.logp(base, batch))
+
+
+def test_new_adapters_are_as_large_as_the_paper_of_their_width_says():
+    """Normal with a standard deviation of 1 / sqrt(in), here of 4,096 numbers."""
+    (config, *_), wide = (trainer_and_state("grpo", model={"hidden_size": 64})[0].policy.config,), 64
+    a = np.asarray(adapters(config, 16, jax.random.key(2))["layers"]["gate_proj_a"])
+    assert a.std() == pytest.approx(wide**-0.5, rel=0.1)
+
+
+def test_the_gradient_is_that_of_the_merged_model_by_the_chain_rule(case):
+    """dA = scale dW B^T and dB = scale A^T dW, with dW from sequences one by one; to 1e-5 of the largest (float32)."""
+    config, base, own, batch, coefficients = case
+    whole = jax.tree.map(lambda leaf: jnp.asarray(leaf, "float32"), naive_merged(base, own))
+    slopes, objective = naive_gradient(whole, config, batch, coefficients)
+    wanted = {}
+    for name in MATRICES:
+        a, b = (np.asarray(own["layers"][f"{name}_{part}"], float) for part in "ab")
+        wanted[f"{name}_a"] = SCALE * np.einsum("lio,lro->lir", slopes["layers"][name], b)
+        wanted[f"{name}_b"] = SCALE * np.einsum("lir,lio->lro", a, slopes["layers"][name])
+    found, value = policy_with(base, config).gradient(own, batch, coefficients)
+    assert_trees_agree(found, {"layers": wanted}, rtol=1e-5)
+    assert value == pytest.approx(objective, rel=1e-5)
+
+
+def test_the_gradient_is_the_slope_of_the_objective(case):
+    """Along a random direction, from both sides; float32 leaves about three digits of the difference."""
+    config, base, own, batch, coefficients = case
+    policy, random = policy_with(base, config), np.random.default_rng(8)
+    direction = jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), "float32"), own)
+
+    def at(step):
+        return policy.gradient(jax.tree.map(lambda one, way: one + step * way, own, direction), batch, coefficients)
+
+    gradient, _ = at(0.0)
+    slope = sum(
+        float(jnp.sum(one * way))
+        for one, way in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True)
+    )
+    assert (at(1e-2)[1] - at(-1e-2)[1]) / 2e-2 == pytest.approx(slope, rel=2e-2)
+
+
+LORA = {
+    "model": {"lora_rank": RANK, "lora_alpha": 6.0, "gradient_checkpointing": True, "dtype": "bfloat16"},
+    "rl": {"epochs": 2},
+    "record": {"checkpoint_every": 1, "instruments_every": 1, "keep_checkpoint": True},
+    "arms": ["grpo+kl_penalty(coefficient=0.1)"],
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("lora") / "run"
+    train(settings(LORA), out, own_task=task())
+    return out
+
+
+def arm(out):
+    (folder,) = out.glob("arms/*/seed-0")
+    return folder
+
+
+def test_a_run_trains_adapters_alone_and_leaves_a_model_without_them(trained):
+    """What it leaves differs from the start by matrices of the adapters' rank, and in nothing else."""
+    start, _ = trainer_and_state("grpo", model=LORA["model"])
+    config = start.policy.config
+    after = dict(leaves(read_checkpoint(arm(trained) / "model").parameters))
+    before = dict(leaves(init(config, jax.random.key(0))))
+    assert after.keys() == before.keys()
+    for name, value in after.items():
+        change = value - before[name]
+        if name.removeprefix("layers.") in MATRICES:
+            sizes = np.linalg.svd(change[0], compute_uv=False)
+            assert sizes[0] > 1e-4
+            assert sizes[RANK:].max() < 1e-5 * sizes[0] + 1e-7
+        else:
+            assert not change.any(), name
+    with safetensors.safe_open(arm(trained) / "state.safetensors", framework="np") as file:
+        kept = [file.get_tensor(name) for name in file.keys() if name.startswith("parameters.")]  # noqa: SIM118
+    layers, wide = config.num_layers, config.hidden_size
+    assert len(kept) == 2 * len(MATRICES)
+    assert {leaf.shape for leaf in kept} >= {(layers, wide, RANK), (layers, RANK, wide)}
+
+
+@pytest.mark.transformers
+def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(trained):
+    """It finds all weights and no others, and computes the same logits."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    folder = arm(trained) / "model"
+    theirs, said = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(said.values()), said
+    own, tokens = read_checkpoint(folder), np.array([[3, 4, 5, 6, 3]])
+    with torch.no_grad():
+        logits = theirs.float().eval()(torch.from_numpy(tokens)).logits.numpy()
+    np.testing.assert_allclose(logits, forward(own.parameters, own.config, jnp.asarray(tokens)), atol=1e-5)
+
+
+def test_a_run_of_adapters_that_stops_goes_on_to_the_same_bits(trained, tmp_path, monkeypatch):
+    """With bfloat16, checkpointing, two epochs and a penalty."""
+    step = Trainer.step
+
+    def stopping(self, state, *rest):
+        if state.step == 1:
+            raise KeyboardInterrupt
+        return step(self, state, *rest)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Trainer, "step", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(LORA), tmp_path / "run", own_task=task())
+    train(settings(LORA), tmp_path / "run", own_task=task())
+    assert contents(tmp_path / "run") == contents(trained)
+
+
+# Bad input
+
+
+def test_a_rank_above_that_of_a_matrix_is_refused_before_there_is_a_folder(tmp_path):
+    asked = settings({"model": {"lora_rank": 17}})
+    message = refusal(train, asked, tmp_path / "run", own_task=task())
+    assert message == "model.lora_rank = 17 is outside its range [0, 8]"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"model": {"lora_rank": -1}}, "model.lora_rank = -1 is outside its range [0, inf)"),
+        (
+            {"model": {"lora_alpha": 8.0}},
+            "model.lora_alpha = 8.0 without adapters; allowed: a model.lora_rank above 0",
+        ),
+        ({"model": {"lora_rank": 4, "lora_alpha": 0.0}}, "model.lora_alpha = 0.0 is outside its range (0, inf)"),
+        ({"model": {"lora_rank": 4}, "engine": "trl"}, "model.lora_rank = 4 with the engine trl; allowed: 0"),
+    ],
+)
+def test_settings_that_cannot_be_met_are_refused(data, message):
+    assert refusal(Settings.from_data, data) == message
