@@ -552,9 +552,11 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
     assert parts_of(out) == parts_of(unbroken)
 
 
+# Python itself keeps what it could write of a module's bytecode, and every later process that imports it fails.
 LIMITED = """
 import resource, sys
 from simlab.cli import main
+sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 sys.exit(main(sys.argv[2:]))
 """
