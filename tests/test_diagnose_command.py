@@ -91,11 +91,13 @@ def test_contents_alone_estimate_nothing(log, capsys):
     [
         (["--rollouts", "1"], "rollouts"),
         (["--holdout", "1"], "holdout"),
+        (["--seed", "-1"], "seed"),
         (["--estimator", "gpro"], "gpro"),
         (["--threshold", "nan"], "threshold"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(log, capsys, arguments, reason):
+def test_bad_input_is_refused_in_one_line_before_anything_is_read(log, capsys, monkeypatch, arguments, reason):
+    monkeypatch.setattr("simlab.diagnose.reading.read_log", lambda *_, **__: pytest.fail("the log was read"))
     assert main(["diagnose", str(log), *arguments]) == 2
     complaint = capsys.readouterr().err
     assert reason in complaint

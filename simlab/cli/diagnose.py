@@ -76,7 +76,7 @@ def _add_estimates(parser: Parser) -> None:
 
 def _diagnose(options: argparse.Namespace) -> int:
     from simlab.diagnose.contents import as_entries, in_words
-    from simlab.diagnose.diagnosis import diagnosis
+    from simlab.diagnose.diagnosis import check_options, diagnosis
     from simlab.diagnose.estimate import as_json
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.reading.layouts import named_columns
@@ -86,6 +86,7 @@ def _diagnose(options: argparse.Namespace) -> int:
 
     if options.threshold is not None:
         check_range("threshold", options.threshold)
+    check_options(options.estimator, rollouts=options.rollouts, holdout=options.holdout, seed=options.seed)
     for path in filter(None, (options.json, options.html)):
         check_replaceable(path)
         make_folder(path.parent)

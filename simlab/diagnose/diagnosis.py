@@ -7,15 +7,15 @@ import numpy as np
 from simlab.diagnose.confidence import Confidence, confidence
 from simlab.diagnose.difficulty import Weighing, weigh
 from simlab.diagnose.estimate import LEVEL
-from simlab.diagnose.groups import OTHERS, Groups, groups
+from simlab.diagnose.groups import OTHERS, Groups, groups, total_mass
 from simlab.diagnose.log import Log
 from simlab.diagnose.pass_at_k import PassAtK, pass_at_k
 from simlab.diagnose.predict import Prediction, predict
-from simlab.diagnose.recommend import Recommendation, recommend
+from simlab.diagnose.recommend import SMALLEST, Recommendation, recommend
 from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import WINDOWS, SolveRates, of_prompts, population, solve_rates, split
 from simlab.diagnose.unseen import Unseen, typical, unseen
-from simlab.errors import check_range, check_whole
+from simlab.errors import InputError, check_range, check_whole
 
 ROLLOUTS = 2048
 
@@ -80,8 +80,7 @@ def diagnosis(
         InputError: for an empty log, a number outside its range, or an estimator that is unknown or whose masses depend
             on more than rewards.
     """
-    check_range("level", level, 0.5, 0.999)
-    check_whole("seed", seed, 0)
+    check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
     parts = split(log, windows)
     last = parts[-1]
     now = population(last, level)
@@ -103,6 +102,30 @@ def diagnosis(
         weigh(now, estimator, size) if simulate else None,
         tuple(_untold(log, last)),
     )
+
+
+def check_options(
+    estimator: str = "grpo",
+    others: tuple[str, ...] = OTHERS,
+    *,
+    rollouts: int = ROLLOUTS,
+    level: float = LEVEL,
+    holdout: float = 0.0,
+    seed: int = 0,
+) -> None:
+    """Refuse what ``diagnosis`` would, before a log is read for minutes.
+
+    Raises:
+        InputError: for a number outside its range, or an estimator that is unknown or whose masses depend on more than
+            rewards.
+    """
+    check_range("level", level, 0.5, 0.999)
+    check_whole("seed", seed, 0)
+    check_whole("rollouts", rollouts, SMALLEST)
+    if not 0 <= holdout < 1:
+        raise InputError(f"holdout = {holdout} is not allowed; allowed: [0, 1)")
+    for name in (estimator, *others):
+        total_mass(name, SMALLEST)
 
 
 def _untold(log: Log, last: Log) -> list[str]:
