@@ -321,6 +321,7 @@ def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(double):
 # Limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [BANK, pytest.param(interference(6, 8), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["knapsack", pytest.param("variance", marks=pytest.mark.slow)])
 def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(problem, rule):

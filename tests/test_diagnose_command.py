@@ -52,6 +52,7 @@ def test_the_summary_has_at_most_25_lines_that_fit_a_screen(log, capsys):
     assert re.search(r"mean solve rate +0\.\d+ \[0\.\d+, 0\.\d+\]", text)
 
 
+@pytest.mark.slow
 def test_json_and_report_hold_every_estimate_and_open_offline(log, capsys, tmp_path):
     run(capsys, log, "--json", tmp_path / "a" / "found.json", "--html", tmp_path / "found.html")
     found = json.loads((tmp_path / "a" / "found.json").read_text())

@@ -70,6 +70,7 @@ def other_constant(source):
     return ast.unparse(tree) + ("" if change.changed else "\nONE = 1")
 
 
+@pytest.mark.slow
 def test_every_module_of_the_closure_counts(copy):
     before = fingerprint(copy)
     assert before == sources_fingerprint(REACHED["sweep"])

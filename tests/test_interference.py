@@ -158,6 +158,7 @@ def test_what_easy_prompts_do_to_hard_ones_has_the_opposite_sign_of_the_overlap(
     np.testing.assert_allclose(measured, first_order, rtol=0.01, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_kinds_together_give_the_own_and_cross_effects():
     """Mean over prompts of what both sources do: the two records that any shared head has."""
     result = trained("f_grpo(gamma=0.5)", seeds=4, easy_share=0.25)
@@ -201,6 +202,7 @@ def test_masks_of_other_lengths_are_refused():
     assert refusal(wrong.__post_init__) == "hard is bool of shape (3,); allowed: bool of shape (4,)"
 
 
+@pytest.mark.slow
 def test_the_sweep_takes_it_by_name(capsys, tmp_path):
     out = tmp_path / "interference.nc"
     options = ["--problem", "interference", "--param", "overlap=0,0.3", "--group-size", "4", "--seeds", "2"]

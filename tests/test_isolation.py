@@ -41,6 +41,7 @@ def test_where_all_tokens_are_on_one_side_it_is_a_step_of_all_and_one_of_none():
         np.testing.assert_allclose(ends(bank, "grpo", rate=1e-3, isolation=isolation), together, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_small_steps_of_both_turns_add_up_to_one_of_all():
     """To first order, with an error that falls with the square of the rate."""
     bank = prompt_bank(prompts=4, actions=6)

@@ -74,6 +74,7 @@ OWN = ROWS["linear_softmax"]
 OF_OFF_POLICY = {metric.name for metric in OWN.problem.metrics if metric.off_policy}
 
 
+@pytest.mark.slow
 def test_the_contract_meets_what_it_is_to_test():
     """Each metric is a number at a fifth of the steps or more, and prompts move one another."""
     rows = run_of("linear_softmax", "rewards", "lumped").rows
@@ -98,6 +99,7 @@ def test_directions_are_compared_with_those_of_the_record_before():
 # Limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["of one norm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("reads the batch", "not zero-sum"))],
@@ -343,6 +345,7 @@ def test_joining_counts_the_head_and_the_features():
     assert joining_bytes(Plan(linear)) > joining_bytes(Plan(bank))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_feature(storage):
     """Whatever the storage: those that its few rows do not have are 0, and those after them, up to 8, are absent."""

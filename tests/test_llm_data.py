@@ -368,6 +368,7 @@ def test_a_reward_of_ones_own_is_used_and_kept_and_an_edited_one_is_noticed(tmp_
     assert "was made by other code" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_sets_are_evaluated_and_shown_apart(tmp_path, capsys):
     near = lines(tmp_path / "near.jsonl", sums([(9, other) for other in range(3)]))
     far = lines(tmp_path / "far.jsonl", sums([(one, one) for one in (3, 5)]))

@@ -19,6 +19,7 @@ from simlab.llm.training.run import train
 OWN = "grpo@group_size=2@learning_rate=1e-3@steps=3"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_an_arm_with_own_settings_is_the_arm_of_a_run_with_these_settings(tmp_path):
     """The same model, metrics and evaluations, beside an arm that has the run's."""

@@ -122,6 +122,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_greedy_and_truncated_evaluations_see_fewer_completions():
     """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""
     seen = {}

@@ -194,7 +194,7 @@ def some_by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-IN_SHORT = {"zero-sum, adam", "several gradient steps", "bank", "head, all prompts"}
+IN_SHORT = {"zero-sum, adam", "several gradient steps"}
 
 
 @pytest.mark.parametrize("name", some_by_hand(CASES, IN_SHORT))

@@ -161,6 +161,7 @@ def test_weights_of_whole_rollouts_have_no_bias_where_an_advantage_is_that_of_it
         np.testing.assert_allclose(result.mean, exact_mean(outcomes, method, 3), atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["grpo", "maxrl", "f_grpo", "dr_grpo"])
 @pytest.mark.parametrize("group_size", [2, 3, 5])
 def test_of_a_group_they_restore_the_direction_but_the_length_is_by_the_samplers_solve_rate(method, group_size):

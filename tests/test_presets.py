@@ -56,6 +56,7 @@ def test_dapo_is_compared_where_its_clip_can_act():
     assert PRESETS["a-grae"]["dapo"]["parameters"]["run.epochs"] > (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["budget", "allocation"])
 def test_sweeps_at_equal_cost_spend_what_they_may_but_for_a_step(preset):
     for settings in PRESETS[preset].values():
@@ -64,6 +65,7 @@ def test_sweeps_at_equal_cost_spend_what_they_may_but_for_a_step(preset):
             assert total - cell.step_cost < cell.taken[-1] * cell.step_cost <= total
 
 
+@pytest.mark.slow
 def test_updates_that_cost_something_cost_most_steps_in_small_groups():
     """Of 8 G + 256 rollouts a step in place of 8 G."""
     free, dear = (Plan(Sweep(**PRESETS["budget"][name])).distinct for name in ("apart", "updates"))

@@ -33,7 +33,11 @@ def test_with_one_gradient_step_a_batch_the_ratio_is_1_and_no_clip_acts(surrogat
 
 
 @pytest.mark.parametrize(
-    ("method", "storage"), [("grpo+ppo_clip", "lumped"), ("w_reinforce+ppo_clip(eps_low=0.02,eps_high=0.02)", "dense")]
+    ("method", "storage"),
+    [
+        pytest.param("grpo+ppo_clip", "lumped", marks=pytest.mark.slow),
+        ("w_reinforce+ppo_clip(eps_low=0.02,eps_high=0.02)", "dense"),
+    ],
 )
 def test_the_split_adds_up_to_all_tokens_and_to_the_clipped_ones(method, storage):
     found = simulate(interference(6, 12), method, epochs=3, minibatches=2, storage=storage, **FAST)
@@ -47,6 +51,7 @@ def test_the_split_adds_up_to_all_tokens_and_to_the_clipped_ones(method, storage
         assert (taught >= -1e-6).all()
 
 
+@pytest.mark.slow
 def test_prompts_with_parameters_of_their_own_do_not_drift_in_one_epoch_however_many_minibatches():
     own = simulate(prompt_bank(prompts=6, actions=20), "grpo+ppo_clip", minibatches=3, **FAST)
     shared = simulate(interference(6, 20), "grpo+ppo_clip", minibatches=3, **FAST)

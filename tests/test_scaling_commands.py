@@ -57,6 +57,7 @@ def test_all_prompts_count_where_a_step_draws_all(tmp_path):
     np.testing.assert_array_equal(found.compute, [20, 40])
 
 
+@pytest.mark.slow
 def test_fit_prints_the_tables_of_each_metric(bank, capsys):
     assert main(["fit", str(bank), "--metric", "pass@1,pass@8", "--baseline", "grpo, group_size = 4"]) == 0
     printed = capsys.readouterr().out.splitlines()

@@ -96,6 +96,7 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
     assert any(stale) == (learning_rate > 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 3])
 def test_in_more_places_the_policy_is_the_same_to_the_bit(runs):
     problem, settings = anchored(200, 20), Settings(parse("dr_grpo"), optimizer="sgd", storage="lumped")
@@ -178,6 +179,7 @@ def moving(learning_rate, method="dr_grpo", **others):
     )
 
 
+@pytest.mark.slow
 def test_sparse_and_ordinary_runs_of_one_call_are_those_that_they_are_alone():
     problem, steps = anchored(200, 20), np.array([2, 20])
     settings = [moving(5.0, f"asym_grpo(delta={delta})", storage="lumped") for delta in (1.0, 2.0, 1.0, 3.0)]

@@ -117,6 +117,7 @@ def test_storage_has_the_former_name_engine_too():
 # What is run
 
 
+@pytest.mark.slow
 def test_each_method_of_the_result_is_the_simulation_of_its_arm(tmp_path):
     sweep = asked("--arms", ARMS, *TINY, "--group-size", 4, "--seeds", 2)
     result = run(sweep, tmp_path / "sweep.nc")

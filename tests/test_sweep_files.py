@@ -102,6 +102,7 @@ def final(out):
     return read(out).q_pos.isel(step=-1).mean("seed").values.ravel()
 
 
+@pytest.mark.slow
 def test_arms_and_estimators_are_named_by_their_file(files):
     out = files / "arms.nc"
     code, _, complaints = command(
@@ -135,6 +136,7 @@ def test_the_text_and_hash_of_a_file_are_in_the_result(files):
     assert json.loads(result.attrs["own"]).keys() == {"mine.py:weight"}
 
 
+@pytest.mark.slow
 def test_an_edited_file_computes_anew_what_it_is_in_and_nothing_else(files):
     out = files / "sweep.nc"
     options = ("sweep", "--out", out, "--arms", "mine.py:weight,grpo", *TINY, *RUN[:4])

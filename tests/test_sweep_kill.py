@@ -49,6 +49,7 @@ def killed_in_a_write(out, moment, write):
     return command(moment, write, "sweep", "--out", out, *OPTIONS, program=("-c", KILLED_IN_A_WRITE))[0]
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_the_numbers_of_an_unbroken_one(unbroken, tmp_path):
     out, moments = tmp_path / "sweep.nc", random.Random(0)
     manifest, result = 1, 1

@@ -159,6 +159,7 @@ def test_an_estimator_that_is_defined_anew_under_its_name_is_compiled_anew(regis
     assert rising(NAME) < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_what_an_estimator_reads_is_read_again(storage):
     setting = SimpleNamespace(sign=1.0)
