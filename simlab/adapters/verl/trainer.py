@@ -68,7 +68,7 @@ class SimlabMixin(Trainer):
         written = data["response_mask"].to_padded_tensor(0).sum(dim=1) > 0  # what fills a batch up has no token
         rewards = torch.where(written, scores, torch.nan).tolist()
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in data["responses"].unbind()]
-        return self._live.observe(data["uid"].tolist(), rewards, texts)
+        return self._live.observe(list(data["uid"]), rewards, texts)
 
     def _save_checkpoint(self) -> None:
         """As the trainer has it, after what the estimator remembers: verl notes last that a checkpoint is whole."""
