@@ -216,7 +216,7 @@ def test_memory_that_no_checkpoint_keeps_is_pointed_out_once(caplog):
 @pytest.mark.parametrize(
     ("name", "settings", "rewards", "complaint"),
     [
-        ("f_grpo", {"gama": 1.0}, None, r"f_grpo has no parameter 'gama' \(did you mean 'gamma'\?\); it takes: gamma, base"),
+        ("f_grpo", {"gama": 1.0}, None, r"f_grpo has no parameter 'gama' \(did you mean 'gamma'\?\)"),
         ("f_grpo", {"gamma": -1.0}, None, "gamma = -1.0 is outside its range"),
         ("grpo", {"gamma": 1.0}, None, "grpo has no parameter 'gamma'"),
         ("maxrl", None, [2.0] * 13, r"rewards span .* defined for rewards in \[0, 1\]"),

@@ -72,12 +72,17 @@ def test_a_slice_holds_means_over_seeds_with_their_bands(results, arm):
     for size in range(3):
         means, halves = by_loops(VALUES[arm, size].T.tolist())
         assert found["mean"][size] == [None if one is None else pytest.approx(one, rel=1e-5) for one in means]
-        assert found["half"][size] == [None if one is None else pytest.approx(one, rel=1e-5) for one in halves]
+        for end, sign in (("low", -1), ("high", 1)):
+            assert found[end][size] == [
+                None if half is None else pytest.approx(mean + sign * half, rel=1e-5, abs=1e-6)
+                for mean, half in zip(means, halves, strict=True)
+            ]
 
 
 def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
     one = results.answer({"variable": "rate", "across": "group_size"})
-    assert (one["mean"], one["half"], one["seeds"]) == ([[0.25, 0.5, 1.0]], [[None] * 3], 1)
+    assert (one["mean"], one["low"], one["high"]) == ([[0.25, 0.5, 1.0]], [[None] * 3], [[None] * 3])
+    assert one["seeds"] == 1
     seeds = results.answer({"variable": "q_pos", "across": "step", "lines": "seed", "at": {"group_size": 2}})
     np.testing.assert_allclose(seeds["mean"], VALUES[0, 2], rtol=1e-5)
 
@@ -145,9 +150,13 @@ def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(re
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("gone.nc", None, "gone.nc does not exist; allowed: a result that simlab sweep wrote"),
-        ("text.nc", b"no numbers", "text.nc is no result of a sweep ("),
-        ("broken.nc", b"\x89HDF\r\n\x1a\n" + b"\0" * 60, "broken.nc is no result of a sweep ("),
+        (
+            "gone.nc",
+            None,
+            "gone.nc does not exist; allowed: a result of simlab sweep, a folder of simlab train, or a report",
+        ),
+        ("text.nc", b"no numbers", "text.nc cannot be opened ("),
+        ("broken.nc", b"\x89HDF\r\n\x1a\n" + b"\0" * 60, "broken.nc cannot be opened ("),
     ],
 )
 def test_a_file_that_is_no_result_is_one_line_and_exit_code_2(tmp_path, capsys, name, content, reason):

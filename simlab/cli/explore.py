@@ -24,12 +24,17 @@ def add_to(commands: Any) -> None:
             "simlab explore --preset f-grpo-fig2",
             "simlab explore --estimator mine.py:weight",
             "simlab explore sweep.nc",
+            "simlab explore run/",
             "simlab explore --export page.html",
         ],
         run=_explore,
     )
     parser.add_argument(
-        "results", nargs="*", type=read_path, metavar="RESULT", help="results of sweeps to look at: result.nc"
+        "results",
+        nargs="*",
+        type=read_path,
+        metavar="RESULT",
+        help="what to look at: a sweep's result.nc, the folder of a training run, a diagnosis' report.json",
     )
     add_preset(parser, "open a view named after a figure; a wrong name lists all")
     parser.add_argument("--estimator", metavar="LIST", help="estimators of your own to choose: mine.py:weight")

@@ -1,4 +1,4 @@
-"""Open results of sweeps for the page: say what is in them, and read slices of bounded size."""
+"""Open results for the page: say what is in them, and read slices of bounded size."""
 
 import threading
 from pathlib import Path
@@ -9,6 +9,7 @@ import xarray as xr
 
 from simlab.errors import InputError, check_choice
 from simlab.explore.bounded import check_plain
+from simlab.explore.opened import BOUND, open_dataset
 from simlab.values import shortened
 
 MOST_FILES = 6
@@ -16,12 +17,10 @@ LONGEST_DIMENSION = 4096  # labels of a dimension that the page is told
 LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
 ENTRIES = ("file", "variable", "across", "lines", "at")
-# What h5py and xarray raise for a file that is none of theirs, or a damaged one.
-FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
 
 
 class Result:
-    """One NetCDF file, open and unread.
+    """A sweep, a training run or a report; the file of a sweep is open and unread.
 
     Raises:
         InputError: for a file that cannot be opened, has no numbers, or a dimension longer than ``LONGEST_DIMENSION``.
@@ -29,18 +28,12 @@ class Result:
 
     def __init__(self, path: Path):
         self.name = path.name
-        try:
-            self.dataset = xr.open_dataset(path, engine="h5netcdf", cache=False)
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist; allowed: a result that simlab sweep wrote") from None
-        except FAILURES as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InputError(f"{path} is no result of a sweep ({reason}); allowed: a NetCDF file") from None
+        self.dataset = open_dataset(path)
         self.variables = {
             str(name): own for name, own in self.dataset.data_vars.items() if own.dims and own.dtype.kind in "fiub"
         }
         if not self.variables:
-            raise InputError(f"{path} holds no variable of numbers with a dimension; allowed: a result of simlab sweep")
+            raise InputError(f"{path} holds no variable of numbers with a dimension; allowed: a result with one")
         self.dimensions = sorted({str(name) for own in self.variables.values() for name in own.dims}, key=self._place)
         for name in self.dimensions:
             if self.dataset.sizes[name] > LONGEST_DIMENSION:
@@ -72,7 +65,7 @@ class Result:
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 
     def slice(self, variable: str, across: str, lines: str, at: dict[str, Any]) -> dict[str, Any]:
-        """Means over seeds along one or two dimensions, at one place of each other.
+        """Means over seeds, or estimates with their intervals, along one or two dimensions at one place of each other.
 
         Args:
             variable: one of its variables.
@@ -81,7 +74,8 @@ class Result:
             at: places in the other dimensions, counted from 0; 0 where a dimension is not named.
 
         Returns:
-            (L, A) ``mean`` and ``half``, the half-width of its 95 % band (null for one seed), and the ``seeds``.
+            (L, A) ``mean``, the ends ``low`` and ``high`` of its 95 % band (null for one seed), and the ``seeds``. Of a
+            report these are an estimate, its own interval, and no seeds.
 
         Raises:
             InputError: for an unknown name, a place outside, or more than ``LARGEST_READ`` values.
@@ -91,7 +85,7 @@ class Result:
         kept = [lines, across] if lines else [across]
         if lines:
             check_choice("lines", lines, [name for name in own.dims if name != across])
-        averaged = [AVERAGED] if AVERAGED in own.dims and AVERAGED not in kept else []
+        averaged = [name for name in (AVERAGED, BOUND) if name in own.dims and name not in kept][:1]
         places = {name: self._checked_place(str(name), at) for name in own.dims if name not in (*kept, *averaged)}
         values = own.isel(places).transpose(*kept, *averaged)
         if values.size > LARGEST_READ:
@@ -99,7 +93,7 @@ class Result:
         read = values.values.astype(np.float64).reshape(
             -1 if lines else 1, own.sizes[across], values.shape[-1] if averaged else 1
         )
-        return _summary(read)
+        return _interval(read) if averaged == [BOUND] else _summary(read)
 
     def _variable(self, name: str) -> xr.DataArray:
         check_choice("variable", name, sorted(self.variables))
@@ -120,7 +114,14 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
     mean = np.divide(filled.sum(axis=-1), count, out=np.full(count.shape, np.nan), where=count > 0)
     scatter = np.where(there, (filled - mean[..., None]) ** 2, 0.0).sum(axis=-1)
     error = np.divide(scatter, count * (count - 1.0), out=np.full(count.shape, np.nan), where=count > 1)
-    return {"mean": _listed(mean), "half": _listed(1.96 * np.sqrt(error)), "seeds": values.shape[-1]}
+    half = 1.96 * np.sqrt(error)
+    return {"mean": _listed(mean), "low": _listed(mean - half), "high": _listed(mean + half), "seeds": values.shape[-1]}
+
+
+def _interval(values: np.ndarray) -> dict[str, Any]:
+    """The estimate and its interval of (L, A, 3), as ``simlab.explore.opened`` orders them."""
+    mean, low, high = np.moveaxis(values, -1, 0)
+    return {"mean": _listed(mean), "low": _listed(low), "high": _listed(high), "seeds": 0}
 
 
 def _listed(values: np.ndarray) -> list[list[float | None]]:

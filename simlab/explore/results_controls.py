@@ -3,10 +3,12 @@
 import math
 from typing import Any
 
+from simlab.explore.opened import BOUND
+from simlab.explore.results import AVERAGED
 from simlab.explore.settings import Control
 
 NONE = "none"
-USUAL_COLUMNS = ("step", "cost")
+USUAL_COLUMNS = ("step", "cost", "evaluation", "k", "group_size")
 USUAL_VARIABLES = ("q_pos", "pass_at_k")
 
 
@@ -25,7 +27,7 @@ def controls_of(results: list[dict[str, Any]]) -> list[Control]:
     variable = next((name for name in USUAL_VARIABLES if name in variables), variables[0])
     own = results[0]["variables"].get(variable, {"dimensions": [*first]})["dimensions"]
     across = next((name for name in USUAL_COLUMNS if name in own), own[-1])
-    lines = next((name for name in own if name not in (across, "seed") and len(first[name]) > 1), NONE)
+    lines = next((name for name in own if name not in (across, AVERAGED, BOUND) and len(first[name]) > 1), NONE)
     dimensions = tuple(longest)
     return [
         Control("results.file", "choice", "result", names[0], choices=tuple(names)),

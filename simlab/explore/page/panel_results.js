@@ -4,7 +4,7 @@ import { axes } from "./look.js";
 import { escaped, short } from "./text.js";
 
 const NONE = "none";
-const SEED = "seed";
+const SUMMED = ["seed", "bound"]; // a mean with its band, or an estimate with its interval
 
 const numberOf = (choice) => Number(choice.split(":")[0]) - 1;
 const text = (label) => (typeof label === "number" ? short(label) : String(label));
@@ -26,7 +26,7 @@ function wrong(values, { name, variables }) {
 
 // The dimensions of a variable in which one place is chosen.
 function placed(values, { variables }) {
-  return variables[values.variable].dimensions.filter((name) => ![values.across, values.lines, SEED].includes(name));
+  return variables[values.variable].dimensions.filter((name) => ![values.across, values.lines, ...SUMMED].includes(name));
 }
 
 // The place of the first result's label in a result; the nearest place where it has no such label.
@@ -53,13 +53,13 @@ function curves(values, result, slice, panel, look) {
   const x = isNumber ? labels : labels.map(String);
   const rows = values.lines === NONE ? [result.name] : result.dimensions[values.lines].map((label) => `${values.lines} ${text(label)}`);
   return slice.mean.flatMap((mean, row) => {
-    const half = slice.half[row];
-    const shift = (sign) => mean.map((one, i) => (one === null || half[i] === null ? null : one + sign * half[i]));
+    const [low, high] = [slice.low[row], slice.high[row]];
     return [
-      ...look.band(x, shift(-1), shift(1), look.colour(row), panel),
+      ...look.band(x, low, high, look.colour(row), panel),
       look.line(rows[row], x, mean, { panel, colour: row, dash: Math.floor(row / 8), showlegend: panel === 0, legendgroup: rows[row],
         hovertemplate: "%{y:.5g}", csv: `${result.name}: ${rows[row]}`, ...(isNumber ? {} : { mode: "lines+markers" }) }),
-      { ...look.line("", x, half, { panel }), visible: false, csv: `${result.name}: ${rows[row]}, half-width of the 95 % band` },
+      ...[["lower", low], ["upper", high]].map(([which, ends]) => ({ ...look.line("", x, ends, { panel }), visible: false,
+        csv: `${result.name}: ${rows[row]}, ${which} end of its band` })),
     ];
   });
 }
@@ -108,30 +108,31 @@ function compute({ values, description, look, slices }) {
 // Where the last mean of each result stands, and in which place of the other dimensions.
 function readout(values, all, slices) {
   return all.map((result, i) => {
-    const { mean, half, seeds } = slices[i];
+    const { mean, low, high, seeds } = slices[i];
     const end = mean.map((row, line) => {
       const place = row.findLastIndex((one) => one !== null);
       if (place < 0) return null;
-      return { value: row[place], half: half[line][place], name: values.lines === NONE ? "" : text(result.dimensions[values.lines][line]) };
+      return { value: row[place], low: low[line][place], high: high[line][place], name: values.lines === NONE ? "" : text(result.dimensions[values.lines][line]) };
     }).filter(Boolean).sort((left, right) => right.value - left.value);
     if (!end.length) return `<b>${escaped(result.name)}</b> holds no number here.`;
-    const say = ({ name, value, half: width }) => `${escaped(name)} <b>${short(value, 3)}</b>${width ? ` ± ${short(width, 2)}` : ""}`;
+    const say = ({ name, value, low: from, high: to }) => `${escaped(name)} <b>${short(value, 3)}</b>${
+      from === null || to === null ? "" : ` [${short(from, 3)}, ${short(to, 3)}]`}`;
     const words = end.length > 1 ? `highest at the end: ${say(end[0])}, lowest: ${say(end.at(-1))}` : `at the end ${say(end[0])}`;
     const where = placed(values, result).map((name) => `${name} ${text(result.dimensions[name][placeIn(result, name, all[0], values[name] ?? 0)])}`);
-    return `<b>${escaped(result.name)}</b>: ${words}, over ${seeds} seed${seeds > 1 ? "s" : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
+    return `<b>${escaped(result.name)}</b>: ${words}${seeds ? `, over ${seeds} seed${seeds > 1 ? "s" : ""}` : ""}${where.length ? `, at ${escaped(where.join(", "))}` : ""}.`;
   }).join(" ");
 }
 
 function command(values, { name }) {
-  return `python -c "import xarray; print(xarray.open_dataset('${name}', engine='h5netcdf')['${values.variable}'])"`;
+  return `python -c "import simlab.explore.opened as opened; print(opened.open_dataset('${name}')['${values.variable}'])"`;
 }
 
 export default {
   id: "results",
   title: "Your results",
   question: "What do your own results say?",
-  note: "A result that simlab sweep wrote: means over seeds with their 95 % bands, read slice by slice. Choose what stands across and what makes " +
-    "lines; all other dimensions are sliders.",
+  note: "A sweep, a training run or a diagnosis: means over seeds with their 95 % bands, or estimates with their intervals. Choose what " +
+    "stands across and what makes lines; all other dimensions are sliders.",
   symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "pass@k"],
   compute,
   // A slider over a dimension that is drawn, averaged over, or none of the variable's.
