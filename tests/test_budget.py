@@ -96,6 +96,7 @@ def test_a_record_at_a_cost_is_that_of_a_run_of_the_steps_that_it_pays_for(spent
                 np.testing.assert_array_equal(result[name].values[index][:, record], alone[name][:, -1])
 
 
+@pytest.mark.slow
 def test_before_the_first_step_is_paid_for_the_record_is_that_of_the_start(spent):
     _, result = spent
     dearest = result.sel(group_size=16, prompts_per_step=8, arm="grpo")
@@ -116,6 +117,7 @@ def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps
     assert parts_of(tmp_path / "cost.nc") == parts_of(tmp_path / "step.nc")
 
 
+@pytest.mark.slow
 def test_table_and_figure_say_the_cost(spent):
     _, result = spent
     assert "mean over 3 seeds at cost 300;" in final_table(result)

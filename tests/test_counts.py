@@ -232,13 +232,13 @@ def drawn(learner, state, group):
 @pytest.mark.parametrize(
     ("method", "rule", "optimizer", "options"),
     [
-        ("f_grpo", "simulator", ADAM, {}),
         ("w_reinforce", "simulator_literal", ADAM, {}),
         ("w_reinforce", "theorem", SGD, {"kl": 0.2, "entropy_bonus": 0.1, "supervised": 0.3}),
         ("ha_dw", "simulator", ADAM, {}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
+                ("f_grpo", "simulator", ADAM, {}),
                 ("f_grpo", "simulator_literal", SGD, {}),
                 ("f_grpo", "theorem", ADAM, {}),
                 ("w_reinforce", "simulator", SGD, {}),

@@ -47,7 +47,12 @@ def test_a_diagnosis_is_json_with_an_interval_level_and_method_everywhere():
     assert len(found["solve_rates"]["windows"]) == 4
 
 
-@pytest.mark.parametrize("name", DEGENERATE)
+QUICK = {"all wrong", "G = 1"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in DEGENERATE]
+)
 def test_a_degenerate_log_is_diagnosed(name):
     found = as_json(diagnosis(DEGENERATE[name]))
     json.dumps(found, allow_nan=False)

@@ -406,6 +406,7 @@ def test_arrays_that_are_no_such_problem_are_refused(arrays, message):
     assert isinstance(error.value, TypeError) or message in str(error.value)
 
 
+@pytest.mark.slow
 def test_at_the_start_every_correct_action_is_at_its_start_to_the_last_bit():
     rows = run(linear_softmax(), [Settings("grpo")] * 2, [0, 1], np.array([1]))
     assert (rows["share_correct_kept"][:, 0] == 1).all()

@@ -133,6 +133,7 @@ def arm(out):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_trains_adapters_alone_and_leaves_a_model_without_them(trained):
     """What it leaves differs from the start by matrices of the adapters' rank, and in nothing else."""
     start, _ = trainer_and_state("grpo", model=LORA["model"])
@@ -168,6 +169,7 @@ def test_transformers_opens_the_model_that_a_run_of_adapters_leaves(trained):
     np.testing.assert_allclose(logits, forward(own.parameters, own.config, jnp.asarray(tokens)), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_of_adapters_that_stops_goes_on_to_the_same_bits(trained, tmp_path, monkeypatch):
     """With bfloat16, checkpointing, two epochs and a penalty."""
     step = Trainer.step

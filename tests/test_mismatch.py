@@ -30,7 +30,7 @@ FAST = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}, "gro
 # What is drawn
 
 
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_that_lags_behind_the_whole_run_draws_from_the_start(storage):
     """While the policy learns: the share of correct rollouts of 40 seeds, within five standard errors."""
     steps = 20
@@ -40,7 +40,7 @@ def test_a_sampler_that_lags_behind_the_whole_run_draws_from_the_start(storage):
     assert found.q_pos[:, -1].mean() > start + 0.2
 
 
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 def test_a_sampler_draws_from_the_policy_of_as_many_steps_before(storage):
     """Accepted at step t, in the mean over 40 seeds, is Q_pos at the start of step t - lag."""
     lag, steps = 3, 12

@@ -67,7 +67,7 @@ def by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("name", by_hand(CASES, {"dense", "lumped", "counted", "tree"}))
+@pytest.mark.parametrize("name", by_hand(CASES, {"dense", "lumped"}))
 def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
     problem, settings = CASES[name]
     found = complaint(problem, settings)
@@ -94,6 +94,7 @@ def test_of_a_bank_the_prompt_is_named(kind):
     assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", found)
 
 
+@pytest.mark.slow
 def test_the_step_and_the_group_are_those_of_the_first_one():
     """A group of one is uniform: the first step of the first seed; its reward is what the first draw got."""
     problem = custom([0.0, 0.0], [0], reward_incorrect=-1.0)

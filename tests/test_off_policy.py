@@ -252,7 +252,11 @@ def test_advantages_are_those_of_each_number_of_correct_rollouts():
 SEEDS = 20_000
 
 
-@pytest.mark.parametrize("correction", CORRECTIONS[1:4], ids=str)
+@pytest.mark.parametrize(
+    "correction",
+    [CORRECTIONS[1], *(pytest.param(own, marks=pytest.mark.slow) for own in CORRECTIONS[2:4])],
+    ids=str,
+)
 def test_first_steps_of_the_simulator_have_this_mean_and_this_variance(correction):
     """From a sampler of the three likeliest actions: over 20,000 seeds, within five standard errors of each entry.
 

@@ -115,7 +115,19 @@ RARE = {
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [*((name, "float32") for name in RARE), ("among likely actions", "float64")]
+    ("name", "dtype"),
+    [
+        ("beside a likely action", "float32"),
+        ("among rarer actions", "float32"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("before a likely action", "float32"),
+                ("among likely actions", "float32"),
+                ("among likely actions", "float64"),
+            ]
+        ),
+    ],
 )
 def test_rare_actions_are_drawn_as_often_as_they_should(name, dtype):
     """Each rare action's count, and their sum: binomial with standard error sqrt(n q (1 - q))."""
@@ -127,6 +139,7 @@ def test_rare_actions_are_drawn_as_often_as_they_should(name, dtype):
         assert abs(counts[weights == level].sum() - n * q) <= 4 * np.sqrt(n * q * (1 - q))
 
 
+@pytest.mark.slow
 def test_rare_actions_are_drawn_by_small_groups_too():
     """50,000 groups of 39 from 160 blocks: the sum of 20,000 actions of 1e-8, as above."""
     weights = rare_but_for(range(0, 160 * 128, 50), 160 * 128, [1e-8])

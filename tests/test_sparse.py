@@ -236,6 +236,7 @@ def references(monkeypatch):
 SMALL = anchored(200, 20, reward_incorrect=-1.0)
 
 
+@pytest.mark.slow
 def test_weights_are_computed_anew_for_the_runs_whose_own_are_stale(references):
     """Not for the run beside them, although another of its logits is the highest by then."""
     settings = [moving(rate, group_size=20, storage="lumped") for rate in (50.0, 5000.0, 1000.0)]

@@ -160,7 +160,7 @@ def test_no_change_has_no_direction_and_stays():
     assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
 
 
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
+@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rate", [1e-3, 1.0])
 def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate, storage):
     """The first two of the four actions are alike, and one place of lumped storage until one of them is drawn."""

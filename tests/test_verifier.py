@@ -61,7 +61,10 @@ def test_each_rollout_is_misjudged_as_often_as_the_rates_say(name, storage):
     assert near(1 - accepted[correct].mean(), N, correct.sum())
 
 
-@pytest.mark.parametrize(("name", "storage"), [("custom", "dense"), ("linear_softmax", "lumped"), ("tree", "dense")])
+@pytest.mark.parametrize(
+    ("name", "storage"),
+    [("custom", "dense"), pytest.param("linear_softmax", "lumped", marks=pytest.mark.slow), ("tree", "dense")],
+)
 def test_an_answer_is_judged_alike_whenever_it_is_drawn_and_a_prompt_whatever_is_drawn(name, storage):
     prompts, places, correct, accepted = judged(name, storage, "answer")
     each = np.broadcast_to(prompts[:, :, None], places.shape)
