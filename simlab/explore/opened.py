@@ -51,7 +51,7 @@ def of_run(run: Run) -> xr.Dataset:
         InputError: for a run without a step and without an evaluation.
     """
     cells = {(arm, seed): own for arm, seeds in run.arms.items() for seed, own in seeds.items()}
-    labels = {"arm": [*run.arms], "seed": sorted({seed for _, seed in cells})}
+    labels: Labels = {"arm": [*run.arms], "seed": sorted({seed for _, seed in cells})}
     variables = {**_metrics(cells, labels), **_evaluations(run, cells, labels)}
     if not variables:
         raise InputError(f"{run.folder} has neither a step nor an evaluation yet; allowed: a run that has begun")
