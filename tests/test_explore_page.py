@@ -304,7 +304,7 @@ def test_the_map_is_seen_after_the_lines_have_moved_and_on_a_narrow_screen(seen,
         (
             "panel=masses&masses.weight=grop",
             "#error",
-            "estimator = 'grop' is unknown; allowed: a_grae",
+            "estimator = 'grop' is unknown (did you mean 'grpo'?); allowed: a_grae",
         ),
         ("panel=masses&masses.weight=asym_grpo(delta=99)", "#said", "delta = 99 is outside [0.05, 20]; held at 20"),
         ("panel=masses&masses.weight=ds_grpo", "#error", "'ds_grpo' has no masses in closed form"),

@@ -2,6 +2,7 @@
 // The same rules as simlab.explore.settings.hold, by the same description.
 
 import { cited } from "./names.js";
+import { unknown } from "./nearest.js";
 import { controlsOf, readPins, writePins } from "./pins.js";
 import { exact, short } from "./text.js";
 import { holdWeight, SEPARATOR } from "./weight_text.js";
@@ -24,9 +25,7 @@ export function hold(control, text, description) {
     }
     return [text, ""];
   }
-  if (!control.choices.includes(text)) {
-    throw new Error(`${control.label} = ${cited(text)} is unknown; allowed: ${control.choices.join(", ")}`);
-  }
+  if (!control.choices.includes(text)) throw unknown(control.label, text, control.choices);
   return [text, ""];
 }
 

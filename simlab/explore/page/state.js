@@ -2,6 +2,7 @@
 
 import { hold } from "./hold.js";
 import { entry, cited } from "./names.js";
+import { unknown } from "./nearest.js";
 import { exact } from "./text.js";
 import { TOUR } from "./tour.js";
 
@@ -69,21 +70,18 @@ export class State {
   }
 
   chooseTour(text) {
-    if (!STEPS.includes(text)) throw new Error(`tour = ${cited(text)} is unknown; allowed: ${STEPS.join(", ")}`);
+    if (!STEPS.includes(text)) throw unknown("tour", text, STEPS);
     this.tour = Number(text);
   }
 
   choose(name, value, allowed) {
-    if (!allowed.includes(value)) throw new Error(`${name} = ${cited(value)} is unknown; allowed: ${allowed.join(", ")}`);
+    if (!allowed.includes(value)) throw unknown(name, value, allowed);
     this[name] = value;
   }
 
   usePreset(name) {
     const preset = entry(this.description.presets, name);
-    if (!preset) {
-      const known = Object.keys(this.description.presets).join(", ");
-      throw new Error(`preset = ${cited(name)} is unknown; allowed: ${known}`);
-    }
+    if (!preset) throw unknown("preset", name, Object.keys(this.description.presets));
     this.panel = preset.panel;
     this.preset = name;
     for (const control of this.description.controls) {

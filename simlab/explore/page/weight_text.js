@@ -3,6 +3,7 @@
 import { entryOf, isFormula, readFormulaWeight, writeFormulaWeight } from "./formula.js";
 import { read } from "./grammar.js";
 import { entry, cited } from "./names.js";
+import { unknown } from "./nearest.js";
 import { exact, short } from "./text.js";
 
 export const SEPARATOR = ";";
@@ -19,9 +20,7 @@ export function readWeight(text, estimators) {
     throw new Error(`estimator ${cited(text)} is more than one; allowed: such as grpo, asym_grpo(delta=0.5)`);
   }
   const own = entry(estimators, base.name);
-  if (!own) {
-    throw new Error(`estimator = ${cited(base.name)} is unknown; allowed: ${Object.keys(estimators).join(", ")}`);
-  }
+  if (!own) throw unknown("estimator", base.name, Object.keys(estimators));
   const parameters = {};
   for (const [key, value] of base.parameters) {
     const known = entry(own.parameters, key);
@@ -36,7 +35,7 @@ export function readWeight(text, estimators) {
 
 function checked(key, known, value) {
   if (known.choices.length && !known.choices.includes(value)) {
-    throw new Error(`${key} = ${cited(value)} is unknown; allowed: ${known.choices.join(", ")}`);
+    throw unknown(key, value, known.choices);
   }
   if (!known.choices.length && typeof value !== "number") {
     throw new Error(`${key} = ${cited(value)} is not a number; allowed: [${short(known.low)}, ${short(known.high)}]`);
