@@ -10,6 +10,8 @@ Of each log three things are predicted:
   groups of the other half, with all their rollouts, by the unbiased estimate over subsets of a group.
 - *The next steps*: from all steps but the last 20, means over these.
 
+Logs that are kept from before stay, unless one of their name is given.
+
 A prediction is held if what is seen lies in its interval. For larger groups the interval is of the mean over all such
 prompts, and what is seen is one of a sample: it is widened by 1.645 standard errors of that, in quadrature.
 """
@@ -98,7 +100,7 @@ def validated(name: str, folder: Path) -> dict[str, Any]:
     return {
         "log": name, "format": log.format, "groups": len(log.prompt), "rollouts": int(log.group_size.sum()),
         "group_size": observed(log).group_size, "steps": len(np.unique(log.step)), "made_by": provenance(folder),
-        "rows": rows,
+        "machine": describe("numpy", "scipy"), "rows": rows,
     }  # fmt: skip
 
 
@@ -160,7 +162,8 @@ def main() -> None:
         print(table(json.loads(DATA.read_text())))
         return
     named = [(name, Path(folder)) for name, _, folder in (own.partition("=") for own in options.logs)]
-    content = {"machine": describe("numpy", "scipy"), "logs": [validated(*own) for own in named]}
+    logs = {own["log"]: own for own in json.loads(DATA.read_text())["logs"]} if DATA.exists() else {}
+    content = {"logs": list((logs | {name: validated(name, folder) for name, folder in named}).values())}
     write_whole(DATA, (json.dumps(content, indent=1) + "\n").encode())
     write_whole(TABLE, page(content).encode())
     print(page(content))
