@@ -18,7 +18,7 @@ def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> Non
         name: of what gave the values, such as an estimator.
         what: the values are, in the plural.
         values: those of absent rollouts are 0.
-        rollouts: the batch that they are of.
+        rollouts: the batch that they belong to.
     """
     xp = array_namespace(values)
     finite = xp.isfinite(values)

@@ -56,7 +56,11 @@ def _add_log(parser: Parser) -> None:
 def _add_estimates(parser: Parser) -> None:
     parser.add_argument("--estimator", default="grpo", metavar="ARM", help="weight in use (default grpo)")
     parser.add_argument(
-        "--rollouts", type=read_whole, default=2048, metavar="N", help="budget of a step, to split anew (default 2048)"
+        "--rollouts",
+        type=read_whole,
+        default=2048,
+        metavar="N",
+        help="budget of a step, to split into prompts x G (default 2048)",
     )
     parser.add_argument(
         "--holdout",

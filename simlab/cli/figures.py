@@ -27,7 +27,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--rerun",
         action="store_true",
-        help="make the figure's numbers anew, in OUT/NAME.rerun; the same command, run again, goes on from there",
+        help="compute the figure's numbers again, in OUT/NAME.rerun; the same command, run again, continues there",
     )
     add_out(parser, "FOLDER", "figures/images", "folder of the images")
 

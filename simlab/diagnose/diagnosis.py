@@ -1,4 +1,4 @@
-"""All that a log tells: every estimate with its interval, what to try, what comes next, and what cannot be told."""
+"""Everything a log tells: each estimate with its interval, what to try, what comes next, and what cannot be told."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def diagnosis(
         log: of at least one group.
         estimator: in use, as it is written on the command line.
         others: whose gradient masses are compared with its own.
-        rollouts: of a step, to be split anew.
+        rollouts: of a step; the budget to split into prompts x G.
         level: of the intervals.
         windows: into how many parts the steps are split; the present is the last.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.

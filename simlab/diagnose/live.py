@@ -33,7 +33,7 @@ class Live:
 
     Attributes:
         every: batches from one fit to the next.
-        window: batches that a fit is of.
+        window: how many batches a fit uses.
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
         answer: the canonical form of a completion, None for no answer; equal forms are one solution.
         level: of intervals.

@@ -1,4 +1,4 @@
-"""Weights by how usual a group's mean reward is in its batch: by the density of a Beta distribution."""
+"""Weights by how common a group's mean reward is in its batch: by the density of a Beta distribution."""
 
 import math
 

@@ -63,7 +63,7 @@ def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]]
 
 
 def forget(name: str) -> None:
-    """Take an estimator out of the registry, which then has room for another of this name."""
+    """Remove an estimator from the registry, so that another one can take its name."""
     _REGISTRY.pop(name, None)
 
 
@@ -81,7 +81,7 @@ def estimator(name: str, **parameters: Any) -> Estimator:
 
 
 def built(name: str | Estimator, **parameters: Any) -> Estimator:
-    """The estimator of a name and its parameters, or the one that is given, which has no parameters left to set.
+    """The estimator with this name and these parameters, or the given estimator itself, which takes no parameters.
 
     Raises:
         InputError: for an unknown name or parameter, or parameters of an estimator that is built already.

@@ -1,4 +1,4 @@
-"""Links that weigh advantages by how sure the policy was: of each token, or of each response against its group's."""
+"""Links that weigh advantages by how certain the policy was, token by token, or response by response within a group."""
 
 from array_api_compat import array_namespace
 

@@ -39,7 +39,7 @@ class Ended(Exception):
 
 
 class Process:
-    """The simulating process, which is started anew for the next job where it has ended."""
+    """The simulating process; if it has ended, the next job restarts it."""
 
     def __init__(self, command: tuple[str, ...] = WORKER):
         self.command = command

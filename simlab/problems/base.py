@@ -1,4 +1,4 @@
-"""What every problem is: prompts with actions to choose among, arrays over these, and the policy that parameters give.
+"""The base class of problems: prompts with their actions, arrays over them, and the policy of given parameters.
 
 A problem is one frozen dataclass in one module, which says everything about itself. Its fields are NumPy arrays and
 numbers; the simulator puts the same object on a device, where its methods meet JAX arrays, traced ones too. This base
@@ -32,7 +32,7 @@ LARGEST_COUNT = 10**18  # actions that can be counted
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
-    """M prompts, what a rollout of each may end in, and which of that is correct.
+    """M prompts, the actions that a rollout of each may end in, and which of them are correct.
 
     A subclass adds its arrays, among them ``correct`` and ``target``, and gives ``parameters``, ``logits_of`` and
     ``pulled_back``. Where actions start alike, its arrays over actions may hold each class of them once, and ``counts``
@@ -164,7 +164,7 @@ class Problem:
         return dataclasses.replace(self, counts=counts[order], **kept)
 
     def replaced(self, **arrays: Any) -> Self:
-        """The problem with other arrays, of which nothing is checked: traced ones, or laid out in another way."""
+        """The problem with other arrays, unchecked: traced ones, or ones with another layout."""
         fields = _fields(self) | arrays
         problem: Self = _put_together(type(self), tuple(fields), list(fields.values()))
         return problem
@@ -205,13 +205,13 @@ class Problem:
     def drawn_logits(
         self, parameters: Any, prompts: Int[Array, " P"], groups: Any, learner: "Learner"
     ) -> Float[Array, "P ..."]:
-        """The logits of what each group drew, in which a step that breaks any number shows."""
+        """The logits of the drawn actions; a step that produces NaN or infinity shows up in them."""
         logits = self.logits_of(parameters, prompts)
         drawn: Array = learner.each(lambda _, own, group: group.values(own, learner.storage))(None, logits, groups)
         return drawn
 
     def first_history(self, learner: "Learner", state: "State") -> Any:
-        """What its own metrics need of earlier steps, before the first one.
+        """What the problem's own metrics remember of earlier steps, before the first step.
 
         Numbers, and arrays that have the first axis of the parameters: what an action keeps goes where the action goes.
         """

@@ -1,4 +1,4 @@
-"""Prompts that share a representation: easy ones pull an answer up that is right for them and wrong for hard ones."""
+"""Prompts that share a representation: easy ones push up an answer that is right for them and wrong for hard ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -181,13 +181,13 @@ def interference(
 
 
 def lowest(rates: Rates, count: int) -> Bool[np.ndarray, " M"]:
-    """Which prompts have so many of the lowest solve rates; of equal ones, the last."""
+    """The given number of prompts with the lowest solve rates; the last ones where rates are equal."""
     order = np.argsort(rates[::-1], kind="stable")
     return np.isin(np.arange(len(rates))[::-1], order[:count])
 
 
 def spread_evenly(members: Bool[np.ndarray, " M"], share: float) -> Bool[np.ndarray, " M"]:
-    """Round(``share`` n) of the n members, as far apart as can be."""
+    """Round(``share`` n) of the n members, spread as evenly as possible."""
     chosen = np.zeros_like(members)
     places = np.flatnonzero(members)
     wanted = round(share * len(places))

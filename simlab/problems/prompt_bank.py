@@ -146,7 +146,7 @@ def prompt_bank(
         prompts: M; 0 for as many as solve rates are listed, 64 of a Beta.
         actions: A, of each prompt.
         beta_a, beta_b: the Beta.
-        second_a, second_b, second_share: another Beta, and the share of the prompts that are of this one.
+        second_a, second_b, second_share: a second Beta, and the share of prompts that it describes.
         solve_rates: in place of a Beta, numbers, or the path of a ``.npy`` or text file of them, such as measured ones.
             With M above 0 the bank holds M quantiles of these.
         margin: solve rates are moved into [margin, 1 - margin]; measured ones may be 0 or 1, which no softmax policy

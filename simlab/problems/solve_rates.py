@@ -45,7 +45,7 @@ def beta_rates(prompts: int, beta_a: float, beta_b: float) -> Rates:
 
 
 def mixed_rates(prompts: int, first: tuple[float, float], second: tuple[float, float], second_share: float) -> Rates:
-    """(M,) two Betas side by side, each by its quantiles: round(``second_share`` M) prompts are of the second.
+    """(M,) two Betas side by side, each by its quantiles: round(``second_share`` M) prompts belong to the second.
 
     Raises:
         InputError: for Beta parameters that are not above 0, or a share outside [0, 1].

@@ -125,7 +125,7 @@ class Tree(Problem):
         return of_a_tree(self.modes)
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
-        """The words of the modes, the levels, and the percentages of tokens that covariances are of."""
+        """The words of the modes, the levels, and the percentages of tokens over which covariances are taken."""
         return {"mode": self.mode_words, "level": range(self.depth), "percent": TOP_PERCENT}
 
     def check(self, settings: "Settings") -> None:

@@ -44,7 +44,7 @@ class Entries:
             return None
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a program; one that a power loss takes away is compiled anew."""
+        """Keep a program; after a power loss it may be gone, and is then compiled again."""
         write_whole(self.path(key), sealed(value, key), durable=False)
 
 

@@ -133,7 +133,7 @@ def interference(
 
 
 def _matrices(whole: Whole) -> list[Float[Array, "A d"]]:
-    """What ranks and alignments are of: changes of W since the start, updates, and gradients, each now and before.
+    """What ranks and alignments describe: changes of W since the start, updates, and gradients, now and before.
 
     The row of a place that stands for m actions is multiplied by sqrt(m), which has the singular values, right singular
     vectors and cosines of m equal rows.

@@ -34,7 +34,7 @@ class Metric:
             ``Updates``.
         dimensions: beside seed and step.
         units: "1" for a pure number.
-        whole: whether it is of all prompts together.
+        whole: whether it describes all prompts together.
         off_policy: whether it is computed only where a gradient step may be off-policy; elsewhere it is NaN.
     """
 

@@ -1,4 +1,4 @@
-"""Run seeds: choose their storage, hand batches of them to the device, and return their records."""
+"""Run seeds: choose a storage, send batches of runs to the device, and return their records."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def run(
     steps: Int[np.ndarray, " R"],
     devices: Devices | None = None,
 ) -> Rows:
-    """Simulate runs of one problem, each with its settings and its seed, and return their records.
+    """Simulate runs of one problem, each with its own settings and seed, and return their records.
 
     Args:
         problem: what is learned.
@@ -64,7 +64,7 @@ def run(
 
 
 def records(call: Call) -> Rows:
-    """The records of a batch, of whose runs those that take sparse steps go together, and the others.
+    """The records of a batch; runs with sparse steps go together, and so do the others.
 
     What a run draws does not depend on those beside it.
     """

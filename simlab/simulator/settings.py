@@ -1,7 +1,6 @@
-"""Say how a problem is learned: the settings of a run, and their two halves, static and traced.
+"""Settings of a run, split into two halves: static ones shape the compiled program, traced ones are its inputs.
 
-What shapes a compiled program is static; the floats are traced, so that runs that differ in them alone share a program
-and may run in one batch.
+The floats are traced. Runs that differ only in floats share one compiled program and can run in one batch.
 """
 
 import dataclasses
@@ -38,7 +37,7 @@ STORAGES = ("auto", "dense", "lumped", "sharded")
 class TracedSettings(NamedTuple):
     """The floats of a run, which may differ between the runs of one compiled program.
 
-    ``method`` are the floats of the arm by path (``Arm.floats``), ``optimizer`` those of the optimiser by name.
+    ``method`` holds the arm's floats by path (``Arm.floats``), ``optimizer`` the optimiser's floats by name.
     """
 
     method: dict[str, Any]
@@ -57,14 +56,14 @@ class TracedSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class StaticSettings:
-    """What of a run's settings shapes its compiled program; made by ``Settings.static``.
+    """The part of a run's settings that shapes its compiled program; ``Settings.static`` makes it.
 
     Attributes:
         shape: the arm without its floats, or a method that is built.
         uses_kl, uses_entropy_bonus, uses_supervised: whether those terms are computed at all.
         fixes_update_norm: whether every update is scaled to the norm that the traced settings give.
         errs: whether the verifier ever errs.
-        isolates: whether unlikely tokens are learned from in gradient steps of their own.
+        isolates: whether unlikely tokens get gradient steps of their own.
         own: a fingerprint of the user's own code in it: a name may come to mean another estimator, and an estimator to
             read another value of its module. None where there is none, or where it cannot be seen.
         Others as in ``Settings``.
@@ -111,7 +110,7 @@ class StaticSettings:
 
     @property
     def gradient_steps(self) -> int:
-        """How many gradient steps a batch pays for; all but the first are off-policy."""
+        """How many gradient steps each batch gets; all but the first are off-policy."""
         return self.epochs * self.minibatches * (2 if self.isolates else 1)
 
     @property
@@ -126,7 +125,7 @@ class StaticSettings:
 
     @property
     def room(self) -> int:
-        """How many rollouts a group has room for: G, or the largest group that an allocation may give."""
+        """The most rollouts that a group can hold: G, or the largest group that an allocation may give."""
         return (self.largest_group or USUAL_ROOM * self.group_size) if self.is_ragged else self.group_size
 
     @property
@@ -166,14 +165,14 @@ class Settings:
         errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
             all of whose wrong, or correct, answers are.
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
-        lag: how many steps old the sampler is; the first steps are sampled by the start.
+        lag: how many steps old the sampler is; during the first ``lag`` steps the initial policy samples.
         sampler: what a group is drawn from: the policy as it is ("exact"), its logits in another precision ("bfloat16",
             "float16"), or the policy without its rarer actions ("top_p", "top_k"), in dense storage alone.
         top_p: the share of probability that the sampler "top_p" keeps at least.
         top_k: how many actions the sampler "top_k" keeps, 0 for all.
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
-        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
         isolation: learn first, in all gradient steps, from tokens of a lower probability alone, and then again from the
             others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.

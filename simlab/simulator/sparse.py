@@ -138,7 +138,7 @@ class SparseLearner(Learner):
         return Weights(weights, rows, total(rows.reshape(-1, ROW).T), reference, jnp.zeros((), bool))
 
     def renewed(self, drawn: Int[Array, " G"], logits: Float[Array, " S"], places: Places) -> Weights:
-        """The weights with those of some places, and the sums that hold these or the classes, anew."""
+        """The weights with some places replaced, and every sum that contains these places or the classes recomputed."""
         kept, classes = places.kept, jnp.arange(places.classes, dtype=jnp.int32)
         row, chunk = (jnp.concatenate([classes[::size] // size, drawn // size]) for size in (ROW, CHUNK))
         scores = self._scores(logits[drawn], kept.reference)

@@ -151,7 +151,7 @@ class Stored(NamedTuple):
 
 
 def dtype_of(values: Any, dtype: str) -> Any:
-    """What an array of a problem is on a device: floats are of ``dtype``, whole numbers of 32 bits."""
+    """A problem's array on a device: floats become ``dtype``, integers have 32 bits."""
     kind = np.asarray(values).dtype
     return dtype if np.issubdtype(kind, np.floating) else kind if kind == np.bool_ else np.int32
 

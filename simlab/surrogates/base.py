@@ -75,7 +75,7 @@ class Surrogate:
         return () if self.schedule is None else self.schedule.init()
 
     def follow(self, rollouts: Rollouts, state: State) -> State:
-        """What it remembers once a batch is there, before the first gradient step on it.
+        """What it remembers after seeing a batch, before the first gradient step on it.
 
         Raises:
             InputError: for what is absent from the batch of a surrogate that is not exchangeable.
@@ -85,7 +85,7 @@ class Surrogate:
         return self.schedule.follow(shown(self, rollouts, of_tokens=True), state)
 
     def at(self, state: State) -> "Surrogate":
-        """The surrogate for a batch, by what it remembers once that is there."""
+        """The surrogate for a batch, given what it remembers after seeing that batch."""
         return self if self.schedule is None else self.schedule.at(state)
 
     def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:

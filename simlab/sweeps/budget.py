@@ -1,4 +1,4 @@
-"""Give every run of a sweep the same budget: how many steps it pays for, and after which of them is recorded.
+"""Give every run of a sweep the same budget: how many steps it pays for, and which of them are recorded.
 
 A step costs P G ``rollout_cost`` for P prompts of G rollouts each, and ``update_cost`` for each gradient step on them.
 With G twice as large a run takes about half as many steps. All runs are recorded at the same costs, so that curves of
@@ -23,7 +23,7 @@ AXIS = "cost"  # takes the place of the dimension "step" in a result
 
 @dataclass(frozen=True)
 class Budget:
-    """What every run may spend, in the unit of its costs: rollouts, unless a rollout costs something else than 1.
+    """What every run may spend, in the unit of its costs: rollouts, unless a rollout's cost is not 1.
 
     Attributes:
         total: what a run may spend; it ends with the last step that this pays for.

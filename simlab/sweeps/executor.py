@@ -29,7 +29,7 @@ Rows = dict[str, np.ndarray]
 
 
 class Budget:
-    """Bytes that running simulations may take together; a simulation waits until there is room for it.
+    """The bytes that running simulations may use together; a simulation waits until it fits.
 
     ``memory`` is that of the whole process, of which ``RESERVED`` bytes are set aside.
     """

@@ -248,7 +248,7 @@ class Sweep:
         return Cell(arm.text, with_values(arm, given, aggregation), group_size, full)
 
     def recorded_steps(self) -> np.ndarray | None:
-        """The steps after which is recorded, without step 0; None where those of a cell follow from a budget."""
+        """The steps that are recorded, without step 0; None where a budget decides them cell by cell."""
         if self.steps is None or self.record_every is None:
             return None
         return recorded_steps(self.steps, self.record_every)

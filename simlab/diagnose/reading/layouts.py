@@ -42,7 +42,7 @@ class Layout:
     """The columns of one log, which all of its rows have.
 
     Attributes:
-        format: that they are of.
+        format: the one that they belong to.
         columns: by role, without the reward.
         rewards: the reward is the sum of these columns.
     """

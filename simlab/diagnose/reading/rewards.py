@@ -11,7 +11,7 @@ class Rewards:
 
     Args:
         threshold: the least reward of a correct rollout; None where all rewards are 0 or 1.
-        names: the columns that they are of, for the complaint.
+        names: the columns that they come from, for the error message.
     """
 
     def __init__(self, threshold: float | None, names: tuple[str, ...]):

@@ -18,7 +18,7 @@ DEEPEST = 16  # lists and mappings inside of one another, where a value is read 
 
 
 class Refused(InputError):
-    """What a template must not do, or asks for in vain."""
+    """Raised when a template does something forbidden, or asks for something that is not there."""
 
 
 class Undefined:

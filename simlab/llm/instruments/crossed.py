@@ -29,7 +29,7 @@ class Components(NamedTuple):
     rest: float
 
     def of_mean(self, seeds: int, problems: int) -> float:
-        """The variance of a mean over so many seeds and problems, all drawn anew."""
+        """The variance of a mean over so many seeds and problems, if all were drawn again."""
         return self.seeds / seeds + self.problems / problems + self.rest / (seeds * problems)
 
 
@@ -59,7 +59,7 @@ def components(values: Float[np.ndarray, "S P"]) -> Components:
 
 
 def crossed_interval(values: Float[np.ndarray, "S P"]) -> Interval:
-    """The mean and its 95 % interval over seeds and problems: how it would vary had both been drawn anew.
+    """The mean and its 95 % interval over seeds and problems: how it would vary if both were drawn again.
 
     The half-width squared is t(S-1)^2 var(means of seeds) / S + t(P-1)^2 max(0, variance of problems) / P: the
     t-interval over seeds, which has the noise of samples in it, and what the choice of problems adds. Each part takes

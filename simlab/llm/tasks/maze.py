@@ -41,7 +41,7 @@ class Maze(DrawnTask[MazeProblem]):
         size: places along a side, walls included; odd.
         accept: which answers are correct. ``"walk"``, as in the code: moves, any words of the four, until the first
             DONE, what follows being ignored; they must not leave the open places before they first are at the goal,
-            and what they do after it is ignored. ``"strict"``, as F-GRPO speaks of it: the one path, DONE, no more.
+            and what they do after it is ignored. ``"strict"``, as F-GRPO describes it: the one path, DONE, no more.
         max_new_tokens: moves, DONE and end token of one answer.
         training_size: the paper has a million.
 

@@ -119,7 +119,7 @@ class PolicyGradient(OptimizerSettings):
         sampler: the dtype that the sampler computes in: "exact" for the model's, or "bfloat16".
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
-        correction_unit: what an importance weight is of: a "token", or the "sequence" of a rollout's tokens.
+        correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
         isolation: learn first, in all updates by a batch, from tokens of a lower probability alone, and then again from
             the others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.

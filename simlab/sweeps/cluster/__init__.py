@@ -1,4 +1,4 @@
-"""Simulate on the workers of a Dask cluster: one that is there, or processes started here for one sweep.
+"""Simulate on the workers of a Dask cluster: an existing one, or processes started here for one sweep.
 
 This process alone knows the sweep and writes its parts. A worker holds nothing: it is sent runs, problem and all, and
 answers with their records. One that falls silent is given nothing more, and records of another shape than was asked for

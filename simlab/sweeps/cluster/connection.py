@@ -1,4 +1,4 @@
-"""Connect to a Dask cluster: one that is there, or a scheduler and processes of this machine."""
+"""Connect to a Dask cluster: an existing one, or a scheduler and processes on this machine."""
 
 import logging
 import signal
@@ -132,7 +132,7 @@ class Cluster(Workers):
         return dict(told)
 
     def simulate(self, works: Iterable[Work], made_by: Mapping[str, Any], memory: int) -> Iterator[tuple[int, Rows]]:
-        """See ``Workers.simulate``. What a worker that dies, vanishes or falls silent was at is done by others."""
+        """See ``Workers.simulate``. If a worker dies, vanishes or falls silent, others do its work."""
 
         def send(work: Work, among: Set[str]) -> Future:
             request = ("records", made_by["code"], made_by["platform"], memory, packed(work))

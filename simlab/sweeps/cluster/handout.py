@@ -1,4 +1,4 @@
-"""Hand out work: as much at once as there are threads, again where it was lost, twice where it takes too long."""
+"""Hand out work: one piece a thread; again if it is lost, and to a second worker if it takes too long."""
 
 import concurrent.futures
 import itertools
@@ -28,7 +28,7 @@ ATTEMPTS = 3  # at a work; Dask itself tries each some times
 
 @dataclass(eq=False)
 class Job:
-    """A work, and how many attempts at it ended with the death of its workers."""
+    """A piece of work, and how many workers have died while doing it."""
 
     number: int
     work: Work

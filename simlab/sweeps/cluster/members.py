@@ -1,4 +1,4 @@
-"""Know the workers of a scheduler: who is there, who may take part, and how they are asked."""
+"""Keep track of a scheduler's workers: who is there, who may take part, and how to ask them."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ class Members:
         self._looked, self._waiting = -math.inf, False
 
     def look(self) -> None:
-        """See who is there, unless that was seen just now; say who is gone, and that nobody is there.
+        """Check who is there, unless that was done a moment ago; say who has gone, and when nobody is left.
 
         Raises:
             InputError: if the scheduler is gone.
@@ -90,14 +90,14 @@ class Members:
         self.silent = silent
 
     def leave_out(self, worker: str, reason: str) -> None:
-        """Give a worker nothing any more, and say why."""
+        """Give a worker no more work, and say why."""
         if worker not in self._left_out:
             say(f"worker {worker} is left out: {reason}")
         self._left_out.add(worker)
         self.threads.pop(worker, None)
 
     def but_for(self, busy: Set[str] = frozenset()) -> Set[str]:
-        """Whom to ask: all who take part but for some; nobody in particular (empty) where anyone will do."""
+        """Whom to ask: everyone who takes part except some; empty where anyone will do."""
         return self.threads.keys() - busy if busy or self._left_out or self.silent else frozenset()
 
     def ask(self, *request: Any, among: Set[str] = frozenset()) -> Future:

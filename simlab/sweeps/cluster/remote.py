@@ -1,4 +1,4 @@
-"""Answer what a worker is asked, and pack work for it."""
+"""Answer requests on a worker, and pack work for it."""
 
 import functools
 import pickle
@@ -23,7 +23,7 @@ def packed(work: Work) -> bytes:
 
 
 def records(code: str, platform: str, memory: int, sent: bytes) -> dict[str, np.ndarray] | str:
-    """The records of packed work, if this is the code and the platform that is meant; else what differs.
+    """The records of packed work, if code and platform match the request; otherwise what differs.
 
     Raises:
         InputError: if the work cannot be done, or needs more memory.
