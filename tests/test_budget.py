@@ -143,6 +143,7 @@ def test_a_unit_is_named_by_the_steps_that_its_budget_pays_for():
     assert names("--budget", "640", "--records", "4", "--update-cost", "32") != usual
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_computed_again(tmp_path, capsys):
     out = tmp_path / "again.nc"
     first = run(asked(*SPENDING), out)

@@ -10,11 +10,12 @@ from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.estimators.registry import forget
+from simlab.explore.controls import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED
 from simlab.explore.description import as_html, description, palette
 from simlab.explore.drift import expected_correct_mass, group_masses
 from simlab.explore.formula import TAG
 from simlab.explore.presets import PRESETS, WARM, preset
-from simlab.explore.settings import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED, hold, hold_panel
+from simlab.explore.settings import hold, hold_panel
 from simlab.explore.weights import hold_weight, hold_weights, parameters_of, read_weight, write_weight
 from simlab.plotting import LABELS
 from simlab.problems import anchored

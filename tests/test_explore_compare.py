@@ -13,9 +13,10 @@ from simlab.constructors import estimator_constructor
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.explore.axes import AXES
+from simlab.explore.controls import BY_NAME
 from simlab.explore.description import description
 from simlab.explore.formula import FUNCTIONS, NAMES, read
-from simlab.explore.settings import BY_NAME, hold
+from simlab.explore.settings import hold
 
 pytestmark = pytest.mark.browser
 
@@ -93,6 +94,67 @@ def test_runs_of_other_records_are_read_at_the_same_steps(called):
     found = called("compare", "atSteps", [0, 10, 30, 40], own.tolist(), [0, 5, 20, 40, 41])
     expected = [[*np.interp([0, 5, 20, 40], [0, 10, 30, 40], row), None] for row in own]
     assert found == [[*map(pytest.approx, row[:4]), None] for row in expected]
+
+
+def run_of(masses, own):
+    """A run of the page with two metrics by seed."""
+    metrics = {
+        name: {
+            "values": values.tolist(),
+            "mean": values.mean(axis=0).tolist(),
+            "m2": ((values - values.mean(axis=0)) ** 2).sum(axis=0).tolist(),
+        }
+        for name, values in (("mass", masses), ("own", own))
+    }
+    return {"step": list(range(0, 10 * masses.shape[1], 10)), "seeds": len(masses), "metrics": metrics}
+
+
+RUNS = [
+    run_of(np.sort(GENERATOR.uniform(size=(6, 9)), axis=1), GENERATOR.normal(size=(6, 9))) for _ in range(2)
+]  # whose masses rise
+
+
+def error(values):
+    return 1.96 * np.std(values, ddof=1) / len(values) ** 0.5
+
+
+def test_a_metric_is_read_at_a_record_or_where_each_seed_reaches_a_mass(called):
+    own, masses = (np.array(RUNS[0]["metrics"][name]["values"]) for name in ("own", "mass"))
+    found = called("compare", "readAt", RUNS[0], "own", 4, None, "mass")
+    assert found == {"mean": pytest.approx(own[:, 4].mean()), "half": pytest.approx(error(own[:, 4]))}
+    at_half = [naive_at_mass(mass, values, 0.5) for mass, values in zip(masses, own, strict=True)]
+    there = [one for one in at_half if one is not None]
+    found = called("compare", "readAt", RUNS[0], "own", 4, 0.5, "mass")
+    assert found == {"mean": pytest.approx(np.mean(there)), "half": pytest.approx(error(there))}
+    assert called("compare", "readAt", RUNS[0], "own", 4, 2.0, "mass") == {"mean": None, "half": None}
+
+
+@pytest.mark.parametrize("level", [None, 0.5])
+def test_a_gain_is_paired_by_seed(called, level):
+    pairs = []
+    for seed in range(6):
+        read = []
+        for run in RUNS:
+            own, masses = (run["metrics"][name]["values"][seed] for name in ("own", "mass"))
+            read.append(own[4] if level is None else naive_at_mass(masses, own, level))
+        pairs.append(read)
+    gains = [one - other for one, other in pairs if None not in (one, other)]
+    found = called("compare", "gainAt", *RUNS, "own", 4, level, "mass")
+    assert found == {"mean": pytest.approx(np.mean(gains)), "half": pytest.approx(error(gains))}
+
+
+def test_steps_until_a_mass_is_reached_are_a_metric(called):
+    found = called("compare", "compared", "at equal correct mass", "step", RUNS[0], RUNS[1], "mass")
+    place = found["x"].index(0.5)
+    reached = [naive_at_mass(mass, RUNS[0]["step"], 0.5) for mass in RUNS[0]["metrics"]["mass"]["values"]]
+    there = [one for one in reached if one is not None]
+    assert found["mean"][place] == pytest.approx(np.mean(there))
+
+
+def test_runs_that_were_computed_in_advance_hold_no_seeds_to_pair(called):
+    assert called("compare", "pairable", RUNS)
+    assert not called("compare", "pairable", [RUNS[0], RUNS[1] | {"in_advance": True}])
+    assert not called("compare", "pairable", [RUNS[0], None])
 
 
 # Pinned runs

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from simlab.explore.axes import AXES
+from simlab.explore.controls import SIMULATED
 from simlab.explore.in_advance import RUNS, SEEDS, computed, differing, focal, in_advance, wanted
 from simlab.explore.presets import PRESETS
-from simlab.explore.settings import SIMULATED, hold_panel
+from simlab.explore.settings import hold_panel
 
 LARGEST = 2**19  # bytes that they may add to a page
 

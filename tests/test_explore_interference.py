@@ -8,10 +8,11 @@ import pytest
 from figures.interference_map import DATA, LABELS, crossing, of_explorer
 from simlab.errors import InputError
 from simlab.estimators import estimator
+from simlab.explore.controls import BY_NAME, MAPS
 from simlab.explore.interference import KS, edge, simulate_interference
 from simlab.explore.interference_map import MAP, interference_map
 from simlab.explore.reading import asked_of
-from simlab.explore.settings import BY_NAME, MAPS, hold, hold_panel
+from simlab.explore.settings import hold, hold_panel
 from simlab.explore.shapes import GROUPS, SEEDS
 from simlab.problems import interference
 from simlab.problems.interference_edge import overlap_edge

@@ -12,8 +12,8 @@ import pytest
 from explorer_cases import downloaded, explorer, watched
 
 from simlab.cli import main
+from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
-from simlab.explore.settings import CONTROLS, PANELS
 
 pytestmark = pytest.mark.browser
 
@@ -370,7 +370,7 @@ def run_command(line, folder):
 @pytest.mark.parametrize(
     ("view", "printed"),
     [
-        ("miss.group_size=4&miss.correct_mass=0.5&miss.target_mass=0.25", "0.25"),
+        ("panel=miss&miss.group_size=4&miss.correct_mass=0.5&miss.target_mass=0.25", "0.25"),
         (
             "panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4",
             "Masses(successes=array([0, 1, 2, 3, 4])",

@@ -141,6 +141,38 @@ def test_simulation_opens_with_a_comparison_whose_differences_are_those_of_its_r
     assert "difference of steps" in seen.page.evaluate("document.getElementById('chart').layout.annotations[0].text")
 
 
+BANKS = "panel=bank&bank.prompts=16&bank.steps=20&bank.seeds=4&bank.pinned=prompts%3D16%26steps%3D20%26weight%3Dmaxrl"
+TITLES = "document.getElementById('chart').layout.annotations.map((note) => note.text)"
+
+
+def test_banks_are_compared_by_seed_at_equal_steps_and_at_equal_pass_at_1(seen, server):
+    seen.open(f"{server.address}#{BANKS}")
+    until(seen, lambda: "Against maxrl: a rare mode in 256 samples" in seen.text("#readout"))
+    assert "a rare mode in 4096 samples: maxrl" in names_of(seen)
+    seen.page.select_option("#bank-compare", "at equal correct mass")
+    drawn(seen)
+    assert "Against maxrl at pass@1 of" in seen.text("#readout")
+    assert "over the training, at equal pass@1" in seen.page.evaluate(TITLES)
+    seen.page.select_option("#bank-compare", "difference at equal correct mass")
+    drawn(seen)
+    assert "difference from the first pinned bank, at equal pass@1" in seen.page.evaluate(TITLES)
+
+
+def test_banks_that_were_computed_in_advance_are_simulated_where_they_are_compared(seen, server):
+    """What is computed in advance holds no seeds, so that no difference could be paired."""
+    seen.open(f"{server.address}#panel=bank&bank.pinned=beta_a%3D0.3%26beta_b%3D0.7")
+    until(seen, lambda: "Against" in seen.text("#readout"))
+
+
+def test_methods_of_a_tree_are_compared_at_equal_accuracy(seen, server):
+    seen.open(f"{server.address}#panel=tree&tree.steps=50&tree.pinned=steps%3D50%26group_size%3D8")
+    until(seen, lambda: "Modes held more than with" in seen.text("#readout"))
+    seen.page.select_option("#tree-compare", "at equal correct mass")
+    drawn(seen)
+    assert "Where each method first has an accuracy of" in seen.text("#readout")
+    assert "Modes held at an accuracy of" in seen.text("#readout")
+
+
 # Formulas
 
 

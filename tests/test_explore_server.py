@@ -17,8 +17,8 @@ import pytest
 from explorer_cases import acting, explorer
 
 from simlab.explore import line, process
+from simlab.explore.controls import LARGEST_SEED
 from simlab.explore.refused import Refused
-from simlab.explore.settings import LARGEST_SEED
 
 pytestmark = pytest.mark.browser
 Laboratory = pytest.importorskip("simlab.explore.laboratory").Laboratory

@@ -186,6 +186,7 @@ def test_an_action_no_rollout_drew_moves_by_exactly_zero_at_every_prompt():
     assert abs(moved[1, 5]) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "storage"),
     [

@@ -388,6 +388,7 @@ def test_sets_are_evaluated_and_shown_apart(tmp_path, capsys):
     assert cli.main(["compare", str(tmp_path / "run"), "--set", "far", "--figure", str(tmp_path / "far.png")]) == 0
 
 
+@pytest.mark.slow
 def test_the_first_set_is_evaluated_as_if_it_were_the_only_one(tmp_path):
     """So that another set beside it changes no number of a run."""
     near = lines(tmp_path / "near.jsonl", sums([(9, other) for other in range(3)]))

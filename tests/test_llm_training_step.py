@@ -205,6 +205,7 @@ def test_the_estimator_gets_what_it_left_once_a_batch_whatever_the_epochs():
     assert jax.tree.leaves(state.estimator) == [13]
 
 
+@pytest.mark.slow
 def test_a_surrogate_that_changes_does_so_once_a_batch_whatever_the_epochs():
     """CaSP during its warm-up is GRPO; what it remembers is kept with the state."""
     warmed, state = trainer_and_state("grpo+casp(quantile=0,alpha=0.5,warm_up=2)", {"epochs": 2})

@@ -197,6 +197,7 @@ def some_by_hand(names, by_default):
 IN_SHORT = {"zero-sum, adam", "several gradient steps"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some_by_hand(CASES, IN_SHORT))
 def test_both_storages_have_the_same_distribution_over_outcomes(name):
     steps, problem, chosen = CASES[name]

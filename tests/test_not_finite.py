@@ -67,6 +67,7 @@ def by_hand(names, by_default):
     return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_hand(CASES, {"dense", "lumped"}))
 def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
     problem, settings = CASES[name]
@@ -201,7 +202,9 @@ def check_solved_groups(name, storage, group_size):
 @pytest.mark.parametrize(
     "group_size", [41, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 5, 6, 7, 11, 13, 27))]
 )
-@pytest.mark.parametrize("name", POWERS)
+@pytest.mark.parametrize(
+    "name", [name if name == "f_grpo" else pytest.param(name, marks=pytest.mark.slow) for name in POWERS]
+)
 def test_solved_groups_of_any_size_weigh_nothing_on_lumped_storage(name, group_size):
     check_solved_groups(name, "lumped", group_size)
 

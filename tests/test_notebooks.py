@@ -22,7 +22,8 @@ from simlab.notebooks import check_port, notebooks, open_in_marimo, working_fold
 ROOT = Path(__file__).parent.parent
 CHECKOUT = ROOT / "notebooks"
 FILES = sorted(notebooks(CHECKOUT))
-IN_SHORT = {"02_group_size.py", "07_to_trl_or_verl.py"}  # the others run in Jupyter by hand
+IN_SHORT = {"07_to_trl_or_verl.py"}  # the others run in Jupyter by hand
+LONG = {"05_bank.py"}  # whose sliders move what takes half a minute
 # What is changed in a notebook is wrong afterwards, and one of its assertions has to notice.
 MUTATIONS = {
     "01_tour.py": ('"f_grpo", rewards, gamma=gamma.value)', '"f_grpo", rewards, gamma=gamma.value + 1)'),
@@ -200,7 +201,9 @@ def run_alone(*command):
 
 
 @pytest.mark.notebooks
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in FILES]
+)
 def test_it_runs_with_its_assertions_at_every_end_of_its_sliders(name):
     ran = run_alone(ROOT / "tests" / "run_notebook.py", CHECKOUT / name)
     assert ran.returncode == 0, ran.stderr

@@ -138,6 +138,7 @@ class Killer(threading.Thread):
         self.join()
 
 
+@pytest.mark.slow
 def test_workers_killed_and_stopped_at_random_change_nothing(long_unbroken, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(connection.CONFIGURATION, "distributed.scheduler.worker-ttl", "5s")
     moments, kills = random.Random(0), {}
@@ -193,7 +194,7 @@ def sent_instead(monkeypatch, number, *calls):
     monkeypatch.setattr(connection, "packed", pack)
 
 
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_unit_that_does_not_end_is_begun_elsewhere_and_the_first_answer_counts(
     unbroken, tmp_path, monkeypatch, capsys, times
 ):
@@ -436,7 +437,7 @@ def test_too_little_memory_for_a_unit_is_said_as_here(workers, tmp_path):
     assert here == there == "--memory 640MB is too small for a sweep of this size; allowed: 641MB or more"
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("stop", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL])
 def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, tmp_path, stop):
     out = tmp_path / "sweep.nc"
     options = (*LONG_OPTIONS, "--steps", 20000, "--record-every", 10000)

@@ -81,6 +81,7 @@ BY_HAND = {name for name in SETTINGS if ", " in name} | {"casp", "cispo", "fade"
 COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else name for name in SETTINGS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED)
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])

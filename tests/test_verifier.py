@@ -129,8 +129,22 @@ def shares(correction):
     return {"none": (1.0, 0.0), "backward": ((1 - F) / 0.5, -F / 0.5), "forward": (N, N - 1)}[correction]
 
 
-@pytest.mark.parametrize("correction", ["none", "backward", "forward"])
-@pytest.mark.parametrize(("estimator", "weigh"), [("dr_grpo", centred), ("reinforce", list)])
+@pytest.mark.parametrize(
+    ("estimator", "weigh", "correction"),
+    [
+        ("dr_grpo", centred, "forward"),
+        ("reinforce", list, "backward"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("dr_grpo", centred, "none"),
+                ("dr_grpo", centred, "backward"),
+                ("reinforce", list, "none"),
+                ("reinforce", list, "forward"),
+            ]
+        ),
+    ],
+)
 def test_the_mean_step_is_that_of_all_groups_and_all_verdicts(estimator, weigh, correction):
     """20,000 seeds, 5 standard errors."""
     mean, error = first_step(estimator, verifier_correction=correction)

@@ -9,12 +9,12 @@ from typing import Any
 
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.axes import AXES
+from simlab.explore.controls import CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, names_of_runs
 from simlab.explore.formula import TAG
 from simlab.explore.in_advance import in_advance
 from simlab.explore.interference_map import interference_map
 from simlab.explore.presets import PRESETS
 from simlab.explore.results_controls import controls_of
-from simlab.explore.settings import CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIMULATED, names_of_runs
 from simlab.explore.weights import MOST_PINNED, parameters_of
 from simlab.plotting import LABELS, STYLE
 from simlab.problems.tree import CASP_TOY

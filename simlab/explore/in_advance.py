@@ -5,19 +5,19 @@ python -m simlab.explore.in_advance   (writes in_advance.json anew, in minutes)
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from simlab.explore.axes import AXES
-from simlab.explore.presets import WARM
-from simlab.explore.settings import BY_NAME, OF_THE_PICTURE
+from simlab.explore.controls import BY_NAME, MAPPED, OF_THE_PICTURE, names_of_runs, settings_of
+from simlab.explore.presets import PRESETS, WARM
 from simlab.files import write_whole
 from simlab.grammar import Part, write
 
 RUNS = Path(__file__).with_name("in_advance.json")
 SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
-RECORDS = 25  # that are kept of a run of one policy
+RECORDS = {"run": 25, "interference": 20}  # that are kept of a run
 DIGITS = 4
 
 Settings = dict[str, Any]
@@ -34,15 +34,11 @@ def in_advance() -> list[dict[str, Any]]:
 
 
 def wanted() -> Iterator[tuple[str, Settings]]:
-    """The runs of the map as it opens, then those of the presets with what they pin, each once."""
-    cells = [
-        {"weight": focal(gamma), "group_size": size}
-        for gamma in AXES["gamma"].values
-        for size in AXES["group size"].values
-    ]
-    asked = [("run", cell) for cell in cells]
+    """The runs of the map as it opens, then those of the presets with what they pin and of their maps, each once."""
+    asked = list(map_cells({}))
     for panel, view in WARM:
         asked += [(panel, dict(view)), *((panel, pinned) for pinned in pinned_runs(panel, view))]
+    asked += [cell for preset in PRESETS.values() if preset.panel == "map" for cell in map_cells(preset.settings)]
     seen = set()
     for panel, settings in asked:
         own = differing(panel, settings)
@@ -50,6 +46,18 @@ def wanted() -> Iterator[tuple[str, Settings]]:
         if key not in seen:
             seen.add(key)
             yield panel, own
+
+
+def map_cells(view: Mapping[str, Any]) -> Iterator[tuple[str, Settings]]:
+    """The runs of all cells of a map, as the page's ``cellRun`` makes them; with gamma on an axis, the weight is GRPO."""
+    own = {name: BY_NAME[f"map.{name}"].default for name in settings_of("map")} | dict(view)
+    panel = MAPPED[own["problem"]]
+    shared = {name: own[name] for name in names_of_runs(panel) if name in own}
+    down, across = own["down"], own["across"]
+    for y in AXES[down].values:
+        for x in AXES[across].values:
+            placed = {AXES[axis].setting: focal(at) if axis == "gamma" else at for axis, at in ((down, y), (across, x))}
+            yield panel, shared | placed
 
 
 def focal(gamma: float) -> str:
@@ -91,7 +99,7 @@ def computed(panel: str, settings: Settings) -> Settings:
     else:
         joined = blocks[0] | {"metrics": _joined([block["metrics"] for block in blocks])}
     joined["seeds"] = SEEDS[panel]
-    return dict(_rounded(_thinned(joined) if panel == "run" else joined))
+    return dict(_rounded(_thinned(joined, RECORDS[panel]) if panel in RECORDS else joined))
 
 
 def _joined_method(name: str, blocks: list[Settings]) -> Settings:
@@ -111,11 +119,11 @@ def _joined(blocks: list[Settings]) -> Settings:
     return found
 
 
-def _thinned(result: Settings) -> Settings:
-    every = max((len(result["step"]) - 1) // RECORDS, 1)
+def _thinned(result: Settings, most: int) -> Settings:
+    every = max((len(result["step"]) - 1) // most, 1)
     metrics = {name: {key: values[::every] for key, values in own.items()} for name, own in result["metrics"].items()}
-    theory = result["theory"][::every] if result["theory"] else None
-    return result | {"step": result["step"][::every], "metrics": metrics, "theory": theory}
+    thinned = {"step": result["step"][::every], "metrics": metrics}
+    return result | thinned | ({"theory": result["theory"][::every]} if result.get("theory") else {})
 
 
 def _rounded(value: Any) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simlab.errors import check_choice
-from simlab.explore.settings import SIMULATED
+from simlab.explore.controls import SIMULATED
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from simlab.errors import InputError, check_choice, check_whole
 from simlab.explore.bounded import check_plain
+from simlab.explore.controls import SIMULATED
 from simlab.explore.refused import Refused
-from simlab.explore.settings import SIMULATED, hold_panel
+from simlab.explore.settings import hold_panel
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.values import read_number
 

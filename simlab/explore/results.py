@@ -129,13 +129,29 @@ def _listed(values: np.ndarray) -> list[list[float | None]]:
 
 
 class Results:
-    """The results that the command line names; a request can name no other file."""
+    """The results that the command line names, and those dropped on the page; a request names them by number."""
 
     def __init__(self, paths: tuple[Path, ...] = ()):
         if len(paths) > MOST_FILES:
             raise InputError(f"{len(paths)} results are named; allowed: up to {MOST_FILES}")
         self.all = [Result(path) for path in paths]
         self.reading = threading.Lock()  # HDF5 takes one reader at a time
+
+    def check_room(self) -> None:
+        """Refuse one result more than ``MOST_FILES``."""
+        if len(self.all) >= MOST_FILES:
+            raise InputError(f"{len(self.all)} results are open; allowed: up to {MOST_FILES}; start the explorer anew")
+
+    def add(self, path: Path) -> int:
+        """Open one result more; returns its place.
+
+        Raises:
+            InputError: as ``Result`` does, and for more than ``MOST_FILES``.
+        """
+        self.check_room()
+        with self.reading:
+            self.all.append(Result(path))
+        return len(self.all) - 1
 
     def described(self) -> list[dict[str, Any]]:
         """What is in each."""

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
+from simlab.explore.controls import Control
 from simlab.explore.opened import BOUND
 from simlab.explore.results import AVERAGED
-from simlab.explore.settings import Control
 
 NONE = "none"
 USUAL_COLUMNS = ("step", "cost", "evaluation", "k", "group_size")

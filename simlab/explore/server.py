@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import webbrowser
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from starlette.routing import Route
 
 from simlab.errors import InputError
 from simlab.explore.assets import page_file, plotly_script
+from simlab.explore.dropped import Dropped
 from simlab.explore.html import POLICY, served_page
 from simlab.explore.laboratory import Laboratory
 from simlab.explore.limits import Guard, body_of, refusal
@@ -48,14 +50,17 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     """What the page's server answers, at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
-    which answers with events, a line of JSON each (see ``worker``), and ``POST /result`` with a slice of a result.
+    which answers with events, a line of JSON each (see ``worker``), ``POST /result`` with a slice of a result, and
+    ``POST /open?name=NAME`` with a file that is opened as one.
     """
     opened = results or Results()
 
     @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await laboratory.start()
-        yield
+        with tempfile.TemporaryDirectory(prefix="simlab-explore-", ignore_cleanup_errors=True) as folder:
+            app.state.dropped = Dropped(opened, Path(folder))
+            yield
         await laboratory.stop()
 
     async def page(_: Request) -> Response:
@@ -84,6 +89,9 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         asked = json_of(await body_of(request))
         return JSONResponse(await run_in_threadpool(opened.answer, asked))
 
+    async def open_file(request: Request) -> Response:
+        return JSONResponse(await request.app.state.dropped.take(request))
+
     routes = [
         Route("/", page),
         Route("/page/{name}", file),
@@ -91,6 +99,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
         Route("/result", result, methods=["POST"]),
+        Route("/open", open_file, methods=["POST"]),
     ]
     handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
@@ -121,7 +130,8 @@ async def _unknown(request: Request, error: HTTPException) -> Response:
     if error.status_code == 404:
         return refusal(
             404,
-            f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate, /result",
+            f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate, /result, "
+            "/open",
         )
     return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
 

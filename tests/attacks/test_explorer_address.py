@@ -9,8 +9,8 @@ from explorer_cases import explorer, watched
 
 from simlab.cli import main
 from simlab.estimators import REGISTRY
+from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
-from simlab.explore.settings import CONTROLS, PANELS
 
 pytestmark = pytest.mark.browser
 

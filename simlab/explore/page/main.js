@@ -4,8 +4,8 @@ import { clear, show } from "./chart.js";
 import { controlOf } from "./controls.js";
 import { saveCsv, saveSvg, tableOf } from "./download.js";
 import { Reader } from "./fetch_result.js";
-import { inAdvance, nearestInAdvance } from "./in_advance.js";
 import { fitLegend, inks, Look } from "./look.js";
+import { listenForFiles } from "./open_file.js";
 import map from "./panel_map.js";
 import bank from "./panel_bank.js";
 import interference from "./panel_interference.js";
@@ -15,12 +15,12 @@ import ownResults from "./panel_results.js";
 import run from "./panel_run.js";
 import step from "./panel_step.js";
 import tree from "./panel_tree.js";
-import { controlsOf, runsOf } from "./pins.js";
-import { keyOf, resultsOf, Simulator } from "./simulate.js";
-import { State, THEMES } from "./state.js";
+import { Simulations } from "./simulations.js";
+import { State } from "./state.js";
 import { pinsControl } from "./pins_control.js";
 import { symbolsOf } from "./symbols.js";
 import { element } from "./text.js";
+import { applyTheme, buildPresets, buildTheme, copy } from "./toolbar.js";
 import { TourBox } from "./tour_box.js";
 import { Undo } from "./undo.js";
 
@@ -31,16 +31,12 @@ const description = JSON.parse(document.getElementById("description").textConten
 const PANELS = description.results.length ? [...ALL_PANELS, ownResults] : ALL_PANELS;
 const byId = (id) => document.getElementById(id);
 const state = new State(description, PANELS.map((panel) => panel.id));
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 const undo = new Undo();
 let parts = []; // the controls that are seen: {name, show}
-const results = {}; // of simulations, by panel: one of each run, the sliders' first
 let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
-let pending = 0; // the timer of a drawing of what came in
 let moved = 0; // when the change was made that is to be drawn
-let simulators = {};
 let slices = null; // of results, as they were asked for
 const reader = new Reader((found) => {
   slices = Object.assign(found, { asked: reader.asked });
@@ -49,6 +45,11 @@ const reader = new Reader((found) => {
 }, (message) => say("error", [message]));
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
+const simulations = new Simulations(description, {
+  isSeen: (panel) => panelSeen() === panel,
+  draw: (panel) => drawChart(panel, state.of(panel.id)),
+  say,
+});
 
 function say(id, lines) {
   const text = lines.join(" · ");
@@ -113,7 +114,7 @@ function draw() {
     part.show(part.name ? values[part.name] : values);
     if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
   });
-  simulate(panel, values);
+  simulations.ask(panel, values);
   if (panel.questions) reader.ask(panel.questions(values, description));
   drawChart(panel, values);
   window.history.replaceState(null, "", state.address());
@@ -122,7 +123,7 @@ function draw() {
 function drawChart(panel, values) {
   const chart = byId("chart");
   const look = new Look(description, chart.clientWidth);
-  const found = results[panel.id] || [];
+  const found = simulations.of(panel);
   drawn = panel.compute({ values, description, look, result: found[0], results: found, slices });
   drawn.layout.width = chart.clientWidth;
   fitLegend(drawn.traces, drawn.layout, chart.clientWidth);
@@ -135,76 +136,6 @@ function drawChart(panel, values) {
   byId("readout").innerHTML = drawn.readout;
   byId("command").textContent = drawn.command;
   if (drawn.said.length) say("said", drawn.said);
-}
-
-// Simulations
-
-function simulate(panel, values) {
-  if (!panel.simulated) return;
-  if (!description.server) {
-    showInAdvance(panel, values);
-    return;
-  }
-  if (!simulators[panel.id]) simulators[panel.id] = simulatorOf(panel);
-  const order = panel.simulated.order ? panel.simulated.order(values, description) : undefined;
-  simulators[panel.id].ask(runsToSimulate(panel, values), panel.simulated.seeds(values), order);
-}
-
-// Without a server: the runs that were computed in advance, or the nearest of these, which is said.
-function showInAdvance(panel, values) {
-  const runs = runsToSimulate(panel, values);
-  const found = runs.map((run) => (panel.simulated.runs ? inAdvance(description).get(keyOf(run)) || null : nearestInAdvance(run, description)));
-  results[panel.id] = resultsOf(runs, found);
-  const first = found[0];
-  const isNearest = first && !panel.simulated.runs && keyOf(first) !== keyOf(runs[0]);
-  say("status", first ? [`computed in advance, ${first.seeds} seeds${isNearest ? `; shown: ${differencesOf(first, runs[0])}` : ""}`] : []);
-}
-
-// In which settings a run that is shown differs from the one that is asked for.
-function differencesOf({ settings }, asked) {
-  const own = controlsOf(asked.panel, description.controls);
-  const names = Object.keys(asked.settings).filter((name) => settings[name] !== asked.settings[name]);
-  return names.map((name) => `${own.get(name).label} ${settings[name]}`).join(", ");
-}
-
-// Draw what came in, at most once in the time that the panel says.
-function drawSoon(panel) {
-  if (!panel.simulated.every) {
-    drawChart(panel, state.of(panel.id));
-  } else if (!pending) {
-    pending = window.setTimeout(() => {
-      pending = 0;
-      if (panelSeen() === panel) drawChart(panel, state.of(panel.id));
-    }, panel.simulated.every);
-  }
-}
-
-// The settings of every run that a panel shows: of the sliders, then of what is pinned.
-function runsToSimulate({ id, simulated }, values) {
-  if (simulated.runs) return simulated.runs(values, description);
-  const pinned = values.pinned ? runsOf(values, simulated.names, controlsOf(id, description.controls)) : [];
-  return [values, ...pinned].map((run) => ({ panel: id, settings: simulated.ask(run) }));
-}
-
-function simulatorOf(panel) {
-  const seen = () => panelSeen() === panel;
-  let failed = false; // what settings were refused stays to be read
-  return new Simulator(
-    panel.simulated.join,
-    (found) => {
-      results[panel.id] = found;
-      performance.mark("simulated");
-      if (seen()) drawSoon(panel);
-    },
-    (text, isError) => {
-      if (!seen()) return;
-      say("status", isError ? [] : [text]);
-      if (isError || failed) say("error", isError ? [text] : []);
-      failed = isError;
-    },
-    (held) => { if (seen()) say("said", held); },
-    inAdvance(description),
-  );
 }
 
 // Panels and what surrounds them
@@ -222,7 +153,7 @@ function showPanel() {
   byId("note").innerHTML = panel.note;
   byId("symbols").replaceChildren(...symbolsOf(panel.symbols));
   say("status", []);
-  Object.values(simulators).forEach((simulator) => simulator.stop());
+  simulations.stop();
   buildControls(panel);
   clear(byId("chart"));
   draw();
@@ -279,43 +210,20 @@ function open(panel) {
   showPanel();
 }
 
-function buildPresets() {
-  const select = byId("preset");
-  select.append(element("option", { value: "", text: "choose a question" }));
-  for (const panel of PANELS) {
-    const own = Object.entries(description.presets).filter(([, preset]) => preset.panel === panel.id);
-    const options = own.map(([name, preset]) => element("option", { value: name, text: preset.question }));
-    select.append(element("optgroup", { label: panel.title }, ...options));
-  }
-  select.addEventListener("change", () => {
-    if (!select.value) return;
-    undo.keep(state.address());
-    byId("undo").disabled = undo.isEmpty;
-    state.usePreset(select.value);
-    showPreset(select.value);
-    say("said", []);
-    say("error", []);
-    showPanel();
-  });
+function choosePreset(name) {
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
+  state.usePreset(name);
+  showPreset(name);
+  say("said", []);
+  say("error", []);
+  showPanel();
 }
 
-function applyTheme() {
-  const theme = state.theme === "auto" ? (dark.matches ? "dark" : "light") : state.theme;
-  document.documentElement.dataset.theme = theme;
-}
-
-function buildTheme() {
-  const select = byId("theme");
-  for (const theme of THEMES) select.append(element("option", { value: theme, text: theme }));
-  select.addEventListener("change", () => {
-    state.theme = select.value;
-    applyTheme();
-    draw();
-  });
-  dark.addEventListener("change", () => {
-    applyTheme();
-    draw();
-  });
+function chooseTheme(theme) {
+  state.theme = theme;
+  applyTheme(theme);
+  draw();
 }
 
 // Open a view of the tour; this can be undone.
@@ -331,17 +239,8 @@ const tour = new TourBox({ visit, change, place: () => state.tour, onEnd: () => 
   draw();
 } });
 
-async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const area = element("textarea", { class: "skip" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    document.execCommand("copy");
-    area.remove();
-  }
+async function copied(text, what) {
+  await copy(text);
   say("said", [`${what} copied`]);
 }
 
@@ -353,8 +252,8 @@ function buildActions() {
     byId("paste").value = "";
     window.location.hash = view;
   });
-  byId("link").addEventListener("click", () => copy(window.location.href, "link"));
-  byId("copy").addEventListener("click", () => copy(byId("command").textContent, "command"));
+  byId("link").addEventListener("click", () => copied(window.location.href, "link"));
+  byId("copy").addEventListener("click", () => copied(byId("command").textContent, "command"));
   byId("csv").addEventListener("click", () => saveCsv(name(), drawn.table || tableOf(drawn.traces)));
   byId("svg").addEventListener("click", () => saveSvg(name(), byId("chart"), inks().card));
 }
@@ -376,7 +275,7 @@ function readAddress() {
   const { said, wrong } = state.read(window.location);
   showPreset(state.preset);
   byId("theme").value = state.theme;
-  applyTheme();
+  applyTheme(state.theme);
   say("said", said);
   say("error", wrong);
   tour.show(state.tour);
@@ -384,10 +283,11 @@ function readAddress() {
 }
 
 buildTabs();
-buildPresets();
-buildTheme();
+buildPresets(byId("preset"), PANELS, description.presets, choosePreset);
+buildTheme(byId("theme"), chooseTheme);
 buildActions();
 listenToKeys();
+listenForFiles({ server: description.server, say: (text) => say("said", [text]), fail: (text) => say("error", [text]) });
 readAddress();
 window.addEventListener("hashchange", readAddress);
 new ResizeObserver(() => {

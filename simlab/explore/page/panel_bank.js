@@ -1,15 +1,16 @@
 // Panel 5: pass@k of a bank of prompts of mixed difficulty.
 
 import { bankPassAtK, MARGIN, rareShare, solveRates } from "./bank.js";
-import { differences, summary } from "./compare.js";
+import { compared, DIFFERENCE, EQUAL_MASS, gainAt, pairable, readAt } from "./compare.js";
 import { axes, rangeOf } from "./look.js";
 import { controlsOf, namesOf, runsOf } from "./pins.js";
-import { halfWidth, joined } from "./simulate.js";
+import { joined } from "./simulate.js";
 import { escaped, exact, short } from "./text.js";
 import { commandWeight } from "./weight_text.js";
 
 const KS = Array.from({ length: 61 }, (_, i) => Math.round(2 ** (i / 3)));
 const BINS = 20;
+const MASS = "pass_at_1"; // the mean correct mass of all prompts
 
 const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b"];
 const SIMULATED = [...OF_RATES, "modes", "rare_modes", "rare_ratio", "weight", "group_size", "learning_rate", "optimizer", "steps", "seed"];
@@ -35,53 +36,63 @@ function curvesOf(values) {
   return [rates, rare].map((list) => (k) => bankPassAtK(list, k));
 }
 
-// pass@k of a bank after some training, (K) mean and half-width of the 95 % band, of "pass" or "rare".
-function trained(result, which, at) {
-  const place = Math.round(at * (result.step.length - 1));
-  const metrics = result.k.map((k) => result.metrics[`${which}_at_${k}`]);
-  return { mean: metrics.map(({ mean }) => mean[place]), half: metrics.map((metric) => halfWidth(metric, result.seeds)[place]) };
+// Where runs are read: at the chosen record, or where each seed first has the correct mass of the sliders' bank there.
+function placeOf(values, results) {
+  const [result] = results;
+  if (!result) return { record: 0, level: null };
+  const record = Math.round(values.at * (result.step.length - 1));
+  const byMass = values.compare.endsWith(EQUAL_MASS) && results.length > 1 && pairable(results);
+  return { record, level: byMass ? result.metrics[MASS].mean[record] : null };
 }
 
 // What training makes of the pass@k of the sliders' bank, with bands, and of the pinned ones.
-function trainedTraces(values, results, names, look) {
+function trainedTraces({ record, level }, results, names, look) {
   return results.flatMap((result, place) => {
     if (!result) return [];
     const colour = place ? place + 4 : 0;
-    const known = ["pass", "rare"].map((which) => trained(result, which, values.at));
-    const shift = ({ mean, half }, sign) => mean.map((one, i) => one + sign * half[i]);
-    const name = place ? names[place] : "the sliders' bank";
-    return known.flatMap((curve, i) => [
-      ...look.band(result.k, shift(curve, -1), shift(curve, 1), look.colour(place ? colour : i), 0),
-      look.line(`${i ? "a rare mode" : "any answer"}, trained: ${name}`, result.k, curve.mean,
-        { colour: place ? colour : i, dash: place && i ? 1 : 0, width: 2.6, mode: "lines+markers", marker: { size: 5 }, hovertemplate: "%{y:.4f}" }),
-    ]);
+    return ["pass", "rare"].flatMap((which, i) => {
+      const read = result.k.map((k) => readAt(result, `${which}_at_${k}`, Math.min(record, result.step.length - 1), level, MASS));
+      const [mean, half] = [read.map((one) => one.mean), read.map((one) => one.half)];
+      return [
+        ...look.band(result.k, shift(mean, half, -1), shift(mean, half, 1), look.colour(place ? colour : i), 0),
+        look.line(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean,
+          { colour: place ? colour : i, dash: place && i ? 1 : 0, width: 2.6, mode: "lines+markers", marker: { size: 5 }, hovertemplate: "%{y:.4f}" }),
+      ];
+    });
   });
 }
 
-// pass@1, pass@k of rare modes, and the share of prompts that have lost theirs, over steps.
-function stepTraces(result, look) {
-  if (!result) return [];
-  const largest = result.k.at(-1);
-  const lines = [["pass@1", "pass_at_1", 0], [`a rare mode in ${largest} samples`, `rare_at_${largest}`, 1], ["prompts that lost their rare modes", "lost", 2]];
-  return lines.flatMap(([name, metric, colour]) => {
-    const { mean } = result.metrics[metric];
-    const half = halfWidth(result.metrics[metric], result.seeds);
-    const shift = (sign) => mean.map((one, i) => one + sign * half[i]);
-    return [...look.band(result.step, shift(-1), shift(1), look.colour(colour), 2),
-      look.line(name, result.step, mean, { panel: 2, colour, dash: colour, width: 2.2, hovertemplate: "%{y:.4f}" })];
-  });
+// pass@1, pass@k of rare modes, and the share of prompts that have lost theirs, over steps or over pass@1; of pinned banks the second
+// alone. Differences are to the first pinned bank.
+function courseTraces(way, results, names, look) {
+  const all = results.map((result, place) => ({ result, place })).filter(({ result }) => result);
+  if (!all.length) return [];
+  const runs = [...all.slice(1), all[0]];
+  const [first] = runs;
+  const largest = all[0].result.k.at(-1);
+  const rare = [`a rare mode in ${largest} samples`, `rare_at_${largest}`, 1];
+  const lines = [["pass@1", MASS, 0], rare, ["prompts that lost their rare modes", "lost", 2]];
+  const shown = way.startsWith(DIFFERENCE) ? runs.slice(1) : runs;
+  return shown.flatMap(({ result, place }) => (place ? [rare] : lines).filter(([, metric]) => metric !== MASS || !way.endsWith(EQUAL_MASS))
+    .flatMap(([name, metric, own]) => {
+      const { x, mean, half } = compared(way, metric, result, first.result, MASS);
+      const colour = place ? place + 4 : own;
+      return [...look.band(x, shift(mean, half, -1), shift(mean, half, 1), look.colour(colour), 2),
+        look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? 1 : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
+    }));
 }
 
-// What the sliders' bank has more or less of than each pinned one, trained as far, paired by seed.
-function pinnedInWords(values, results, names) {
+const shift = (mean, half, sign) => mean.map((one, i) => (one === null || half[i] === null ? one : one + sign * half[i]));
+
+// What the sliders' bank has more or less of than each pinned one, at the same record or the same pass@1, paired by seed.
+function pinnedInWords({ record, level }, results, names) {
   const [present, ...others] = results;
   return others.map((other, index) => {
-    if (![present, other].every((one) => one && !one.in_advance)) return "";
-    const [mine, theirs] = [present, other].map((result) => result.metrics.rare_at_256.values);
-    const { mean, half } = summary(differences(mine, theirs));
-    const at = Math.round(values.at * (Math.min(present.step.length, other.step.length) - 1));
-    return ` Against ${escaped(names[index + 1])}: a rare mode in 256 samples <b>${mean[at] < 0 ? "−" : "+"}${short(Math.abs(mean[at]), 2)}</b> ± ` +
-      `${short(half[at], 1)}.`;
+    if (!pairable([present, other])) return "";
+    const { mean, half } = gainAt(present, other, "rare_at_256", record, level, MASS);
+    if (mean === null) return ` ${escaped(names[index + 1])} does not come to this pass@1.`;
+    return ` Against ${escaped(names[index + 1])}${level === null ? "" : ` at pass@1 of ${short(level, 3)}`}: a rare mode in 256 samples ` +
+      `<b>${mean < 0 ? "−" : "+"}${short(Math.abs(mean), 2)}</b> ± ${short(half, 1)}.`;
   }).join("");
 }
 
@@ -111,14 +122,15 @@ function compute({ values, description, look, results }) {
   const own = controlsOf("bank", description.controls);
   const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
   const [result] = results;
+  const place = placeOf(values, results);
   const traces = [
     line("any answer, base model", any, { colour: 0, width: 1.8, dash: 2 }),
     line("a rare mode, base model", tail, { colour: 1, dash: 2, width: 1.8 }),
-    ...trainedTraces(values, results, names, look),
+    ...trainedTraces(place, results, names, look),
     look.marker([values.k], [any(values.k)], { colour: 0 }),
     look.marker([values.k], [tail(values.k)], { colour: 1 }),
     ...histograms(rates, result, values.at, look),
-    ...stepTraces(result, look),
+    ...courseTraces(values.compare, results, names, look),
   ];
   const bars = traces.filter(({ type }) => type === "bar").map(({ y }) => y);
   const layout = look.layout([
@@ -128,12 +140,22 @@ function compute({ values, description, look, results }) {
       y: { title: "", range: [-0.02, 1.03] } },
     { title: "solve rates: share of prompts, grey: base model", x: { title: "solve rate", range: [0, 1] },
       y: { title: "", range: rangeOf(bars) } },
-    { title: "over the training", x: { title: "step", range: [0, values.steps] }, y: { title: "", range: [-0.02, 1.03] } },
+    courseAxes(values),
   ], { columns: 2, height: 520 });
   if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];
-  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(values, results, names), command: command(values, rareModes, description), said };
+  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(place, results, names), command: command(values, rareModes, description), said };
+}
+
+function courseAxes({ compare: way, steps }) {
+  const byMass = way.endsWith(EQUAL_MASS);
+  const isDifference = way.startsWith(DIFFERENCE);
+  return {
+    title: `${isDifference ? "difference from the first pinned bank" : "over the training"}${byMass ? ", at equal pass@1" : ""}`,
+    x: byMass ? { title: "pass@1", range: [0, 1] } : { title: "step", range: [0, steps] },
+    y: { title: "", ...(isDifference ? {} : { range: [-0.02, 1.03] }) },
+  };
 }
 
 function readout(values, any, tail, result) {

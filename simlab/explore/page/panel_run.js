@@ -1,6 +1,6 @@
 // Panel 4: a policy trained over many seeds, with what theory says drawn over it.
 
-import { atEqualMass, atSteps, differences, stepsOf, summary } from "./compare.js";
+import { compared, DIFFERENCE, pairable } from "./compare.js";
 import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { halfWidth, joined } from "./simulate.js";
 import { escaped, exact, short } from "./text.js";
@@ -15,7 +15,6 @@ const METRICS = [
   ["entropy", "entropy (nats)", { rangemode: "tozero" }],
   ["tail_miss_rate", "groups that taught and missed the target", { range: [-0.02, 1.03] }],
 ];
-const LEVELS = Array.from({ length: 51 }, (_, i) => i / 50); // of correct mass, at which runs are read
 
 function ask(values) {
   return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
@@ -30,23 +29,10 @@ function named(values, description, results) {
   return [...all.slice(1), all[0]].filter(({ result }) => result);
 }
 
-// What is drawn of one metric of a run, {x, mean, half}, by the way of comparing; `first` is what others are compared to.
-function compared(way, metric, { result }, first) {
-  const of = (run) => (metric === "step" ? stepsOf(run) : run.metrics[metric].values) ?? [];
-  if (way === "runs") return { x: result.step, mean: result.metrics[metric].mean, half: halfWidth(result.metrics[metric], result.seeds) };
-  if (way === "difference") {
-    const others = atSteps(first.result.step, of(first.result), result.step);
-    return { x: result.step, ...summary(differences(of(result), others)) };
-  }
-  const [own, other] = [result, first.result].map((run) => atEqualMass(run.metrics.q_pos.values ?? [], of(run), LEVELS));
-  const shown = way === "at equal correct mass" ? own : differences(own, other);
-  return { x: LEVELS, ...summary(shown) };
-}
-
 const shift = (mean, half, sign) => mean.map((one, i) => (one === null ? null : one + sign * half[i]));
 
 function linesOf(way, metric, panel, run, first, look) {
-  const { x, mean, half } = compared(way, metric, run, first);
+  const { x, mean, half } = compared(way, metric, run.result, first.result);
   const colour = look.colour(run.colour);
   const seeds = `${run.result.seeds} seeds`;
   return [
@@ -98,15 +84,22 @@ function compute({ values, description, look, results }) {
     ? [...lines, ...(way === "runs" && results[0] ? theory(results[0], look) : [])]
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
-  const said = way.startsWith("difference") && !others.length && results[0] ? ["pin a run to compare with"] : [];
+  const said = notesOf(way, runs);
   return { traces, layout, readout: readout(values, description, runs, results[0]), command: command(values, description), said };
+}
+
+// What keeps a way of comparing from showing anything.
+function notesOf(way, runs) {
+  if (way === "runs" || !runs.length) return [];
+  if (!pairable(runs.map(({ result }) => result))) return ["runs are compared by seed, which those computed in advance do not hold: simlab explore"];
+  return way.startsWith(DIFFERENCE) && runs.length === 1 ? ["pin a run to compare with"] : [];
 }
 
 // What differs between the first run and each other at the end, in words.
 function differencesInWords([first, ...others]) {
-  return others.filter((run) => run.result.metrics.q_pos.values && first.result.metrics.q_pos.values).map((run) => {
+  return others.filter((run) => pairable([run.result, first.result])).map((run) => {
     const gain = (metric) => {
-      const { mean, half } = compared("difference", metric, run, first);
+      const { mean, half } = compared(DIFFERENCE, metric, run.result, first.result);
       return mean.at(-1) === null ? "" : `${mean.at(-1) < 0 ? "−" : "+"}${short(Math.abs(mean.at(-1)), 2)} ± ${short(half.at(-1), 2)}`;
     };
     return `<b>${escaped(run.name)}</b> against ${escaped(first.name)}: Q<sub>pos</sub> ${gain("q_pos")}, M<sub>ret</sub> ${gain("retained_mass")}.`;

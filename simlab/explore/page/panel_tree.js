@@ -2,7 +2,7 @@
 
 import { axes } from "./look.js";
 import { halfWidth, joinedMetrics } from "./simulate.js";
-import { differences, summary } from "./compare.js";
+import { EQUAL_MASS, gainAt, pairable } from "./compare.js";
 import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { escaped, exact, short } from "./text.js";
 import { leaves, reach, uniform, word } from "./tree.js";
@@ -30,7 +30,7 @@ function join(old, fresh) {
 }
 
 // Where nodes and leaves stand: x by level, y by the leaves below.
-function places({ depth, branching }) {
+function standing({ depth, branching }) {
   const count = (branching ** (depth + 1) - 1) / (branching - 1);
   const found = [];
   for (let level = 0, node = 0; level <= depth; level += 1) {
@@ -124,31 +124,41 @@ function outcome(method, at, seeds) {
   return `accuracy ${of("q_pos")}<br>${of("modes_held")} of 6 modes`;
 }
 
-// What each pinned run came to, and how much more or less than it the sliders' run holds, paired by seed.
-function pinnedInWords(values, description, [present, ...others], place) {
+// Where each method is read: at the chosen record, or at its first with the accuracy of the least accurate method there.
+function placesOf(values, result) {
+  const record = Math.round(values.at * (result.step.length - 1));
+  const accuracies = Object.entries(result.methods).map(([name, { metrics }]) => [name, metrics.q_pos.mean]);
+  if (values.compare !== EQUAL_MASS) return { level: null, record, of: Object.fromEntries(accuracies.map(([name]) => [name, record])) };
+  const level = Math.min(...accuracies.map(([, mean]) => mean[record]));
+  return { level, record, of: Object.fromEntries(accuracies.map(([name, mean]) => [name, mean.findIndex((one) => one >= level)])) };
+}
+
+// How much more or less than each pinned run the sliders' run holds, at the same record or accuracy, paired by seed.
+function pinnedInWords(values, description, [present, ...others], { record, level }) {
   const own = controlsOf("tree", description.controls);
   const names = namesOf([values, ...runsOf(values, SIMULATED, own)], SIMULATED, own);
   return others.map((run, index) => {
-    if (![run, present].every((one) => one && !one.in_advance)) return "";
-    const at = Math.min(place, run.step.length - 1);
+    if (!pairable([run, present])) return "";
     const gains = Object.keys(run.methods).map((method) => {
-      const [here, there] = [present, run].map(({ methods }) => methods[method].metrics.modes_held.values);
-      const { mean, half } = summary(differences(here, there));
-      return `${method} ${mean[at] < 0 ? "−" : "+"}${short(Math.abs(mean[at]), 2)} ± ${short(half[at], 1)}`;
+      const [here, there] = [present, run].map(({ methods, seeds }) => ({ metrics: methods[method].metrics, seeds }));
+      const { mean, half } = gainAt(here, there, "modes_held", record, level, "q_pos");
+      return mean === null ? `${method} does not come to this accuracy`
+        : `${method} ${mean < 0 ? "−" : "+"}${short(Math.abs(mean), 2)} ± ${short(half, 1)}`;
     });
-    return ` Modes held more than with ${escaped(names[index + 1])}: ${gains.join(", ")}.`;
+    const where = level === null ? "" : ` at an accuracy of ${short(level, 3)}`;
+    return ` Modes held${where} more than with ${escaped(names[index + 1])}: ${gains.join(", ")}.`;
   }).join("");
 }
 
 function compute({ values, description, look, result, results }) {
   const { tree } = description;
-  const found = places(tree);
+  const found = standing(tree);
   const pays = paying(found, tree);
   const start = uniform(tree.depth, tree.branching);
-  const at = result ? Math.round(values.at * (result.step.length - 1)) : 0;
+  const places = result ? placesOf(values, result) : null;
   const shown = result
     ? Object.entries(result.methods).map(([name, method]) => [
-      `<b>${name}</b><br><span style="font-size:12px">${outcome(method, at, result.seeds)}</span>`, method.policies[at], name])
+      `<b>${name}</b><br><span style="font-size:12px">${outcome(method, places.of[name], result.seeds)}</span>`, method.policies[places.of[name]], name])
     : [["<b>start</b><br>every action equally likely", start, "start"]];
   const traces = shown.flatMap(([, policies], panel) => [
     ...branches(look, found, pays, policies, panel),
@@ -168,17 +178,20 @@ function compute({ values, description, look, result, results }) {
   return {
     traces,
     layout,
-    readout: readout(description, values, result, at) + pinnedInWords(values, description, results, at),
+    readout: readout(description, values, result, places) + (result ? pinnedInWords(values, description, results, places) : ""),
     command: command(values),
     said: [],
     table: tableOf(tree, shown),
   };
 }
 
-function readout(description, values, result, at) {
+function readout(description, values, result, places) {
   const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
   if (!result) return words;
-  return `${words}Step ${result.step[at]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
+  const steps = Object.entries(places.of).map(([name, record]) => `${name} ${result.step[record]}`);
+  const where = places.level === null ? `Step ${result.step[places.record]} of ${values.steps}`
+    : `Where each method first has an accuracy of ${short(places.level, 3)} (steps: ${steps.join(", ")})`;
+  return `${words}${where}: the trees are those of seed ${values.seed}, the numbers above ` +
     `them means over ${result.seeds} seeds.`;
 }
 
@@ -212,5 +225,5 @@ export default {
   compute,
   simulated: { ask, names: SIMULATED, join, seeds: () => SEEDS },
   pinned: { names: SIMULATED },
-  locked: (setting) => setting !== "at",
+  locked: (setting) => !["at", "compare"].includes(setting),
 };

@@ -69,9 +69,10 @@ export class Simulator {
   }
 
   // Simulate runs {panel, settings} up to so many seeds; what was asked before is given up. `order(counts, seeds)` chooses
-  // the run whose turn it is by the seeds that each has, -1 if all have enough.
-  async ask(runs, seeds, order = fewest) {
-    this.order = order;
+  // the run whose turn it is by the seeds that each has, -1 if all have enough. `paired` runs are compared seed by seed, so that
+  // what was computed in advance, which holds no seeds, is only shown until it is simulated.
+  async ask(runs, seeds, { order = fewest, paired = false } = {}) {
+    Object.assign(this, { order, paired });
     const asked = JSON.stringify([runs, seeds]);
     if (asked === this.asked) return;
     this.asked = asked;
@@ -99,7 +100,8 @@ export class Simulator {
   }
 
   seedsOf(key) {
-    return this.kept.get(key)?.seeds ?? 0;
+    const known = this.kept.get(key);
+    return known && !(this.paired && known.in_advance) ? known.seeds : 0;
   }
 
   next(keys, seeds) {
