@@ -11,7 +11,7 @@ from simlab.explore.in_advance import RUNS, SEEDS, computed, differing, focal, i
 from simlab.explore.presets import PRESETS
 from simlab.explore.settings import hold_panel
 
-LARGEST = 2**19  # bytes that they may add to a page
+LARGEST = 2**20  # bytes that they may add to a page
 
 
 def test_the_file_holds_every_run_that_the_page_wants_and_no_other():

@@ -201,9 +201,7 @@ def run_alone(*command):
 
 
 @pytest.mark.notebooks
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in FILES]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in FILES])
 def test_it_runs_with_its_assertions_at_every_end_of_its_sliders(name):
     ran = run_alone(ROOT / "tests" / "run_notebook.py", CHECKOUT / name)
     assert ran.returncode == 0, ran.stderr

@@ -49,7 +49,7 @@ def wanted() -> Iterator[tuple[str, Settings]]:
 
 
 def map_cells(view: Mapping[str, Any]) -> Iterator[tuple[str, Settings]]:
-    """The runs of all cells of a map, as the page's ``cellRun`` makes them; with gamma on an axis, the weight is GRPO."""
+    """The runs of a map's cells, as ``cellRun`` of the page makes them; with gamma on an axis, the weight is GRPO."""
     own = {name: BY_NAME[f"map.{name}"].default for name in settings_of("map")} | dict(view)
     panel = MAPPED[own["problem"]]
     shared = {name: own[name] for name in names_of_runs(panel) if name in own}
