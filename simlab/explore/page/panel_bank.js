@@ -16,6 +16,8 @@ const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "se
 const SIMULATED = [...OF_RATES, "modes", "rare_modes", "rare_ratio", "weight", "group_size", "learning_rate", "optimizer", "steps", "seed"];
 const MOST_KEPT = 32;
 
+const colourOf = (place) => (place ? place + 4 : 0); // those of the sliders' bank are taken by its own lines
+
 const ask = (values) => Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
 
 const kept = new Map(); // solve rates by their settings
@@ -49,7 +51,7 @@ function placeOf(values, results) {
 function trainedTraces({ record, level }, results, names, look) {
   return results.flatMap((result, place) => {
     if (!result) return [];
-    const colour = place ? place + 4 : 0;
+    const colour = colourOf(place);
     return ["pass", "rare"].flatMap((which, i) => {
       const read = result.k.map((k) => readAt(result, `${which}_at_${k}`, Math.min(record, result.step.length - 1), level, MASS));
       const [mean, half] = [read.map((one) => one.mean), read.map((one) => one.half)];
@@ -76,7 +78,7 @@ function courseTraces(way, results, names, look) {
   return shown.flatMap(({ result, place }) => (place ? [rare] : lines).filter(([, metric]) => metric !== MASS || !way.endsWith(EQUAL_MASS))
     .flatMap(([name, metric, own]) => {
       const { x, mean, half } = compared(way, metric, result, first.result, MASS);
-      const colour = place ? place + 4 : own;
+      const colour = place ? colourOf(place) : own;
       return [...look.band(x, shift(mean, half, -1), shift(mean, half, 1), look.colour(colour), 2),
         look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? 1 : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
     }));
@@ -152,7 +154,7 @@ function courseAxes({ compare: way, steps }) {
   const byMass = way.endsWith(EQUAL_MASS);
   const isDifference = way.startsWith(DIFFERENCE);
   return {
-    title: `${isDifference ? "difference from the first pinned bank" : "over the training"}${byMass ? ", at equal pass@1" : ""}`,
+    title: `${isDifference ? "difference from the first" : "over the training"}${byMass ? ", at equal pass@1" : ""}`,
     x: byMass ? { title: "pass@1", range: [0, 1] } : { title: "step", range: [0, steps] },
     y: { title: "", ...(isDifference ? {} : { range: [-0.02, 1.03] }) },
   };
@@ -189,7 +191,7 @@ export default {
     "modes when they have less than a tenth of what they had.",
   symbols: ["pass@k", "p", "G"],
   compute,
-  pinned: { names: SIMULATED },
+  pinned: { names: SIMULATED, colourOf },
   locked: (setting) => !["at", "k"].includes(setting),
   simulated: { ask, names: SIMULATED, join: joined, seeds: (values) => values.seeds },
 };

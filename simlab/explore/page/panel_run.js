@@ -152,6 +152,6 @@ export default {
   symbols: ["Q<sub>pos</sub>", "M<sub>ret</sub>", "p", "G", "γ"],
   compute,
   simulated: { ask, join: joined, names: SIMULATED, seeds: (values) => values.seeds },
-  pinned: { names: SIMULATED },
+  pinned: { names: SIMULATED, colourOf: (place) => place },
   locked: (setting) => !["weight", "group_size", "compare"].includes(setting),
 };

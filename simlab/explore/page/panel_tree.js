@@ -1,8 +1,8 @@
 // Panel 6: a tree of decisions with its probabilities on the branches, before and after training.
 
 import { axes } from "./look.js";
-import { halfWidth, joinedMetrics } from "./simulate.js";
-import { EQUAL_MASS, gainAt, pairable } from "./compare.js";
+import { joinedMetrics } from "./simulate.js";
+import { EQUAL_MASS, gainAt, pairable, readAt } from "./compare.js";
 import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { escaped, exact, short } from "./text.js";
 import { leaves, reach, uniform, word } from "./tree.js";
@@ -13,6 +13,7 @@ const SEEDS = 32;
 const WIDTHS = [[0.002, 0.5], [0.01, 1], [0.05, 1.8], [0.15, 3.2], [0.4, 5], [Infinity, 7.5]]; // up to a reach: a width
 const LABELLED = 0.05; // reach from which a branch says its probability
 const NAMED = 0.04; // probability from which a leaf that pays nothing is named
+const ROUNDING = 1e-9; // a half-width of no more is that of rounding
 
 function ask(values) {
   return Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
@@ -116,10 +117,10 @@ function points(tree, found, policies, panel) {
   };
 }
 
-function outcome(method, at, seeds) {
+function outcome({ metrics }, seeds, record, level) {
   const of = (name) => {
-    const half = halfWidth(method.metrics[name], seeds)[at];
-    return `<b>${short(method.metrics[name].mean[at], 3)}</b>${half ? ` ± ${short(half, 1)}` : ""}`;
+    const { mean, half } = readAt({ metrics, seeds }, name, record, level, "q_pos");
+    return `<b>${short(mean, 3)}</b>${half > ROUNDING ? ` ± ${short(half, 1)}` : ""}`;
   };
   return `accuracy ${of("q_pos")}<br>${of("modes_held")} of 6 modes`;
 }
@@ -158,7 +159,7 @@ function compute({ values, description, look, result, results }) {
   const places = result ? placesOf(values, result) : null;
   const shown = result
     ? Object.entries(result.methods).map(([name, method]) => [
-      `<b>${name}</b><br><span style="font-size:12px">${outcome(method, places.of[name], result.seeds)}</span>`, method.policies[places.of[name]], name])
+      `<b>${name}</b><br><span style="font-size:12px">${outcome(method, result.seeds, places.of[name], places.level)}</span>`, method.policies[places.of[name]], name])
     : [["<b>start</b><br>every action equally likely", start, "start"]];
   const traces = shown.flatMap(([, policies], panel) => [
     ...branches(look, found, pays, policies, panel),
@@ -188,10 +189,12 @@ function compute({ values, description, look, result, results }) {
 function readout(description, values, result, places) {
   const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
   if (!result) return words;
-  const steps = Object.entries(places.of).map(([name, record]) => `${name} ${result.step[record]}`);
-  const where = places.level === null ? `Step ${result.step[places.record]} of ${values.steps}`
-    : `Where each method first has an accuracy of ${short(places.level, 3)} (steps: ${steps.join(", ")})`;
-  return `${words}${where}: the trees are those of seed ${values.seed}, the numbers above ` +
+  if (places.level !== null) {
+    const steps = Object.entries(places.of).map(([name, record]) => `${name} ${result.step[record]}`);
+    return `${words}The numbers are those where each of ${result.seeds} seeds first has an accuracy of ${short(places.level, 3)}, linear between ` +
+      `records; the trees are those of seed ${values.seed} at the next record (steps: ${steps.join(", ")}). `;
+  }
+  return `${words}Step ${result.step[places.record]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
     `them means over ${result.seeds} seeds.`;
 }
 

@@ -5,7 +5,7 @@ import { controlsOf, namesOf, pinOf, readPins, runsOf, writePins } from "./pins.
 import { element } from "./text.js";
 
 export function pinsControl(panel, { state, change, description }) {
-  const { names } = panel.pinned;
+  const { names, colourOf } = panel.pinned;
   const own = controlsOf(panel.id, description.controls);
   const setting = `${panel.id}.pinned`;
   const list = element("ul", { class: "pins", "aria-label": "pinned runs" });
@@ -22,8 +22,8 @@ export function pinsControl(panel, { state, change, description }) {
     const called = namesOf([values, ...runsOf(values, names, own)], names, own).slice(1);
     const colours = paletteOn(description.palette, inks());
     list.replaceChildren(...called.map((name, index) => {
-      const swatch = element("span", { class: "swatch" });
-      swatch.style.background = colours[(index + 1) % colours.length];
+      const swatch = element("span", colourOf ? { class: "swatch" } : {});
+      if (colourOf) swatch.style.background = colours[colourOf(index + 1) % colours.length];
       const remove = element("button", { type: "button", class: "remove", "aria-label": `remove ${name}`, text: "×",
         onclick: () => change(setting, writePins(pins.filter((_, other) => other !== index))) });
       return element("li", {}, swatch, element("span", { text: name }), remove);
