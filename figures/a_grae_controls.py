@@ -24,6 +24,9 @@ from figures.shared.condensed import at_equal_mass, keep, mean_and_error, proven
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "a_grae_controls.json"
+MESSAGE = (
+    "Positive-dominant weights lead at every k; under Adam, weights that sum below 0 lose prompts late in training"
+)
 DIFFERS = (
     "Tabular prompts in place of Qwen2.5-Math-7B on MATH; 24 to 200 seeds in place of one run, differences paired "
     "by seed."

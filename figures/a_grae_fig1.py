@@ -25,6 +25,7 @@ CONFIGURATION = {
     "incorrect": {"probability": [0.3, 0.12, 0.08, 0.04], "rollouts": [3, 1, 1, 0]},
     "methods": ["grpo", "negative_dominant", "positive_dominant"],
 }
+MESSAGE = "Weights that do not sum to 0 move actions that nobody drew"
 DIFFERS = "The paper's figure is a sketch: here one group of eight on eight actions, with both controls beside GRPO."
 NAMES = {"grpo": "GRPO", "negative_dominant": "negative-dominant", "positive_dominant": "positive-dominant"}
 HATCHES = ("", "////", "....")

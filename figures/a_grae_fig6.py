@@ -16,6 +16,7 @@ from simlab.plotting import STYLE
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {"group_sizes": [4, 8, 16], "ddof": [0, 1], "pair": [0.25, 0.75]}
+MESSAGE = "GRPO weighs groups solved at 1/4 and at 3/4 alike, whatever the group size"
 DIFFERS = (
     "The same curve, for three group sizes; beside it what the sample's standard deviation, which verl divides by, "
     "makes of it in a small group."

@@ -23,6 +23,7 @@ from simlab.sweeps import Sweep, run
 from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "a_grae_fig9.json"
+MESSAGE = "With 1000 actions under Adam every run ends with more unsolved prompts, how many differs from seed to seed"
 DIFFERS = (
     "16 tabular prompts of 1000 actions in place of Qwen2.5-Math-7B on MATH, and 24 runs in place of two; the counts "
     "are expectations, computed exactly, so that they do not jump from step to step."

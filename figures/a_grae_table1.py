@@ -23,6 +23,7 @@ CONFIGURATION = {
     "mean_reward": [0.1, 0.5, 0.9],
     "groups": 5000,
 }
+MESSAGE = "One set of controls changes the ratio of the masses, the other their shape; A-GRAE changes both"
 DIFFERS = (
     "The paper's table has formulas, and no row for A-GRAE, which depends on the mean reward of the batch: it is drawn "
     "early, midway and late."

@@ -20,6 +20,7 @@ from figures.shared.paper_runs import Data, condense, pairs_table, table
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "a_grae_tables_5_6.json"
+MESSAGE = "Here A-GRAE loses against GRPO, and it is its half by sign that loses"
 DIFFERS = "A small model from scratch on countdown, three seeds, pass@32 in place of pass@256."
 BASELINE = "grpo"
 ASS, DDAS = "linked(scale=std,sign=attenuate)", "linked(scale=std,difficulty=shift)"

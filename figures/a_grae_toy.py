@@ -18,6 +18,7 @@ from simlab.plotting import STYLE
 
 __all__ = ["DATA", "DIFFERS", "draw"]
 
+MESSAGE = "Positive-dominant is ahead at every k, the reverse of the paper's order"
 DIFFERS = (
     "16 tabular prompts of 64 actions in place of Qwen2.5-Math-7B on MATH, 24 seeds in place of one run, under Adam "
     "and under plain steps; the base is what training starts from."

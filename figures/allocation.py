@@ -28,6 +28,7 @@ from simlab.simulator.allocation import ALLOCATIONS, SIZED, USUAL_ROOM, group_si
 from simlab.sweeps.presets.allocation import ALLOCATION
 
 DATA = Path(__file__).parent / "data" / "allocation.json"
+MESSAGE = "Where prompts share features, knapsack allocation wins hard prompts that even groups lose"
 DIFFERS = "Not in the papers: their rules on a bank and on prompts that share features, in place of language models."
 COLOURS = {name: f"C{number}" for number, name in enumerate(ALLOCATIONS)}
 SHOWN_SHARE = 0.5  # of the budget, at which (d) compares

@@ -24,6 +24,7 @@ from figures.shared.condensed import keep, mean_and_error, provenance, results
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "budget.json"
+MESSAGE = "The best group size grows with the budget where hard prompts are being lost; interference is why"
 DIFFERS = "Not in the papers: prompts that share features, in place of the language models of arXiv 2603.12151."
 RECORDS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]  # of 128: at factors of 3/2 and 4/3
 SHOWN_RATE = 0.01  # of the panels of one difficulty

@@ -167,7 +167,6 @@ def draw(data: dict[str, Any]) -> Figure:
     """Maps of the modes held and of accuracy, and below them the ablations, long runs, and Adam."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 6.2), layout="constrained")
-        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         above, below = figure.subfigures(2, 1, height_ratios=(1.15, 1))
         maps = above.subplots(2, len(MAPS), sharex=True, sharey=True)
         for column, (name, (sweep, point)) in enumerate(MAPS.items()):

@@ -26,6 +26,7 @@ from simlab.llm.training.groups import Reader
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "casp_candidates.json"
+MESSAGE = "Training moves choices as much as it removes them; CaSP keeps more of them only at ten times its alpha"
 DIFFERS = (
     "A whole response of Countdown by a model of 0.12 million parameters, in place of 20 tokens of a 7B model's; "
     "CaSP at ten times its alpha is added."

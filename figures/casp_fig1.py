@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from figures.shared.candidate_cells import coefficients, example
 from simlab.plotting import STYLE
 
+MESSAGE = "CaSP alone weighs candidates that were not sampled, and only where the entropy gate is open"
 DIFFERS = (
     "The paper sketches the three granularities; here the library's methods weigh one small example, CaSP with an "
     "alpha and a penalty far above the paper's, so that they can be seen."

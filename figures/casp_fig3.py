@@ -23,6 +23,7 @@ from figures.shared.rank_runs import ARMS, metrics, run_file
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "casp_fig3.json"
+MESSAGE = "Rank 1 rises and ranks 2 and 3 fall under every method, CaSP included"
 DIFFERS = (
     "Countdown by a model of 0.12 million parameters from scratch, one seed, in place of Llama and Qwen on "
     "mathematics; CaSP at ten times its alpha is added."

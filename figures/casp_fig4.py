@@ -14,6 +14,7 @@ from figures.shared.candidate_cells import coefficients, example, logit_change
 from simlab.plotting import STYLE
 from simlab.theory import first_order_change
 
+MESSAGE = "A success at rank 1 still sharpens under CaSP, by a sixth of the policy gradient's step"
 DIFFERS = (
     "Computed from the library's surrogate, with an alpha and a penalty far above the paper's, so that they can be "
     "seen; a success at rank 1 still sharpens, only less."

@@ -29,6 +29,7 @@ from simlab.sweeps.plan import maker
 from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "casp_fig5.json"
+MESSAGE = "In a setting picked for it GRPO keeps one mode or two and CaSP six; 3 of 12 settings show this"
 DIFFERS = (
     "The paper states no setting; this is one of the 3 of 12 (group size by learning rate) in which its outcome was "
     "seen, and only with a bonus of 1 and a CaSP of alpha .5 over all 4 actions."

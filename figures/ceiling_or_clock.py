@@ -30,6 +30,7 @@ from simlab.sweeps.curves import curves
 
 DATA = Path(__file__).parent / "data" / "ceiling_or_clock.json"
 COUNTDOWN = Path(__file__).parent / "data" / "countdown_conflict.json"
+MESSAGE = "45 of 50 weights change how fast pass@1 rises, not where it ends"
 DIFFERS = (
     "Not in the papers: ScaleRL fits recipes for language models; here are all weights, on two problems and countdown."
 )

@@ -28,6 +28,7 @@ from figures.shared.trained import condense as condense_run
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "countdown_conflict.json"
+MESSAGE = "GRPO gains pass@1 and loses pass@64; who keeps more pass@64 has gained less pass@1"
 DIFFERS = "Not in the papers, but for the order over G (F-GRPO, Table 2): one small model from scratch, five seeds."
 KEPT = ("pass@1", "pass@4", "pass@16", "pass@64", "distinct", "rare_nll")
 SHOWN = 0  # of the falls

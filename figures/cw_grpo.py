@@ -27,6 +27,7 @@ from simlab.problems import tree
 from simlab.sweeps.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED
 
 DATA = Path(__file__).parent / "data" / "cw_grpo.json"
+MESSAGE = "At equal accuracy CW-GRPO keeps a little more entropy and a third more modes, at a third of GRPO's pace"
 DIFFERS = (
     "A tree of tabular policies in place of a language model; Clip-Cov and KL-Cov beside the kernel, compared at "
     "equal accuracy."

@@ -17,6 +17,7 @@ import simlab
 from simlab.plotting import STYLE
 
 CONFIGURATION = {"group_size": 16, "successes": [2, 8, 14], "tokens": 400, "mean_logp": -0.5}
+MESSAGE = "Where one outcome is rare, CW-GRPO's kernel mutes the rare side"
 DIFFERS = (
     "The paper's figure is a sketch of one group: here the estimator itself, in a hard, a middling and an easy group "
     "of tokens whose log-probabilities are spread exponentially."

@@ -16,6 +16,7 @@ from simlab.plotting import STYLE
 
 __all__ = ["DATA", "DIFFERS", "draw"]
 
+MESSAGE = "A small model's covariances are spread much as the paper's are"
 DIFFERS = (
     "A tree of tabular policies and a model of 0.12M parameters on countdown in place of a 1.5B model over 50 steps, "
     "whose printed numbers stand beside them."

@@ -31,6 +31,7 @@ from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "diagnose.json"
 TABLE = DATA.with_suffix(".tsv")
+MESSAGE = "What one log of TRL tells: where groups are dead, and which split of the budget teaches more"
 DIFFERS = "Not in the papers: what one log of a small model tells, with 90 % intervals."
 ROLLOUTS = 256
 DRAWN = ("groups", "pass_at_k", "recommendation")

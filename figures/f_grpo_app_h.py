@@ -25,6 +25,7 @@ CONFIGURATION = {
     "groups": 20_000,
     "seed": 0,
 }
+MESSAGE = "The more rollouts are correct, the higher the baseline; how fast it rises is the policy's affair"
 DIFFERS = "The paper proves this and draws nothing: here three policies, and simulated groups over the exact means."
 DASHES = ("-", "--", "-.")
 TITLES = ("(a) correct", "(b) incorrect", "(c) baseline $S_R$")

@@ -101,7 +101,6 @@ def draw(data: dict[str, Any]) -> Figure:
     """What each method gains over GRPO at equal Q_pos, a column for each optimiser."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         panels = figure.subplots(2, 3, sharex=True, sharey="row")
         letters = iter("abcdef")
         for row, (metric, label) in zip(panels, SHOWN.items(), strict=True):

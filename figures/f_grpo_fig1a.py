@@ -17,6 +17,7 @@ from simlab.plotting import STYLE
 from simlab.theory import active, conditional_tail_miss, tail_miss
 
 CONFIGURATION = {"correct_mass": 0.05, "target_mass": 0.001, "largest_group": 16384}
+MESSAGE = "Groups of middling size move the policy most often without having seen the rare target"
 DIFFERS = (
     "The paper's mu and tau are not in its text: here 0.05 and 0.001; it names the regimes without saying where they "
     "end, here at 1/2; the lemma's two factors are drawn too."

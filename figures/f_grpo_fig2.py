@@ -25,6 +25,7 @@ from simlab.plotting import LABELS, STYLE
 from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "f_grpo_fig2.json"
+MESSAGE = "Groups of middling size win the correct mass and lose the rare answers; the focal weight delays that"
 DIFFERS = (
     "Bands (95 % of the mean over 32 to 200 seeds) where the paper draws the mean of four; optimiser and gradient "
     "form are a reading, as the paper states neither."

@@ -21,6 +21,7 @@ from simlab.sweeps import Sweep, run
 from simlab.sweeps.presets import F_GRPO_FIG2
 
 DATA = Path(__file__).parent / "data" / "f_grpo_fig2_readings.json"
+MESSAGE = "Only the ratio form with Adam gives the paper's Figure 2"
 DIFFERS = "Not in the paper: what its Figure 2 would be under the other readings of App. J."
 
 # Reading: optimiser, and what differs from the preset's parameters.

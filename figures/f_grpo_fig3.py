@@ -21,6 +21,7 @@ CONFIGURATION = {
     "target_share": [0.5, 0.1, 0.01, 0.001],
     "largest_group": 131072,
 }
+MESSAGE = "The rarer the target among the correct answers, the higher and wider the peak of tail misses"
 DIFFERS = (
     "The paper's mu and tau are not in its text: here four of each, tau as a share of mu, so that one curve is equally "
     "rare among the correct in every panel."

@@ -16,6 +16,7 @@ from simlab.plotting import STYLE
 from simlab.theory import closed_form, masses
 
 CONFIGURATION = {"gamma": [0.0, 0.5, 1.0, 2.0], "group_size": 8}
+MESSAGE = "The focal weight moves a group's largest update from a success rate of 1/2 to 1/(2 + 2 gamma)"
 DIFFERS = (
     "The paper's exponents are not in its text: here 0 (GRPO) to 2; the mean over the group is drawn beside the two "
     "advantages, and groups of eight beside the limit."

@@ -18,6 +18,7 @@ from simlab.problems import anchored
 from simlab.theory import conditional_tail_miss, tail_miss
 
 CONFIGURATION = {"actions": 128_000, "correct": 10_000, "anchor_logit": 5.0, "correct_logit": 3.0, "largest_power": 17}
+MESSAGE = "In Figure 2's setting nearly every group of 8 to 256 teaches without a given rare answer"
 DIFFERS = (
     "The same formula and masses; the probability among active groups is drawn as well, since the text's 'conditional' "
     "can be read so: it has no rise."

@@ -42,7 +42,6 @@ def draw(files: dict[str, Any]) -> Figure:
     """Pass@32 on the way, and at the end what F-GRPO has over GRPO on the same mazes, against k."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.1), layout="constrained")
-        figure.suptitle(MESSAGE, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
         many, gain = figure.subplots(1, 2)
         for arm, label in LABELS.items():
             points = {line["step"]: line["pass_at_k"]["32"] for line in evaluations(files, arm)}

@@ -8,6 +8,7 @@
 The runs are those of the preset f-grpo-fig2, with N actions of which 5 N / 64 are correct, as in the paper. There, a
 correct action other than the anchor is the target, so that tau is about 8.06 / N. The anchor's mass either shrinks with
 the others' (its logit stays 5), or is held at the paper's 4.653e-4 (its logit grows with log N).
+``figures/f_grpo_regime_curves.py`` draws cuts through the map.
 """
 
 import itertools
@@ -34,6 +35,7 @@ from simlab.sweeps.result import configuration, read
 from simlab.theory import conditional_tail_miss, tail_miss
 
 DATA = Path(__file__).parent / "data" / "f_grpo_regime_map.json"
+MESSAGE = "The lemma tells how the upper edge of the zone of lost answers moves, not the lower one"
 DIFFERS = "Not in the paper: its Figure 2 over the number of actions as well as over group size."
 FIGURE_2 = DATA.with_name("f_grpo_fig2.json")
 METRICS = ("q_pos", "retained_mass")
@@ -287,29 +289,20 @@ def lemma_maximum(anchor: str, actions: int) -> float:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Two maps, and two cuts through them."""
+    """Two maps."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 6.6), layout="constrained")
-        maps, cuts = figure.subplots(2, 2)
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        maps = figure.subplots(1, 2)
         titles = ("(a) the anchor's mass shrinks as 1/N", "(b) the anchor's mass is held")
         for axes, anchor, title in zip(maps, (SHRINKING, HELD), titles, strict=True):
             mesh = _draw_map(axes, data, anchor)
             axes.set_title(title, loc="left")
         figure.colorbar(mesh, ax=list(maps), label=f"{LABELS['retained_mass']} at step {data['step'][-1]}", aspect=30)
         maps[0].set_ylabel("actions N")
-        shrinking, held = rows(data, SHRINKING, 0.0), rows(data, HELD, 0.0)
-        colours = dict(zip(shrinking, mpl.colormaps["viridis"](np.linspace(0, 0.95, len(shrinking))), strict=True))
-        lines = _draw_cut(cuts[0], shrinking, colours, scaled=True)
-        cuts[0].set_title(r"(c) the runs of (a) against $G\tau$", loc="left")
-        _draw_cut(cuts[1], held, colours, scaled=False)
-        cuts[1].set_title("(d) the runs of (b) against G", loc="left")
-        cuts[0].set_ylabel(f"{LABELS['retained_mass']} at step {data['step'][-1]}")
-        figure.legend(handles=_map_legend(), loc="outside upper center", ncols=3)
-        figure.legend(handles=lines, loc="outside lower center", ncols=7, title=LEGEND_OF_CUTS)
+        figure.legend(handles=_map_legend(), loc="outside lower center", ncols=3)
     return figure
 
 
-LEGEND_OF_CUTS = "(c), (d): actions N; dashed, the lemma: Pr(missed | active) in (c), Pr(active, missed) in (d)"
 LEMMA: dict[str, Any] = {
     "color": "black",
     "linewidth": 1,
@@ -368,35 +361,6 @@ def _map_legend() -> list[Line2D]:
     ]
     most = Line2D([], [], linestyle="-.", label="lemma: Pr(active, missed) largest", **style)
     return [*edges, most, *contours]
-
-
-def _draw_cut(axes: Axes, found: dict[int, Row], colours: dict[int, Any], *, scaled: bool) -> list[Line2D]:
-    """Retained mass of each N against G, or against G tau, with its 95 % band."""
-    lines = []
-    for actions, row in found.items():
-        x = row.group_size * initial_masses(SHRINKING, actions)[2] if scaled else row.group_size
-        half = 1.96 * row.retained_error
-        colour = colours[actions]
-        lines += axes.plot(
-            x, row.retained, marker="o", markersize=2, color=colour, linewidth=1.1, label=_power(actions)
-        )
-        axes.fill_between(x, row.retained - half, row.retained + half, color=colour, alpha=0.2, linewidth=0)
-    if scaled:
-        x = np.geomspace(2**-12, 2**6, 200)
-        axes.plot(x, np.exp(-x), "--", color="black", linewidth=1)
-        axes.set(xlabel=r"$G\tau$, expected draws of the target per step", xlim=(2**-13, 2**5))
-    else:
-        _, mu, tau = initial_masses(HELD, max(found))
-        x = np.arange(2, 4096)
-        axes.plot(x, tail_miss(x, mu, tau), "--", color="black", linewidth=1)
-        axes.set(xlabel=LABELS["group_size"])
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(-0.03, 1.05)
-    return lines
-
-
-def _power(actions: int) -> str:
-    return "128000" if actions == PAPER_ACTIONS else f"$2^{{{actions.bit_length() - 1}}}$"
 
 
 PROVENANCE = ("versions", "commit", "code", "platform", "dtype")

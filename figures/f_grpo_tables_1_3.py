@@ -21,6 +21,7 @@ from simlab.llm.compare.estimates import estimate
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_tables_1_3.json"
+MESSAGE = "The focal weight keeps some of pass@32; a lower rate keeps as much, a KL penalty three times as much"
 DIFFERS = (
     "A small model from scratch on countdown, three seeds; the coefficients of KL and entropy are this project's, as "
     "the text of the paper lacks them."

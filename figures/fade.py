@@ -1,11 +1,11 @@
-"""FADE's two axes and its scheduler on a bank of prompts ``[fade:fig-4]``, ``[fade:fig-6]``, ``[fade:fig-9]``.
+"""What sign and difficulty do to entropy, on a bank of prompts ``[fade:fig-4]``.
 
     simlab sweep --preset fade --out fade.nc
     python -m figures.fade fade.nc   (condenses fade-sign.nc and its three siblings)
     simlab figures fade              (draws from the condensed numbers kept here)
 
 What the paper plots against one another for whole models is here of 64 tabular policies. Bars and bands are 95 % of the
-mean over seeds; what is compared is compared seed by seed.
+mean over seeds; what is compared is compared seed by seed. ``figures/fade_difficulty.py`` draws the rest.
 """
 
 import sys
@@ -27,6 +27,7 @@ from simlab.plotting import STYLE
 from simlab.theory.power_law import power_laws
 
 DATA = Path(__file__).parent / "data" / "fade.json"
+MESSAGE = "At equal pass@1, weights that favour failures have the lower entropy, not the higher"
 DIFFERS = (
     "64 tabular policies in place of 7B and 32B models; the ratio is measured at batch level, and the entropy "
     "compared at equal pass@1 as well."
@@ -39,15 +40,6 @@ EARLY = slice(1, 6)  # the records of the first 100 steps
 PARTS = {(3.0, 0.3): "whole", (1.0, 0.3): "no difficulty", (3.0, 1.0): "no sign", (1.0, 1.0): "neither"}
 STATIC = ("delta", "power", "easy")
 CURVES = ("delta 0.1", MEAN_GRPO, "delta 10")
-DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-SHOWN_DIFFERENCES = {
-    "power 4": "Power-4",
-    "pass_at_k_chen": "Chen's pass@4",
-    "easy 2": "easy Power-2",
-    "delta 0.1": r"$\delta = .1$",
-    "delta 10": r"$\delta = 10$",
-    "fade whole 0.02": "FADE",
-}
 
 Runs = dict[str, xr.Dataset]
 Seeds = dict[str, np.ndarray]
@@ -216,23 +208,20 @@ def _curves(runs: xr.Dataset) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The six panels of the figure."""
+    """Entropy along training, at its end, and at equal pass@1."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
-        panels = figure.subplots(2, 3)
-        _draw_paths(panels[0, 0], data)
-        _draw_ratio(panels[0, 1], data, "entropy", "final entropy (nats)")
-        _title(panels[0, 1], "b", "final")
-        _draw_ratio(panels[0, 2], data, "entropy_at_level", f"entropy at pass@1 = {LEVEL[0]:g}")
-        _title(panels[0, 2], "c", "at equal pass@1")
-        _draw_focus(panels[1, 0], data)
-        _draw_differences(panels[1, 1], data)
-        _draw_scheduler(panels[1, 2], data)
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        panels = figure.subplots(1, 3)
+        _draw_paths(panels[0], data)
+        _draw_ratio(panels[1], data, "entropy", "final entropy (nats)")
+        _title(panels[1], "b", "final")
+        _draw_ratio(panels[2], data, "entropy_at_level", f"entropy at pass@1 = {LEVEL[0]:g}")
+        _title(panels[2], "c", "at equal pass@1")
         families = [
             Line2D([], [], ls="", marker=marker, ms=4, color=colour, label=FAMILY_LABELS[family])
             for family, (colour, marker) in FAMILIES.items()
         ]
-        title = "(b), (c), (f): filled, steps as the weight gives them; open, all steps of one norm"
+        title = "(b), (c): filled, steps as the weight gives them; open, all steps of one norm"
         figure.legend(handles=families, loc="outside lower center", ncols=len(families), title=title)
     return figure
 
@@ -274,66 +263,6 @@ def _draw_ratio(axes: Axes, data: dict[str, Any], quantity: str, label: str) -> 
             axes.errorbar(10**x, y, bar, color=colour, marker=marker, markerfacecolor=face, lw=0.8, ms=4)
     axes.set_xscale("log")
     axes.set(xlabel=r"$m_S\,p\;/\;m_F\,(1 - p)$", ylabel=label)
-
-
-def _draw_focus(axes: Axes, data: dict[str, Any]) -> None:
-    """Speed of learning and effective number of prompts along the difficulty axis."""
-    names = [*(f"easy {a}" for a in ("4", "3", "2", "1.5")), *(f"power {a}" for a in ("1", "1.5", "2", "3", "4"))]
-    other = axes.twinx()
-    lines = []
-    for steps, dashes, filled in (("weight", "-", "C0"), ("equal", "--", "white")):
-        weights = data["steps"][steps]["weights"]
-        mean, error = (np.array([weights[name]["mean_q_pos"][part] for name in names]) for part in ("mean", "error"))
-        lines += [
-            axes.errorbar(
-                range(len(names)), mean, 1.96 * error, color="C0", ls=dashes, marker="o", ms=4, markerfacecolor=filled
-            )
-        ]
-    prompts = [data["steps"]["weight"]["weights"][name]["effective_prompts"]["mean"] for name in names]
-    (line,) = other.plot(range(len(names)), prompts, ":", color="C1", marker="D", ms=3)
-    axes.legend([*lines, line], ["as given", "one norm", "prompts (right)"], loc="lower center", fontsize=7)
-    axes.set_xticks(range(len(names)), [name.split()[1] for name in names])
-    axes.set(xlabel=r"easy $\leftarrow\;\alpha\;\rightarrow$ hard", ylabel="mean pass@1 of the run", ylim=(0.2, 0.76))
-    other.set(ylabel="effective prompts of 16", ylim=(0, None))
-    other.spines.right.set_visible(True)
-    _title(axes, "d", "difficulty axis")
-
-
-def _draw_differences(axes: Axes, data: dict[str, Any]) -> None:
-    """Final pass@k less mean GRPO's, at steps of one norm."""
-    for (name, label), dashes in zip(SHOWN_DIFFERENCES.items(), DASHES, strict=True):
-        less = data["steps"]["equal"]["over_mean_grpo"][name]["pass_at_k"]
-        mean, error = (np.array(less[part]) for part in ("mean", "error"))
-        (line,) = axes.plot(data["k"], mean, linestyle=dashes, label=label)
-        axes.fill_between(data["k"], mean - 1.96 * error, mean + 1.96 * error, color=line.get_color(), alpha=0.2, lw=0)
-    axes.set_xscale("log", base=2)
-    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
-    axes.set(xlabel="k", ylabel="pass@k less mean GRPO's", ylim=(-0.13, 0.045))
-    axes.legend(loc="lower right", fontsize=7, labelspacing=0.2)
-    _title(axes, "e", "final, one norm")
-
-
-_ROWS = {
-    "fade whole 0.02": "FADE",
-    "fade no difficulty 0.02": "no difficulty",
-    "fade no sign 0.02": "no sign",
-    "fade neither 0.02": "neither",
-    "fade whole 0.98": r"$\beta = .98$",
-}
-
-
-def _draw_scheduler(axes: Axes, data: dict[str, Any]) -> None:
-    """Mean pass@1 of the schedulers less that of the best static weight."""
-    for steps, offset, filled in (("weight", -0.12, "C4"), ("equal", 0.12, "white")):
-        over = data["steps"][steps]["over_best_static"]
-        mean, error = (np.array([over[name]["mean_q_pos"][part] for name in _ROWS]) for part in ("mean", "error"))
-        rows = np.arange(len(_ROWS)) + offset
-        axes.errorbar(mean, rows, xerr=1.96 * error, color="C4", marker="o", ls="", ms=4, markerfacecolor=filled)
-    axes.axvline(0, color="0.6", lw=0.6, zorder=0)
-    axes.set_yticks(range(len(_ROWS)), list(_ROWS.values()), fontsize=7)
-    axes.set_ylim(len(_ROWS) - 0.5, -0.5)
-    axes.set(xlabel="mean pass@1,\nless the best static's")
-    _title(axes, "f", "scheduler")
 
 
 def main(arguments: list[str]) -> None:

@@ -19,6 +19,7 @@ from simlab.plotting import STYLE
 from simlab.theory import closed_form
 
 DATA = Path(__file__).parent / "data" / "fade_fig8.json"
+MESSAGE = "FADE's schedule leads from hard focus to mean GRPO with failures at 2.7 times their weight"
 DIFFERS = (
     "The paper prints the controller as formulas; points are records of a bank of 64 tabular prompts, at the means of "
     "solve rate and entropy over prompts."

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from figures.shared.solved_banks import BANKS, PROMPTS, STYLES, draw_fit, fitted
 from simlab.plotting import STYLE
 
+MESSAGE = "Ten samples of each prompt overstate pass@1000 where many prompts are hardly ever solved"
 DIFFERS = (
     "Banks of 454 prompts whose solve rates are known, in place of models on LiveCodeBench; a budget is read as the "
     "samples of each problem, of which every k up to the budget is estimated and fitted."

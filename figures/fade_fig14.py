@@ -25,6 +25,7 @@ from simlab.sweeps.presets import PRESETS
 from simlab.theory.power_law import power_laws
 
 DATA = Path(__file__).parent / "data" / "fade_fig14.json"
+MESSAGE = "At equal pass@1 most of what scales do to the entropy is gone, but for Power-4"
 DIFFERS = (
     "A bank of 64 tabular prompts in place of 7B and 32B models; learning rates are equalised as in the paper, by the "
     "largest |A| of a group."

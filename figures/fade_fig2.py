@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from simlab.plotting import STYLE
 from simlab.theory import closed_form, masses
 
+MESSAGE = "The masses of published weights beside FADE's two axes, sign and difficulty"
 DIFFERS = (
     "Failures are drawn below zero, so that the sign axis is seen; masses in groups of 16 stand beside the population "
     "limit; Power-alpha is that of the paper's Algorithm 1, without the constant that gives all peaks one height."

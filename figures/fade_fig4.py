@@ -19,6 +19,7 @@ from figures.fade import FAMILIES, FAMILY_LABELS
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "fade.json"
+MESSAGE = "Final entropy goes with how much was learnt, and hardly with the ratio of the masses"
 DIFFERS = (
     "64 tabular policies in place of 7B and 32B models, and pass@128 in place of pass@100; here final entropy goes "
     "with what has been learnt, and hardly with the ratio."

@@ -16,6 +16,7 @@ from figures.fade_fig14 import LINES
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "fade_fig14.json"
+MESSAGE = "Every weight lowers both coefficients of the pass@k law; none keeps its exponent"
 DIFFERS = (
     "A bank of 64 tabular prompts in place of a language model on LiveCodeBench, at learning rates equalised by the "
     "largest |A|."

@@ -16,6 +16,7 @@ from simlab.plotting import STYLE
 from simlab.theory import closed_form, masses
 from simlab.theory.weight_variance import peak_constant, power_alpha_variance, weight_variance
 
+MESSAGE = "The paper's first order in 1/G can be 1.4 times the variance, and 0 where there is some"
 DIFFERS = (
     "The exact variance stands beside Monte Carlo and beside the paper's first order in 1/G, which fails at the mode "
     "of the weight; the variance relative to the squared weight is added."

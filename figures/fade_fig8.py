@@ -24,6 +24,7 @@ from simlab.sweeps import Sweep, run
 from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "fade_fig8.json"
+MESSAGE = "The schedule's order is the paper's, but a higher entropy target brings updates no nearer to rank 1"
 DIFFERS = (
     "The schedule is that of a bank of 64 tabular prompts, at the means of solve rate and entropy over prompts; the "
     "head is a linear softmax with shared features, in place of a language model's."

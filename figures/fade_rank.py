@@ -1,11 +1,11 @@
-"""FADE's rank-1 funnel, and its control ``[fade:prop-15.1]``, ``[fade:app-15-clt]``: diverse failures or successes.
+"""FADE's rank-1 funnel, and its control: diverse failures or successes ``[fade:prop-15.1]``.
 
     simlab sweep --preset fade-rank --out rank.nc
     python -m figures.fade_rank rank.nc   (condenses rank-sgd.nc and its four siblings)
     simlab figures fade_rank              (draws from the condensed numbers kept here)
 
 Runs are compared where they have learnt as much, and as they end. Bars and bands are 95 % of the mean over seeds; what
-is compared is compared seed by seed.
+is compared is compared seed by seed. ``figures/fade_rank_steps.py`` draws single steps from the same numbers.
 """
 
 import itertools
@@ -27,6 +27,7 @@ from figures.shared.condensed import at_equal_mass, keep, mean_and_error, proven
 from simlab.plotting import DASHES, STYLE
 
 DATA = Path(__file__).parent / "data" / "fade_rank.json"
+MESSAGE = "Failure bias brings updates nearer to rank 1 only where failures alone are diverse, and early"
 DIFFERS = (
     "A linear softmax with shared features in place of a language model's output head, with a control that makes "
     "the successes diverse."
@@ -140,41 +141,33 @@ def _condensed(values: np.ndarray) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The six panels of the figure."""
+    """The share of the leading direction along training, and what each bias adds to it in every setting."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
-        panels = figure.subplots(2, 3)
-        for axes, modes, letter in ((panels[0, 0], (8, 1), "a"), (panels[0, 1], (1, 8), "b")):
-            _draw_paths(axes, _cell(data, "sgd", modes, "shared"))
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        panels = figure.subplots(1, 3)
+        for axes, modes, letter in ((panels[0], (8, 1), "a"), (panels[1], (1, 8), "b")):
+            _draw_paths(axes, cell_of(data, "sgd", modes, "shared"))
             _title(axes, letter, f"{DIVERSITIES[modes][0]}, SGD")
-        panels[0, 1].sharey(panels[0, 0])
-        _draw_settings(panels[0, 2], data)
-        _title(panels[0, 2], "c", r"$r_1$ less that of $\delta$ = 1")
-        for axes, letter, quantity, title, label in (
-            (panels[1, 0], "d", "leading_share_at", "accumulated", f"$r_1$ at $Q_{{pos}}$ = {LEVELS[-1]:g}"),
-            (panels[1, 1], "e", "update_leading_share", "single steps", "$r_1$ of an update"),
-            (panels[1, 2], "f", "gradient_alignment", "successive gradients", "|cos|"),
-        ):
-            _draw_deltas(axes, data, quantity)
-            axes.set(ylabel=label)
-            _title(axes, letter, title)
-        marks = [
-            Line2D([], [], color=colour, marker=marker, ms=4, label=label)
-            for label, colour, marker in DIVERSITIES.values()
-        ]
-        title = (
-            r"(c): filled, $\delta$ = .3; open, $\delta$ = 3. "
-            "(d) to (f), SGD: solid, answers shared by all modes; dashed, of their own"
-        )
-        figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), title=title)
+        panels[1].sharey(panels[0])
+        _draw_settings(panels[2], data)
+        _title(panels[2], "c", r"$r_1$ less that of $\delta$ = 1")
+        title = r"(c): filled, $\delta$ = .3; open, $\delta$ = 3"
+        figure.legend(handles=marks(), loc="outside lower center", ncols=len(DIVERSITIES), title=title)
     return figure
+
+
+def marks() -> list[Line2D]:
+    """A mark for each of what is diverse."""
+    return [
+        Line2D([], [], color=colour, marker=marker, ms=4, label=label) for label, colour, marker in DIVERSITIES.values()
+    ]
 
 
 def _title(axes: Axes, letter: str, text: str) -> None:
     axes.set_title(f"({letter}) {text}", loc="left")
 
 
-def _cell(data: dict[str, Any], sweep: str, modes: tuple[int, int], answers: str | None = None) -> dict[str, Any]:
+def cell_of(data: dict[str, Any], sweep: str, modes: tuple[int, int], answers: str | None = None) -> dict[str, Any]:
     """The one setting of these."""
     (found,) = (
         cell
@@ -198,24 +191,7 @@ def _draw_paths(axes: Axes, cell: dict[str, Any]) -> None:
     axes.legend()
 
 
-def _draw_deltas(axes: Axes, data: dict[str, Any], quantity: str) -> None:
-    """A quantity against delta, by what is diverse; of several levels the last."""
-    for (modes, (_, colour, marker)), (answers, dashes) in itertools.product(
-        DIVERSITIES.items(), (("shared", "-"), ("own", "--"))
-    ):
-        cell = _cell(data, "sgd", modes, answers)
-        mean, error = (
-            np.array([_last(value[part]) for value in cell["means"][quantity]]) for part in ("mean", "error")
-        )
-        style = {"marker": marker, "ms": 3.5, "markerfacecolor": colour if answers == "shared" else "white"}
-        axes.errorbar(cell["delta"], mean, 1.96 * error, color=colour, ls=dashes, lw=1, **style)
-    axes.set_xscale("log")
-    axes.set_xticks([0.3, 1, 3], ["0.3", "1", "3"])
-    axes.minorticks_off()
-    axes.set(xlabel=r"$\delta$, below 1 failure bias")
-
-
-def _last(value: Any) -> float:
+def last(value: Any) -> float:
     """A number, or the last of a list; NaN for none."""
     value = value[-1] if isinstance(value, list) else value
     return np.nan if value is None else value
@@ -245,7 +221,7 @@ def _draw_settings(axes: Axes, data: dict[str, Any]) -> None:
         for delta, face in ((0.3, colour), (3.0, "white")):
             less = cell["over_balanced"]["leading_share_at"][cell["delta"].index(delta)]
             style = {"color": colour, "marker": marker, "markerfacecolor": face, "ls": "", "ms": 3.5, "lw": 1}
-            axes.errorbar(_last(less["mean"]), row + offset, xerr=1.96 * _last(less["error"]), **style)
+            axes.errorbar(last(less["mean"]), row + offset, xerr=1.96 * last(less["error"]), **style)
     axes.axvline(0, color="0.6", lw=0.6, zorder=0)
     axes.set_yticks(range(len(_ROWS)), list(_ROWS), fontsize=7)
     axes.set_ylim(len(_ROWS) - 0.5, -0.5)

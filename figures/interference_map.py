@@ -26,6 +26,7 @@ from simlab.plotting import STYLE
 from simlab.problems.interference_edge import overlap_edge
 
 DATA = Path(__file__).parent / "data" / "interference_map.json"
+MESSAGE = "Training on pass@1 costs pass@256 where prompts overlap and disagree"
 DIFFERS = "Not in the papers: easy and hard prompts that share features, under GRPO with plain steps or Adam."
 LEVEL, SHOWN_K = 0.4, 256
 ERRORS = 2  # by which pass@k is below the base model's where a cell says so
@@ -123,9 +124,7 @@ def draw(data: dict[str, Any]) -> Figure:
             axes.set_xlabel("overlap of features")
         bar = figure.colorbar(mesh, cax=figure.add_axes((0.3, 0.085, 0.4, 0.022)), orientation="horizontal")
         bar.set_label(f"pass@{data['k']} less the base model's, where pass@1 has risen to {data['level']:g}")
-        figure.text(
-            0.5, 0.965, "Training on pass@1 costs pass@256 where prompts overlap and disagree", ha="center", size=11
-        )
+        figure.text(0.5, 0.965, MESSAGE, ha="center", size=11)
         figure.text(
             0.5, 0.89,
             "Red: lower than the base model's, by more than 2 standard errors where a number says from which k on. "

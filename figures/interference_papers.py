@@ -29,6 +29,7 @@ from simlab.plotting import STYLE
 from simlab.sweeps.presets.interference_papers import BANKS, GROUPS, RATE
 
 DATA = Path(__file__).parent / "data" / "interference_papers.json"
+MESSAGE = "At one rate 14 of 29 claims about pass@k hold; at equal pass@1, three of twelve"
 DIFFERS = "Prompts of one token in place of a language model; the table of figures/README.md has all numbers."
 PRESET = "interference-papers"
 ONE_RATE, EQUAL = "one rate", "equal pass@1"

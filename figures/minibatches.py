@@ -23,6 +23,7 @@ from simlab.plotting import STYLE
 from simlab.sweeps.result import read
 
 DATA = Path(__file__).parent / "data" / "minibatches.json"
+MESSAGE = "A clip acts on rare tokens, and most of all on rare correct ones"
 DIFFERS = "Not in the papers: GRPO on prompts that share features, with minibatches and epochs, at equal rollouts."
 LEVEL, SHOWN_K = 0.4, 256
 SURROGATES = {"unclipped": ("0.45", ":"), "ppo_clip": ("C0", "-"), "clip_higher": ("C1", "--")}

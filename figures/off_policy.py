@@ -33,6 +33,7 @@ from simlab.simulator.storage import DENSE, Stored
 from simlab.sweeps.presets import PRESETS
 
 DATA = Path(__file__).parent / "data" / "off_policy.json"
+MESSAGE = "Decoupled weights keep what happens to rare actions, for variance; nothing mends a truncated sampler"
 DIFFERS = "Not in the papers: exact moments of one GRPO step from another sampler, on a bank of prompts and on a tree."
 SEEDS, STEP, GROUP_SIZE = 12, 64, 8
 LAGS = (0, 1, 2, 4, 8, 16, 32, 64)

@@ -24,6 +24,7 @@ from figures.shared.condensed import at_equal_mass, keep, mean_and_error, proven
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "off_policy_runs.json"
+MESSAGE = "Decoupled weights bring rare actions back at lag 16; a truncating sampler stops learning early"
 DIFFERS = "Not in the papers: GRPO on a bank of prompts from samplers that are not the policy, by correction."
 LEVEL = 0.6  # of pass@1, from .26: on-policy runs reach it in a fifth of their steps
 NAMES = {"ratio": "ratio, clipped"}  # what off_policy.py calls a correction

@@ -24,6 +24,7 @@ from figures.shared.condensed import at_equal_mass, keep, mean_and_error, proven
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "surrogates.json"
+MESSAGE = "The more a surrogate lets an old batch teach, the less of the rare correct mass is left"
 DIFFERS = "Not in the papers: every surrogate with several epochs on a batch, at equal update norm and at equal pass@1."
 LEVEL = 0.65  # of pass@1, from .28 of the base model
 METRICS = {"pass_at_1": "pass@1", "pass_at_256": "pass@256", "entropy": "entropy (nats)"}
@@ -103,7 +104,8 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
         figure = Figure(figsize=(7.2, 9.6))
-        place = {"left": 0.085, "right": 0.985, "top": 0.975, "bottom": 0.48, "wspace": 0.08, "hspace": 0.1}
+        place = {"left": 0.085, "right": 0.985, "top": 0.945, "bottom": 0.48, "wspace": 0.08, "hspace": 0.1}
+        figure.suptitle(MESSAGE, x=0.01, y=0.99, ha="left", fontsize=9.5, fontweight="bold")
         rows = figure.subplots(len(METRICS), len(numbers), sharex=True, sharey="row", gridspec_kw=place)
         for (metric, label), row in zip(METRICS.items(), rows, strict=True):
             for epochs, axes in zip(numbers, row, strict=True):

@@ -31,6 +31,7 @@ from simlab.sweeps.presets.verifier import BANK
 from simlab.theory import judged_masses
 
 DATA = Path(__file__).parent / "data" / "verifier.json"
+MESSAGE = "False positives cost most where weights look at hard prompts"
 DIFFERS = "Not in the papers: verifiers that accept wrong answers, under every weight at equal update norms."
 PRESET = "verifier"
 NORM, LARGE_NORM, RATE, SIZE = 0.25, 1.0, 0.1, 8  # shown: update norms, rate of false positives, group size
@@ -146,7 +147,7 @@ def draw(data: dict[str, Any]) -> Figure:
         draw_groups(panels[5], data, "answer")
         draw_corrections(panels[6], data)
         draw_youden(panels[7], data)
-        figure.text(0.5, 0.965, "False positives cost most where weights look at hard prompts", ha="center", size=11)
+        figure.text(0.5, 0.965, MESSAGE, ha="center", size=11)
         figure.text(
             0.5, 0.9,
             "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the "

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import figures
+from figures.shared.headline import headline
 from figures.shared.images import write
 from figures.shared.plotted import plotted
 from figures.shared.registry import names, script
@@ -61,6 +62,25 @@ def test_a_figure_says_what_it_shows_and_what_differs_from_the_papers(name):
     assert "``" not in found.title
     assert found.differs.endswith(".")
     assert "\n" not in found.differs
+    assert found.message == found.message.strip(".\n ")
+    assert json.loads((FOLDER / "images" / f"{name}.json").read_text())["message"] == found.message
+
+
+def test_the_message_stands_above_a_figure_and_takes_nothing_from_its_panels():
+    figure = Figure(figsize=(4, 3), layout="constrained")
+    axes = figure.subplots()
+    figure.draw_without_rendering()
+    before = axes.get_window_extent().height
+    headline(figure, "a message that is much too long for one line of a figure of four inches")
+    figure.draw_without_rendering()
+    assert figure.get_suptitle().count("\n") == 1
+    assert axes.get_window_extent().height == pytest.approx(before, rel=0.05)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_placed_by_hand_holds_its_message_itself(name):
+    text = (FOLDER / f"{name}.py").read_text()
+    assert 'layout="constrained"' in text or text.count("MESSAGE") > 1
 
 
 @pytest.mark.parametrize("name", names())

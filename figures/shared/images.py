@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import figures
+from figures.shared.headline import headline
 from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
@@ -25,10 +26,12 @@ def write(script: Script, folder: Path) -> None:
         InputError: for a folder that cannot be written.
     """
     figure = script.draw()
+    headline(figure, script.message)
     stem = folder / script.name
     content = {
         "figure": script.name,
         "title": script.title,
+        "message": script.message,
         "tags": script.tags,
         "differs": script.differs,
         "configuration": script.configuration,

@@ -24,6 +24,7 @@ class Script:
     Attributes:
         name: of its script and files, such as ``"f_grpo_fig3"``.
         title: what it shows, the first line of the script.
+        message: what is to be seen in it, its headline.
         tags: of the paper's figures and statements that it shows, such as ``"f-grpo:fig-3"``.
         differs: what differs from the paper's figure and why, one line.
         configuration: what its numbers come from: the settings of formulas, or the provenance of runs.
@@ -34,6 +35,7 @@ class Script:
 
     name: str
     title: str
+    message: str
     tags: tuple[str, ...]
     differs: str
     configuration: Any
@@ -68,6 +70,7 @@ def script(name: str, folder: Path | None = None) -> Script:
     return Script(
         name=name,
         title=re.sub(r",? ``\[[^`]*\]``(,? and)?", "", head),
+        message=module.MESSAGE,
         tags=tuple(_TAGS.findall(head)),
         differs=module.DIFFERS,
         configuration=given if data is None else given.get("provenance") or given["run.json"],
