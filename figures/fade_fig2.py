@@ -43,7 +43,7 @@ _DENSE = np.linspace(0.005, 0.995, 199)  # inside (0, 1): some weights jump at i
 def draw(configuration: dict[str, Any]) -> Figure:
     """The three panels of the figure."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+        figure = Figure(figsize=(7.2, 3.1), layout="constrained")
         panels = figure.subplots(1, 3)
         for axes, (title, weights), letter in zip(panels, configuration["panels"].items(), "abc", strict=True):
             for weight, (colour, dashes) in zip(weights, LINES, strict=True):
@@ -52,12 +52,12 @@ def draw(configuration: dict[str, Any]) -> Figure:
             axes.set_title(f"({letter}) {title}", loc="left")
             axes.set(xlabel="solve rate p", xlim=(0, 1))
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, handlelength=2.4, columnspacing=1.0)
-        panels[0].set_ylabel(r"$m_S$ (up) and $-m_F$ (down)")
+        panels[0].set_ylabel(r"$m_S$ up, $-m_F$ down")
         kinds = [
             Line2D([], [], color="0.3", label="population limit"),
             Line2D([], [], color="0.3", ls="", marker="o", label=f"groups of {configuration['group_size']}"),
         ]
-        figure.legend(handles=kinds, loc="outside upper right", ncols=2)
+        figure.legend(handles=kinds, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -5,7 +5,7 @@ import textwrap
 from matplotlib.figure import Figure
 
 SIZE = 9.5  # points
-LETTERS = 13.2  # of an inch, in bold at this size
+LETTERS = 12.4  # of an inch, in bold at this size
 LINE, GAP = 0.165, 0.06  # inches of a line of it, and below it
 
 

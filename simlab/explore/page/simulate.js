@@ -55,17 +55,17 @@ function fewest(counts, seeds) {
   return least < seeds ? counts.indexOf(least) : -1;
 }
 
-const MOST_KEPT = 256; // results of runs, so that the memory of the page is bounded
+const MOST_OTHERS = 32; // results that are kept beside those that are asked for, so that the memory of the page is bounded
 
 export class Simulator {
   // `join(old, fresh)` makes one result of two; `onResults(results)` hears of what comes, one for each run and null where
   // there is none yet, `onStatus(text, isError)` of how far it is, `onHeld(lines)` of settings that the server held.
   // `known` holds results by the keys of their runs that need not be simulated.
   constructor(join, onResults, onStatus, onHeld, known) {
-    Object.assign(this, { join, onResults, onStatus, onHeld });
+    Object.assign(this, { join, onResults, onStatus, onHeld, known });
     this.asked = "";
     this.abort = new AbortController();
-    this.kept = new Map(known);
+    this.kept = new Map();
   }
 
   // Simulate runs {panel, settings} up to so many seeds; what was asked before is given up. `order(counts, seeds)` chooses
@@ -82,14 +82,13 @@ export class Simulator {
     this.showProgress("simulating"); // what is drawn is of the settings before
     const keys = runs.map(keyOf);
     try {
-      if (keys.some((key) => this.kept.has(key))) this.tell(runs, keys, seeds);
+      if (keys.some((key) => this.result(key))) this.tell(runs, keys, seeds);
       for (let next = this.next(keys, seeds); next >= 0; next = this.next(keys, seeds)) {
-        const known = this.kept.get(keys[next]);
-        const before = known?.in_advance ? null : known; // those are no blocks that others could be joined to
+        const before = this.kept.get(keys[next]); // what is known in advance is no block that others could be joined to
         const first = runs[next].settings.seed + (before ? before.seeds : 0);
         const block = await this.block({ ...runs[next], first, page: PAGE }, own.signal);
         if (own.signal.aborted) return;
-        this.keep(keys[next], before ? this.join(before, block) : block);
+        this.keep(keys[next], before ? this.join(before, block) : block, keys);
         this.tell(runs, keys, seeds);
       }
     } catch (error) {
@@ -99,8 +98,12 @@ export class Simulator {
     }
   }
 
+  result(key) {
+    return this.kept.get(key) || this.known.get(key) || null;
+  }
+
   seedsOf(key) {
-    const known = this.kept.get(key);
+    const known = this.result(key);
     return known && !(this.paired && known.in_advance) ? known.seeds : 0;
   }
 
@@ -109,16 +112,18 @@ export class Simulator {
   }
 
   tell(runs, keys, seeds) {
-    this.onResults(resultsOf(runs, keys.map((key) => this.kept.get(key) || null)));
+    this.onResults(resultsOf(runs, keys.map((key) => this.result(key))));
     const least = Math.min(...keys.map((key) => this.seedsOf(key)));
     const many = keys.length > 1 ? `${keys.length} runs: ` : "";
     this.showProgress(`${many}${least} of ${Math.max(seeds, least)} seeds`);
   }
 
-  keep(key, result) {
+  // Keep a result; of those that are not asked for, only the latest.
+  keep(key, result, asked) {
     this.kept.delete(key);
     this.kept.set(key, result);
-    if (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
+    const others = [...this.kept.keys()].filter((one) => !asked.includes(one));
+    others.slice(0, Math.max(others.length - MOST_OTHERS, 0)).forEach((old) => this.kept.delete(old));
   }
 
   showProgress(text) {
