@@ -9,7 +9,7 @@ from typing import Any
 from simlab.explore.line import Job, Line
 from simlab.explore.process import LAST, WORKER, Ended, Event, Process
 
-KEPT_RESULTS = 512
+KEPT_RESULTS = 64  # of blocks, each up to .4 MiB
 
 
 class Laboratory:
