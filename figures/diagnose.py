@@ -9,6 +9,7 @@ Beside the numbers of the plots, the log is kept as a table with a rollout a row
 """
 
 import csv
+import dataclasses
 import io
 import json
 import sys
@@ -22,7 +23,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
 from simlab.diagnose.diagnosis import diagnosis
-from simlab.diagnose.estimate import as_json
+from simlab.diagnose.estimate import Estimate, as_json
 from simlab.diagnose.log import Log
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.report import figure
@@ -62,9 +63,15 @@ def as_table(log: Log) -> bytes:
 
 def draw(data: dict[str, Any]) -> Figure:
     """The report's own plots."""
-    found = json.loads(json.dumps(data["found"]), object_hook=lambda fields: SimpleNamespace(**fields))
+    found = json.loads(json.dumps(data["found"]), object_hook=_record)
     with mpl.style.context(STYLE):
         return figure(found)
+
+
+def _record(fields: dict[str, Any]) -> Estimate | SimpleNamespace:
+    """An object of a diagnosis' JSON."""
+    names = {field.name for field in dataclasses.fields(Estimate)}
+    return Estimate(**fields) if fields.keys() == names else SimpleNamespace(**fields)
 
 
 def main(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import html
 import io
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import matplotlib as mpl
 import matplotlib.style
@@ -80,9 +81,26 @@ def _plots(found: Diagnosis) -> str:
     return text[text.index("<svg") :]
 
 
-def figure(found: Diagnosis) -> Figure:
+@runtime_checkable
+class Plotted(Protocol):
+    """What the plots read of a diagnosis, or of its JSON."""
+
+    @property
+    def groups(self) -> Any:
+        """What ``Diagnosis.groups`` holds."""
+
+    @property
+    def pass_at_k(self) -> Any:
+        """What ``Diagnosis.pass_at_k`` holds."""
+
+    @property
+    def recommendation(self) -> Any:
+        """What ``Diagnosis.recommendation`` holds."""
+
+
+def figure(found: Plotted) -> Figure:
     """The report's plots: dead groups, pass@k, and what splits of the budget would teach, in the style in use."""
-    drawn: dict[str, Callable[[Axes, Diagnosis], None]] = {
+    drawn: dict[str, Callable[[Axes, Plotted], None]] = {
         "Dead groups": _dead,
         "pass@k": _pass_at_k,
         f"Groups of {found.recommendation.rollouts:,} rollouts a step": _teaching,
@@ -100,7 +118,7 @@ def _band(axes: Axes, x: Sequence[int], of: Sequence[Estimate], label: str | Non
     axes.plot(x, [one.value for one in of], color=colour, label=label, marker="o", markersize=3)
 
 
-def _dead(axes: Axes, found: Diagnosis) -> None:
+def _dead(axes: Axes, found: Plotted) -> None:
     sizes = [own.group_size for own in found.groups.at_sizes]
     _band(axes, sizes, [own.all_wrong for own in found.groups.at_sizes], "all wrong", "C3")
     _band(axes, sizes, [own.all_right for own in found.groups.at_sizes], "all right", "C2")
@@ -109,7 +127,7 @@ def _dead(axes: Axes, found: Diagnosis) -> None:
     axes.legend(fontsize=7)
 
 
-def _pass_at_k(axes: Axes, found: Diagnosis) -> None:
+def _pass_at_k(axes: Axes, found: Plotted) -> None:
     own = found.pass_at_k
     _band(axes, own.k, own.carried, "carried by the log")
     if own.beyond:
@@ -118,7 +136,7 @@ def _pass_at_k(axes: Axes, found: Diagnosis) -> None:
     axes.legend(fontsize=7)
 
 
-def _teaching(axes: Axes, found: Diagnosis) -> None:
+def _teaching(axes: Axes, found: Plotted) -> None:
     splits = found.recommendation.splits
     sizes = [split.group_size for split in splits]
     _band(axes, sizes, [split.teaching for split in splits], "teach")
