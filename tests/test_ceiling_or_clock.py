@@ -1,6 +1,7 @@
 """The figure ``ceiling_or_clock``: what is kept is what the fits give, and README.md says what is kept."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from simlab.sweeps.presets import PRESETS
 
 DATA = json.loads(ceiling_or_clock.DATA.read_text())
 PARAGRAPHS = " ".join((Path(ceiling_or_clock.__file__).parent / "README.md").read_text().split())
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def counted(sweep, metric, key="whole"):
@@ -32,14 +35,20 @@ def test_all_weights_take_part_at_one_learning_rate():
 
 
 def test_countdowns_fits_are_those_of_its_stored_runs():
-    """By hand: 512 rollouts a step, the first evaluation is the base model's."""
+    """By hand: 512 rollouts a step, the first evaluation is the base model's.
+
+    Resamples are fitted to a rough tolerance, so that the ends of an open interval differ by up to 0.5 % between
+    processors, whose linear algebra rounds otherwise.
+    """
     kept = json.loads(ceiling_or_clock.COUNTDOWN.read_text())["arms"]
     for arm in ("grpo", "fade", "f_grpo"):
         values = np.array(kept[arm]["pass@64"])
         by_hand = Curves(np.arange(5), 512.0 * np.array(kept[arm]["step"][1:]), values[:, 1:], values[:, 0])
         found, stored = fit_curves(by_hand), DATA["countdown"]["pass@64"]["whole"][arm]
         if isinstance(found, Refusal):
-            assert stored["refusal"] == found.reason
+            assert NUMBER.sub("#", stored["refusal"]) == NUMBER.sub("#", found.reason)
+            numbers = (list(map(float, NUMBER.findall(text))) for text in (stored["refusal"], found.reason))
+            assert next(numbers) == pytest.approx(next(numbers), rel=0.01)
         else:
             assert stored["asymptote"] == pytest.approx(found.asymptote, rel=1e-5)
             assert stored["midpoint"] == pytest.approx(found.midpoint, rel=1e-5)
