@@ -34,7 +34,7 @@ from simlab.methods import Method
 from simlab.seals import Damaged
 
 ORIGIN = "simlab_origin.json"  # of a checkpoint: whose it is and who made it
-EARLIER = "delete it to go on from an earlier one"
+EARLIER = "delete it to resume from an earlier one"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
 
 
@@ -328,7 +328,7 @@ def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
         raise InputError(f"checkpoint {checkpoint} is damaged ({error}); {EARLIER}") from None
     if origin not in origins:
         reason = first_difference(origin, origins[-1])
-        raise InputError(f"checkpoint {checkpoint} is another's ({reason}); {EARLIER}")
+        raise InputError(f"checkpoint {checkpoint} belongs to another run ({reason}); {EARLIER}")
 
 
 def steps_done(arm: Path, updates: int) -> int:

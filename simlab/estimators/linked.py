@@ -23,7 +23,7 @@ def linked(
     delta: Scalar = 0.5,
     k: int = 4,
 ) -> Estimator:
-    """Linked: a baseline, a scale, a weight of difficulty and one of sign, of those that named methods are made of.
+    """Combine a baseline, a scale, a difficulty weight and a sign weight taken from the named methods.
 
     The links stand in this order, each at the defaults of its own function. With none but the baseline it is Dr. GRPO,
     and groups of equal rewards get 0. Without a baseline, or with that of the batch, these get what the other links

@@ -110,7 +110,7 @@ def lose_one() -> Link:
 
 @register("fade:pass-at-k-tang", "max(r) - max(r without i)")
 def pass_at_k_tang() -> Estimator:
-    """Tang et al.'s pass@k, k being the group: A = max(r) - max(r without i), not 0 for a lone best rollout alone.
+    """Tang et al.'s pass@k, k being the group: A = max(r) - max(r without i), non-zero only where a single rollout is best.
 
     Groups of equal rewards get 0, but a single rollout gets its reward, the best of nobody being 0.
 

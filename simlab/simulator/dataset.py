@@ -27,7 +27,7 @@ def check_seeds(seeds: int) -> None:
 
 
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
-    """The steps after which is recorded: every ``record_every``-th and the last.
+    """The recorded steps: every ``record_every``-th and the last.
 
     Raises:
         InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.

@@ -195,7 +195,9 @@ def _split(name: str, what: str, chosen: Callable[[OneAscent], Array]) -> Metric
 
     To look up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
     """
-    description = f"share of tokens that are {what}, by the sampler's probability of the token; of off-policy runs"
+    description = (
+        f"share of tokens that are {what}, by the sampler's probability of the token; recorded in off-policy runs only"
+    )
 
     def value(one: OneAscent) -> Array:
         return one.share * one.by_decade(chosen(one))

@@ -100,7 +100,7 @@ def enumerated(
 
 
 def of_policy(outcomes: Outcomes) -> Outcomes:
-    """The same where the policy draws by itself."""
+    """The same outcomes, sampled on-policy."""
     return outcomes._replace(q=outcomes.p, log_ratio=jnp.zeros_like(outcomes.log_ratio))
 
 

@@ -162,8 +162,8 @@ class Settings:
         update_rule: see ``simlab.simulator.gradients.rule_factor``.
         false_positive: probability that the verifier accepts a wrong rollout.
         false_negative: probability that it rejects a correct one.
-        errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
-            all of whose wrong, or correct, answers are.
+        errors_of: whether the verifier errs per "rollout", per "answer" (always the same), or per "prompt" (all its wrong,
+            or all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; during the first ``lag`` steps the initial policy samples.
         sampler: what a group is drawn from: the policy as it is ("exact"), its logits in another precision ("bfloat16",
@@ -174,13 +174,13 @@ class Settings:
             ``simlab.simulator.mismatch``.
         correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
-        isolation: learn first, in all gradient steps, from tokens of a lower probability alone, and then again from the
-            others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
+        isolation: probability threshold: less likely tokens get their gradient steps first, the others afterwards (Lopti);
+            0 turns this off. See ``simlab.simulator.isolation``.
         allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic"
             or "sequential", see ``simlab.simulator.allocation``.
         allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
-        smallest_group, largest_group: between which the groups of "knapsack", "variance" and "sequential" are; 0 for
-            4 G.
+        smallest_group, largest_group: bounds on the group sizes of "knapsack", "variance" and "sequential";
+            largest_group = 0 means 4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".

@@ -22,7 +22,7 @@ from simlab.simulator.storage import Places
 
 
 class Schedule(NamedTuple):
-    """The steps after which is recorded: the first ``records`` of ``steps`` (R,), which may be longer."""
+    """The recorded steps: the first ``records`` of ``steps`` (R,), which may be longer."""
 
     steps: Int[Array, " R"]
     records: Int[Array, ""]

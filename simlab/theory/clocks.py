@@ -11,7 +11,7 @@ from simlab.theory.likeness import ALIKE, advantages_in_turn, three_batches
 
 
 class Clock(NamedTuple):
-    """By what factor of each group an estimator is another one.
+    """The factor per group that turns one estimator into another.
 
     Attributes:
         factors: (G + 1,) at each number of successes, in a batch of all 2^G groups; NaN where the other one is 0.

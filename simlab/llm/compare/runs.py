@@ -91,7 +91,7 @@ def read_run(folder: str | os.PathLike) -> Run:
     folder = Path(folder)
     path = folder / RUN
     if not path.is_file():
-        raise InputError(f"{folder} is no run, it has no {RUN}; allowed: a folder that simlab train wrote")
+        raise InputError(f"{folder} is not a training run: it has no {RUN}; allowed: a folder that simlab train wrote")
     entries = read_json(path)
     sealed = CHECKSUM in entries  # as all lines are then; earlier versions wrote no checksums
     if sealed:
