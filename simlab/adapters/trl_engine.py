@@ -53,10 +53,10 @@ def train_arm(
 
     Args:
         method: the arm's.
-        settings: of the run.
+        settings: the settings of the run.
         reader: how the task is put to the model.
         start: the checkpoint, with its tokenizer, that the arms of the seed begin from.
-        folder: of the arm; TRL's checkpoints lie in ``trl`` there.
+        folder: the folder of the arm; TRL's checkpoints lie in ``trl`` there.
         seed: of TRL's sampling.
         first: the first training problem.
         after_step: takes the number of the step, what was seen of it, and what gives the parameters after it.

@@ -52,7 +52,7 @@ def add_command(
 
     Args:
         commands: what ``add_subparsers`` returned.
-        name: of the subcommand.
+        name: the name of the subcommand.
         summary: one line of ``simlab --help``.
         about: what stands above its options.
         examples: command lines, which stand below them.

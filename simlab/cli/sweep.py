@@ -76,8 +76,8 @@ def _add_setting(parser: Parser) -> None:
         "--budget",
         type=read_number,
         metavar="COST",
-        help="budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups take "
-        "fewer steps",
+        help="budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups "
+        "take fewer steps",
     )
     setting.add_argument(
         "--rollout-cost",

@@ -50,8 +50,8 @@ class Weighing:
     """What weights would change.
 
     Attributes:
-        effects: of each weight at each overlap.
-        brackets: of each weight, whatever the overlap.
+        effects: the effects of each weight at each overlap.
+        brackets: the bracket of each weight, whatever the overlap.
         for_pass_at_1, for_pass_at_k: the bracket of the weight that surely raises it, the most surely if there are
             several; None where the brackets of all hold 0 or less.
     """

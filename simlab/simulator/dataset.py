@@ -62,7 +62,7 @@ def labelled(
         rows: the records by metric.
         leading: the leading dimensions and their labels.
         recorded: the steps of the records after that of step 0.
-        attributes: of the dataset.
+        attributes: the attributes of the dataset.
     """
     known = {metric.name: metric for metric in metrics}
     used = dict.fromkeys(dimension for name in rows for dimension in known[name].dimensions)

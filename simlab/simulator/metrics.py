@@ -26,7 +26,7 @@ class Metric:
     """A recorded quantity.
 
     Attributes:
-        name: of the variable in a result.
+        name: the name of the variable in a result.
         description: what it is, for its ``long_name``.
         of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
             its values since the last record; ``EVERY_ASCENT``, the same of the sum over the gradient steps of a batch.

@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
         problem: as its storage keeps it.
         places: what the storage knows of its places before the first step.
         group_size: how many rollouts of a group are there; the others fill it up.
-        keys, traced: of each run.
+        keys, traced: the random keys and the traced settings of each run.
     """
 
     problem: Problem

@@ -26,9 +26,9 @@ class Clock(NamedTuple):
 def clock(one: Estimator, another: Estimator, group_size: int, *, lengths: int = 1) -> Clock | None:
     """The factor of each group that makes the advantages of ``another`` those of ``one``.
 
-    Both then push every group in one direction and differ in how far. Rewards are 0 and 1, in the ``three_batches``,
-    whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at least 0, where
-    groups of one solve rate in one batch have several, or where ``one`` is 0 everywhere.
+    Both then push every group in the same direction, by different amounts. Rewards are 0 and 1, in the
+    ``three_batches``, whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at
+    least 0, where groups of one solve rate in one batch have several, or where ``one`` is 0 everywhere.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].

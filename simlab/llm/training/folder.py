@@ -172,7 +172,7 @@ class ArmFolder:
         """Whether the arm is done; if anything of it is damaged or missing, that is said and it begins anew.
 
         Args:
-            steps: of the arm.
+            steps: the steps of the arm.
             every: after how many steps each it is evaluated.
 
         Raises:

@@ -21,7 +21,7 @@ class State(NamedTuple):
     """A run between two steps.
 
     Attributes:
-        parameters: of the model.
+        parameters: the parameters of the model.
         optimizer: the optimiser's state.
         estimator: the estimator's.
         surrogate: what a surrogate that changes from batch to batch remembers.
