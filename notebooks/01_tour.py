@@ -221,7 +221,7 @@ def _():
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## On from here
+    ## Where to go next
 
     - **02** how group size decides which rare answers are missed
     - **03** any weight as two masses, and a weight of your own in ten lines

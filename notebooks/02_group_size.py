@@ -229,7 +229,7 @@ def _(last, learned_sizes):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## On from here
+    ## Where to go next
 
     `simlab sweep --preset f-grpo-fig2` is this at the paper's size, `simlab where f-grpo lemma-3.1` lists the code, the
     check and the figures of the lemma. Notebook 04 shows how its check works.

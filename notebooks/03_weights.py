@@ -293,7 +293,7 @@ def _(results):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## On from here
+    ## Where to go next
 
     In a file `mine.py`, the estimator has a name: `simlab sweep --arms "grpo,mine.py:signed_power(power=2)"`. With
     `@register("own:signed-power", "formula")` above it, `simlab.estimator("signed_power")` knows it too, and

@@ -262,7 +262,7 @@ def _(dominant):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## On from here
+    ## Where to go next
 
     `simlab check` judges all claims in a minute or two; `simlab check --html report.html` writes all of this as one
     page with the code that decided; `simlab where a-grae app-b5-increase` finds the check. If you think that a verdict

@@ -228,7 +228,7 @@ def _(run):
 @app.cell(hide_code=True)
 def _():
     mo.md(r"""
-    ## On from here
+    ## Where to go next
 
     ```sh
     simlab train --preset countdown --arms "grpo,f_grpo(gamma=0.5),maxrl+clip_higher" --seeds 3 --out run

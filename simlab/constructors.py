@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         kinds: types; a function with defaults for all its parameters may make one of these too.
-        arguments: of a plain function, those without a default.
+        arguments: the arguments of a plain function, those without a default.
         join: makes one of ``kinds`` of such a function.
         finish: makes what is wanted of one of ``kinds``.
     """

@@ -69,7 +69,7 @@ def check_whole(name: str, value: Any, low: int, high: float = math.inf) -> None
     check_range(name, value, low, high)
     if not isinstance(value, Integral):
         to = f"up to {high}" if math.isfinite(high) else "up"
-        raise InputError(f"{name} = {value!r} is no int; allowed: whole numbers from {low} {to}")
+        raise InputError(f"{name} = {value!r} is not a whole number; allowed: whole numbers from {low} {to}")
 
 
 def did_you_mean(value: object, allowed: Iterable[object]) -> str:

@@ -101,7 +101,7 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
         prefix = f"{paper}:"
         known = sorted({tagged.tag.removeprefix(prefix) for tagged in everything if tagged.tag.startswith(prefix)})
         closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
-        raise InputError(f"tag = {tag!r} of {paper} is written nowhere; closest known: {closest}")
+        raise InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
     return found
 
 

@@ -26,11 +26,11 @@ from simlab.surrogates import (
 
 @dataclass(frozen=True)
 class Method:
-    """How rollouts become the coefficients of grad log pi in a loss.
+    """A method: it turns rollouts into the coefficients of grad log pi in a loss.
 
     Attributes:
-        estimator: from rollouts to advantages.
-        surrogate: from ratio and advantages to coefficients.
+        estimator: turns rollouts into advantages.
+        surrogate: turns ratios and advantages into coefficients.
         aggregation: the weight of each token, see ``aggregation_weights``.
         normaliser: tokens that ``"constant"`` divides by; None for the length of the token axis.
 
@@ -77,11 +77,11 @@ class Method:
         return self.from_advantages(ratio, advantages, rollouts), state
 
     def at(self, state: State) -> "Method":
-        """The method for a batch, by what its surrogate remembers once that is there: see ``Surrogate.follow``."""
+        """The method for a batch, given what its surrogate remembers after seeing it: see ``Surrogate.follow``."""
         return self if self.surrogate.schedule is None else replace(self, surrogate=self.surrogate.at(state))
 
     def from_advantages(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        """What multiplies grad log pi, from advantages that are there: for several updates by one batch.
+        """What multiplies grad log pi, from given advantages: for several updates on one batch.
 
         Args:
             ratio: (P, G, T) as for ``coefficients``.
@@ -227,7 +227,7 @@ METHODS |= {f"f_{name}": _focal_over(make) for name, make in METHODS.items()}
 
 
 def method(name: str, **parameters: Any) -> Method:
-    """Build a method by name; ``f_`` before the name of another is F- over it, and takes ``gamma`` too.
+    """Build a method by name; the prefix ``f_`` puts F-GRPO's focal weight on a method, and adds ``gamma``.
 
     For other parameters replace a part: ``dataclasses.replace(method("dapo"), surrogate=clip_higher(0.1, 0.3))``.
 

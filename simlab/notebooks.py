@@ -28,8 +28,8 @@ def notebooks(folder: Path) -> dict[str, str]:
 def working_folder(wanted: Path | None = None) -> Path:
     """The folder to work in. Notebooks are saved where they are opened, so an installed package gives away copies.
 
-    Without a wish it is the checkout's own, or else ``simlab-notebooks`` in the present folder. What is there already
-    is kept as it is.
+    By default, the checkout's own folder, or else ``simlab-notebooks`` in the current folder. Files that are there
+    already are kept.
 
     Raises:
         InputError: if the copies cannot be written.

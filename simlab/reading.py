@@ -22,7 +22,7 @@ def open_regular(path: str | os.PathLike, largest_bytes: int | None = None) -> B
     """A regular file, opened for reading. Pipes, devices and folders are refused, and opening never waits.
 
     Args:
-        path: of the file; symbolic links are followed.
+        path: the path of the file; symbolic links are followed.
         largest_bytes: the largest size that is allowed; None for any.
 
     Raises:

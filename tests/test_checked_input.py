@@ -74,14 +74,14 @@ SETTINGS = [
     ({"method": "grpo(gamma=1.0)"}, "grpo has no parameter 'gamma'; it takes: "),
     ({"method": "grpo+ppo_clip(eps_low=2.0)"}, "eps_low = 2 is outside its range [0, 1]"),
     ({"method": 3}, "method is a int; allowed: text, an Arm or a Method"),
-    ({"group_size": 2.5}, "group_size = 2.5 is no int; allowed: whole numbers from 1 up to 16777216"),
+    ({"group_size": 2.5}, "group_size = 2.5 is not a whole number; allowed: whole numbers from 1 up to 16777216"),
     ({"group_size": True}, "group_size = True is not a number"),
-    ({"epochs": 1.5}, "epochs = 1.5 is no int"),
-    ({"lag": 1.5}, "lag = 1.5 is no int"),
+    ({"epochs": 1.5}, "epochs = 1.5 is not a whole number"),
+    ({"lag": 1.5}, "lag = 1.5 is not a whole number"),
     ({"minibatches": 0}, "minibatches = 0 is outside its range [1, 2147483647]"),
-    ({"top_n": 2.0}, "top_n = 2.0 is no int"),
-    ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is no int"),
-    ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is no int"),
+    ({"top_n": 2.0}, "top_n = 2.0 is not a whole number"),
+    ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is not a whole number"),
+    ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is not a whole number"),
     ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, sgd"),
     ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
     ({"dtype": "float16"}, "dtype = 'float16' is unknown (did you mean 'float64'?); allowed: float32, float64"),
@@ -137,7 +137,7 @@ def test_lengths_of_a_run_that_are_no_lengths(name, value):
         ([2], None, "there is no seed to run"),
         ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
         ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
-        ([2], 1.5, "seed = 1.5 is no int"),
+        ([2], 1.5, "seed = 1.5 is not a whole number"),
     ],
 )
 def test_steps_and_seeds_that_no_run_has(steps, seed, message):
@@ -148,19 +148,22 @@ def test_steps_and_seeds_that_no_run_has(steps, seed, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: anchored(100.5, 10.5), "actions = 100.5 is no int; allowed: whole numbers from 1 up to 10"),
-        (lambda: anchored(100, 10.5), "correct = 10.5 is no int"),
-        (lambda: anchored(100, 10, target=1.5), "target = 1.5 is no int"),
+        (
+            lambda: anchored(100.5, 10.5),
+            "actions = 100.5 is not a whole number; allowed: whole numbers from 1 up to 10",
+        ),
+        (lambda: anchored(100, 10.5), "correct = 10.5 is not a whole number"),
+        (lambda: anchored(100, 10, target=1.5), "target = 1.5 is not a whole number"),
         (lambda: anchored(100, 10, anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
         (lambda: anchored(100, 10, anchor_logit="high"), "anchor_logit = 'high' is not a number"),
         (lambda: custom([0.0, math.inf], [0]), "logit 1 is inf; allowed: finite numbers"),
         (lambda: custom([0.0, 1.0], [0.5]), "correct action 0.5 is outside the action set"),
-        (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is no int"),
-        (lambda: prompt_bank(actions=8.5), "actions = 8.5 is no int"),
-        (lambda: prompt_bank(modes=2.5), "modes = 2.5 is no int"),
-        (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is no int"),
-        (lambda: linear_softmax(actions=64.5), "actions = 64.5 is no int"),
-        (lambda: tree(depth=2.5), "depth = 2.5 is no int"),
+        (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is not a whole number"),
+        (lambda: prompt_bank(actions=8.5), "actions = 8.5 is not a whole number"),
+        (lambda: prompt_bank(modes=2.5), "modes = 2.5 is not a whole number"),
+        (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is not a whole number"),
+        (lambda: linear_softmax(actions=64.5), "actions = 64.5 is not a whole number"),
+        (lambda: tree(depth=2.5), "depth = 2.5 is not a whole number"),
         (lambda: tree(anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
     ],
 )
@@ -194,7 +197,7 @@ def test_an_optimiser_checks_its_own_numbers(call):
         (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "constant", -1.0), "normaliser = -1.0 is outside"),
         (lambda: method("dr_grpo", max_tokens=0), "max_tokens = 0 is outside its range (0, inf)"),
         (lambda: method("f_grpo", gamma=-1.0), "gamma = -1.0 is outside its range"),
-        (lambda: Surrogate(ppo_clip().coefficient, candidates=1.5), "candidates = 1.5 is no int"),
+        (lambda: Surrogate(ppo_clip().coefficient, candidates=1.5), "candidates = 1.5 is not a whole number"),
     ],
 )
 def test_methods_that_are_none(call, message):
@@ -265,9 +268,9 @@ def test_a_shape_that_would_do_is_told():
     ("call", "message"),
     [
         (lambda: effective_rank(np.ones(3), delta=2.0), "delta = 2.0 is outside its range [0, 1]"),
-        (lambda: trace(chain(center()), 2.5), "group_size = 2.5 is no int"),
+        (lambda: trace(chain(center()), 2.5), "group_size = 2.5 is not a whole number"),
         (lambda: first_order_change(np.ones(2) / 2, np.array([0.0, math.nan])), "logit_change holds NaN or infinity"),
-        (lambda: masses("grpo", 4.0), "group_size = 4.0 is no int"),
+        (lambda: masses("grpo", 4.0), "group_size = 4.0 is not a whole number"),
         (lambda: closed_form("grpo", math.nan), "p = nan is outside its range [0, 1]"),
     ],
 )

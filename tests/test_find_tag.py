@@ -121,14 +121,10 @@ def test_description_is_one_aligned_line_a_place():
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
     with pytest.raises(InputError) as error:
         find("fade", "tabel-1", folders)
-    assert str(error.value) == (
-        "tag = 'tabel-1' of fade is written nowhere; closest known: table-1, table-2, eq-1, eq-3, eq-2"
-    )
+    assert str(error.value) == ("no tag 'tabel-1' in fade; closest known: table-1, table-2, eq-1, eq-3, eq-2")
     with pytest.raises(InputError) as error:
         find("cw-grpo", "eq-1", folders)
-    assert str(error.value) == (
-        "tag = 'eq-1' of cw-grpo is written nowhere; closest known: none, this paper has no tag yet"
-    )
+    assert str(error.value) == ("no tag 'eq-1' in cw-grpo; closest known: none, this paper has no tag yet")
 
 
 def test_an_unknown_paper_names_the_known_ones(folders):

@@ -131,7 +131,7 @@ def test_a_step_that_is_written_twice_counts_as_it_was_written_last(tmp_path):
 @pytest.mark.parametrize(
     ("file", "content", "reason"),
     [
-        ("run.json", None, "is no run, it has no run.json; allowed: a folder that simlab train wrote"),
+        ("run.json", None, "is not a training run: it has no run.json; allowed: a folder that simlab train wrote"),
         ("run.json", "{", "is no JSON"),
         ("run.json", '{"settings": {}, "arms": "grpo", "seeds": [1]}', "run.json is damaged: arms is no list of names"),
         ("run.json", '{"settings": {}, "arms": ["a"], "seeds": [0.5]}', "damaged: seeds is no list of whole numbers"),
@@ -507,7 +507,7 @@ def test_the_command_prints_the_table_and_draws_the_figure(tmp_path, capsys, thr
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["missing"], "missing is no run"),
+        (["missing"], "missing is not a training run"),
         (
             ["--at", "lst"],
             "argument --at: 'lst' cannot be read; allowed: last, best, a step, rollouts=NUMBER or pass@1",

@@ -354,7 +354,7 @@ def test_transformers_4_said_the_same_in_other_words():
         ({"num_key_value_heads": 3}, "num_kv_heads = 3; allowed: divisors of num_heads = 4"),
         ({"head_dim": 5}, "head_dim = 5; allowed: even numbers"),
         ({"vocab_size": 0}, "vocab_size = 0 is outside its range"),
-        ({"num_hidden_layers": 2.5}, "num_layers = 2.5 is no int"),
+        ({"num_hidden_layers": 2.5}, "num_layers = 2.5 is not a whole number"),
         ({"hidden_size": "16"}, "hidden_size = '16' is not a number"),
         ({"eos_token_id": 40}, "eos_ids = 40 is outside its range [0, 39]"),
         ({"rms_norm_eps": -1.0}, "rms_norm_eps = -1.0"),

@@ -140,7 +140,9 @@ def test_a_checkpoint_of_code_that_run_json_does_not_know_is_refused(out, other_
     train(settings(SHORT), out, own_task=task(), overwrite=True)
     path.write_bytes(old)
     message = refusal(train, settings(SHORT), out, own_task=task())
-    assert re.match(rf"checkpoint {path} is another's \(code: \w+ there, 0123456789abcdef here\); delete it", message)
+    assert re.match(
+        rf"checkpoint {path} belongs to another run \(code: \w+ there, 0123456789abcdef here\); delete it", message
+    )
 
 
 def test_overwriting_begins_anew(out, other_code):
@@ -173,7 +175,7 @@ def test_the_checkpoint_of_another_arm_or_seed_or_run_is_refused(out, tmp_path):
     path = out / "arms" / "grpo" / "seed-0" / "state.safetensors"
     for reason, folder in states.items():
         path.write_bytes((folder / "state.safetensors").read_bytes())
-        assert f"checkpoint {path} is another's ({reason}" in refusal(train, both, out, own_task=task())
+        assert f"checkpoint {path} belongs to another run ({reason}" in refusal(train, both, out, own_task=task())
 
 
 # Code of the user's own

@@ -157,7 +157,7 @@ def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
     found = load_state(tmp_path / "state", state, [origin])
     jax.tree.map(np.testing.assert_array_equal, found, last)
     longer = state._replace(older=(*state.older, state.parameters))
-    with pytest.raises(InputError, match="is another's"):
+    with pytest.raises(InputError, match="belongs to another run"):
         load_state(tmp_path / "state", longer, [origin])
 
 

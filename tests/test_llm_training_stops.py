@@ -226,7 +226,7 @@ def test_a_checkpoint_of_another_model_or_arm_is_refused(other, message, tmp_pat
     _, state = built("grpo")
     save_state(tmp_path / "state", other(state), {})
     found = refusal(load_state, tmp_path / "state", state)
-    assert "is another's (" in found
+    assert "belongs to another run (" in found
     assert message in found
 
 

@@ -229,7 +229,7 @@ def test_a_unit_that_kills_every_worker_is_named_and_the_others_are_kept(tmp_pat
     with cluster.connected("local:2") as workers:
         message = refusal(run, SWEEP, out, workers=workers)
     assert message.startswith(
-        "f_grpo+ppo_clip at group size 2 was what 3 workers died at, perhaps for want of memory; allowed: "
+        "3 workers died while computing f_grpo+ppo_clip at group size 2, perhaps for want of memory; allowed: "
     )
     assert 2 <= len(parts_of(out)) < UNITS
 

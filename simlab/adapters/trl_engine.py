@@ -34,7 +34,7 @@ from simlab.methods import Method
 from simlab.seals import Damaged
 
 ORIGIN = "simlab_origin.json"  # of a checkpoint: whose it is and who made it
-EARLIER = "delete it to go on from an earlier one"
+EARLIER = "delete it to resume from an earlier one"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
 
 
@@ -53,10 +53,10 @@ def train_arm(
 
     Args:
         method: the arm's.
-        settings: of the run.
+        settings: the settings of the run.
         reader: how the task is put to the model.
         start: the checkpoint, with its tokenizer, that the arms of the seed begin from.
-        folder: of the arm; TRL's checkpoints lie in ``trl`` there.
+        folder: the folder of the arm; TRL's checkpoints lie in ``trl`` there.
         seed: of TRL's sampling.
         first: the first training problem.
         after_step: takes the number of the step, what was seen of it, and what gives the parameters after it.
@@ -328,7 +328,7 @@ def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
         raise InputError(f"checkpoint {checkpoint} is damaged ({error}); {EARLIER}") from None
     if origin not in origins:
         reason = first_difference(origin, origins[-1])
-        raise InputError(f"checkpoint {checkpoint} is another's ({reason}); {EARLIER}")
+        raise InputError(f"checkpoint {checkpoint} belongs to another run ({reason}); {EARLIER}")
 
 
 def steps_done(arm: Path, updates: int) -> int:

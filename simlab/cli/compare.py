@@ -40,8 +40,8 @@ def add_to(commands: Any) -> None:
         type=read_moment,
         default="last",
         metavar="MOMENT",
-        help="which evaluation: last; best, that of the highest pass@1; a step; or the arms at equal cost or equal "
-        "success: rollouts=NUMBER, pass@1=NUMBER (default last)",
+        help="evaluation to compare: last, best (highest pass@1), a step number, or the arms at equal cost or equal "
+        "pass@1: rollouts=NUMBER, pass@1=NUMBER (default last)",
     )
     parser.add_argument(
         "--pass-at-k", type=read_whole_list, metavar="LIST", help="k of pass@k (default 1,4,16,... up to the samples)"

@@ -9,11 +9,11 @@ from simlab.cli.parser import Parser, add_command
 from simlab.cli.values import read_number, read_path, read_whole
 from simlab.errors import check_range
 
-_ABOUT = """Read what a trainer has logged, and say what it tells of prompts, groups and solutions.
+_ABOUT = """Read what a trainer has logged, and report what the logs say about prompts, groups and solutions.
 
-Read are TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),
-an arm's seed in a run of simlab train, and tables with a rollout a row: .parquet (extra logs), .jsonl, .csv
-or .tsv. A row that cannot be read is left out, and named."""
+It reads TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),
+an arm's seed in a run of simlab train, and tables with one rollout per row: .parquet (extra logs), .jsonl,
+.csv or .tsv. A row that cannot be read is left out, and named."""
 
 
 def add_to(commands: Any) -> None:
@@ -21,7 +21,7 @@ def add_to(commands: Any) -> None:
     parser = add_command(
         commands,
         "diagnose",
-        summary="what the logs of a training run tell",
+        summary="what the logs of a training run say",
         about=_ABOUT,
         examples=[
             "simlab diagnose completions/",

@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
         nargs="*",
         type=read_path,
         metavar="RESULT",
-        help="what to look at: a sweep's result.nc, the folder of a training run, a diagnosis' report.json",
+        help="results to open: a sweep's result.nc, the folder of a training run, the report.json of a diagnosis",
     )
     add_preset(parser, "open a view named after a figure; a wrong name lists all")
     parser.add_argument("--estimator", metavar="LIST", help="estimators of your own to choose: mine.py:weight")

@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
         type=read_number,
         default=0.0,
         metavar="ROLLOUTS",
-        help="leave out what lies before, as ScaleRL does with the first epoch (default 0)",
+        help="ignore records before this many rollouts, as ScaleRL does with the first epoch (default 0)",
     )
     add_baseline(parser, "CELL", "compare the other cells with this one, paired by seed")
 

@@ -14,7 +14,7 @@ def add_to(commands: Any) -> None:
         commands,
         "merge",
         summary="join the shards of a sweep into one result",
-        about="Join what the shards of a sweep have written, perhaps on several machines, into one result.",
+        about="Join the shards of a sweep, from one machine or several, into one result.",
         examples=["simlab sweep --shard 1/2; simlab sweep --shard 2/2; simlab merge sweep.nc"],
         run=_merge,
     )

@@ -21,7 +21,7 @@ def add_to(commands: Any) -> None:
         examples=["simlab notebooks", "simlab notebooks --list", "simlab notebooks --folder copies --no-browser"],
         run=_notebooks,
     )
-    parser.add_argument("--list", action="store_true", help="say what each is about, and end")
+    parser.add_argument("--list", action="store_true", help="say what each is about, and exit")
     parser.add_argument(
         "--folder",
         type=read_path,

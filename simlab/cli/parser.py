@@ -52,7 +52,7 @@ def add_command(
 
     Args:
         commands: what ``add_subparsers`` returned.
-        name: of the subcommand.
+        name: the name of the subcommand.
         summary: one line of ``simlab --help``.
         about: what stands above its options.
         examples: command lines, which stand below them.
@@ -90,13 +90,13 @@ def _check_values(arguments: Sequence[str]) -> None:
 def _check_command(name: str, commands: Mapping[str, Parser]) -> None:
     if name not in commands:
         allowed = ", ".join(commands)
-        raise InputError(f"{name!r} is no command{did_you_mean(name, commands)}; allowed: {allowed}")
+        raise InputError(f"unknown command {name!r}{did_you_mean(name, commands)}; allowed: {allowed}")
 
 
 def _refuse(argument: str, parser: Parser) -> NoReturn:
     """Complain of what the parser takes no argument for."""
     name = argument.partition("=")[0]
     if not name.startswith("-"):
-        raise InputError(f"{parser.prog} takes no further argument, and {argument!r} is one; see {parser.prog} --help")
+        raise InputError(f"unexpected argument {argument!r}; see {parser.prog} --help")
     hint = did_you_mean(name, parser.flags())
     raise InputError(f"{parser.prog} has no option {name}{hint}; see {parser.prog} --help")

@@ -17,10 +17,10 @@ _ABOUT = """Simulate a grid of runs and write one NetCDF file, a table and a fig
 Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO. Options that name
 no method, problem or parameter change that sweep; the first line of the output says what ran.
 
-LIST is comma-separated; 2,4,...,1024 goes on geometrically, 0,0.5,...,2 arithmetically.
+LIST is comma-separated: 2,4,...,1024 continues a geometric sequence, 0,0.5,...,2 an arithmetic one.
 ARMS are methods: grpo, "f_grpo(gamma=0.5)+clip_higher", maxrl@token_mean (see simlab train --help).
 FILE.py:NAME stands for an estimator, surrogate, method or problem that you have written yourself.
-Finished work lies in OUT.parts: the same command, run again after a kill, goes on from there."""
+Finished work is kept in OUT.parts; after a kill, run the same command to resume."""
 
 
 def add_to(commands: Any) -> None:
@@ -58,7 +58,7 @@ def _add_grid(parser: Parser) -> None:
     grid.add_argument(
         "--parameters",
         action="store_true",
-        help="list the parameters of this problem, these methods and their runs, with defaults, and end",
+        help="list the parameters of this problem, these methods and their runs, with their defaults, and exit",
     )
 
 
@@ -76,11 +76,16 @@ def _add_setting(parser: Parser) -> None:
         "--budget",
         type=read_number,
         metavar="COST",
-        help="what each run may spend, in place of --steps: larger groups take fewer steps. In rollouts, unless one "
-        "costs other than 1",
+        help="budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups "
+        "take fewer steps",
     )
-    setting.add_argument("--rollout-cost", type=read_number, metavar="X", help="of a rollout, judged (default 1)")
-    setting.add_argument("--update-cost", type=read_number, metavar="X", help="of a gradient step (default 0)")
+    setting.add_argument(
+        "--rollout-cost",
+        type=read_number,
+        metavar="X",
+        help="cost of one rollout, including its verification (default 1)",
+    )
+    setting.add_argument("--update-cost", type=read_number, metavar="X", help="cost of one gradient step (default 0)")
     setting.add_argument(
         "--records", type=read_whole, metavar="N", help="records of each run of a budget, at equal costs (default 20)"
     )
@@ -102,7 +107,7 @@ def _add_work(parser: Parser) -> None:
         "--out",
         type=read_file,
         metavar="FILE",
-        help=f"result (default {DEFAULT_OUT}, or the first of sweep-2.nc, sweep-3.nc, ... where no other sweep stands)",
+        help=f"result (default {DEFAULT_OUT}, sweep-2.nc, sweep-3.nc, ...: the first name not taken by another sweep)",
     )
     shared.add_figure(work, "OUT with .png")
     work.add_argument(

@@ -15,7 +15,7 @@ ARMS are methods, separated by commas: an estimator, perhaps with parameters, an
 (+), another aggregation (@), and after @ settings of rl for itself:
   grpo   f_grpo(gamma=0.5)   maxrl+clip_higher@token_mean   grpo+kl_penalty   grpo@learning_rate=1e-4
 FILE.py:NAME stands for one that you have written yourself.
-The same command, run again after a kill, goes on from the last checkpoints in OUT."""
+After a kill, run the same command to resume from the last checkpoints in OUT."""
 
 
 def add_to(commands: Any) -> None:
@@ -49,10 +49,12 @@ def _add_what(parser: Parser) -> None:
     shared.add_seeds(what)
     what.add_argument("--task", metavar="NAME", help="addition, countdown, maze, fewshot, reasoning_gym or data")
     what.add_argument("--model", metavar="SOURCE", help="scratch, smollm2, glassllm, a .gguf file, or a folder")
-    shared.add_steps(what, "steps of the policy gradient")
+    shared.add_steps(what, "policy-gradient steps")
     what.add_argument("--prompts", type=read_whole, metavar="N", help="prompts of a step, P")
     what.add_argument("--group-size", type=read_whole, metavar="N", help="rollouts of a group, G")
-    what.add_argument("--learning-rate", type=read_number, metavar="X", help="of the policy gradient")
+    what.add_argument(
+        "--learning-rate", type=read_number, metavar="X", help="learning rate of the policy-gradient steps"
+    )
     shared.add_param(
         what,
         "SECTION.NAME=VALUE",
@@ -69,7 +71,7 @@ def _add_data(parser: Parser) -> None:
         "--evaluate",
         action="append",
         metavar="NAME=FILE",
-        help="an evaluation set, as often as there are some; the first is followed (default: one prompt in eight of "
+        help="an evaluation set; repeat for several; the first is shown by default (default: one prompt in eight of "
         "--data is held out)",
     )
     data.add_argument(
@@ -79,14 +81,14 @@ def _add_data(parser: Parser) -> None:
         "--reward", metavar="FILE.py:NAME", help="a function of prompt, completion and answer, in place of a verifier"
     )
     data.add_argument(
-        "--max-new-tokens", type=read_whole, metavar="N", help="tokens of a completion, at most (default 256)"
+        "--max-new-tokens", type=read_whole, metavar="N", help="longest completion, in tokens (default 256)"
     )
 
 
 def _add_work(parser: Parser) -> None:
     work = parser.add_argument_group("work")
     work.add_argument(
-        "--engine", metavar="NAME", help="what trains: simlab, or trl for TRL's GRPOTrainer (default simlab)"
+        "--engine", metavar="NAME", help="training engine: simlab, or trl for TRL's GRPOTrainer (default simlab)"
     )
     shared.add_out(work, "FOLDER", "run", "run folder")
     shared.add_figure(work, "OUT/comparison.png")

@@ -23,7 +23,7 @@ class Confidence:
         surprise_of_correct, surprise_of_wrong: mean of -log p of correct and of wrong rollouts.
         covariance: mean of (log p - its mean)(A - its mean) over the rollouts of the window, A by the estimator in use;
             above 0, learning makes the policy surer of itself.
-        top_percent: of the rollouts of either sign.
+        top_percent: the percentage of the rollouts of either sign that count as the top.
         positive, negative: what those of the largest covariance terms reach ``[cw-grpo:table-1-dominance]``.
     """
 

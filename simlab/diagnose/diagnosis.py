@@ -25,13 +25,13 @@ class Diagnosis:
     """What a log tells; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
 
     Attributes:
-        level: of all intervals.
+        level: the level of all intervals.
         estimator: in use.
-        steps: first and last.
-        solve_rates, groups, pass_at_k: of the last window of steps.
+        steps: the first and the last step.
+        solve_rates, groups, pass_at_k: the estimates of the last window of steps.
         unseen: None where the log has no answers.
         confidence: None where it has no log-probabilities.
-        prediction: of the next steps.
+        prediction: the prediction for the next steps.
         recommendation: for a budget of rollouts.
         weights: what they would change, by simulation; None unless asked for.
         untold: what cannot be told from this log, a sentence each.
@@ -69,12 +69,12 @@ def diagnosis(
         log: of at least one group.
         estimator: in use, as it is written on the command line.
         others: whose gradient masses are compared with its own.
-        rollouts: of a step; the budget to split into prompts x G.
-        level: of the intervals.
+        rollouts: the rollouts of a step; the budget to split into prompts x G.
+        level: the level of the intervals.
         windows: into how many parts the steps are split; the present is the last.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
         simulate: whether difficulty weights are simulated on the fitted bank, which takes a minute or two.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
 
     Raises:
         InputError: for an empty log, a number outside its range, or an estimator that is unknown or whose masses depend

@@ -50,8 +50,8 @@ class Weighing:
     """What weights would change.
 
     Attributes:
-        effects: of each weight at each overlap.
-        brackets: of each weight, whatever the overlap.
+        effects: the effects of each weight at each overlap.
+        brackets: the bracket of each weight, whatever the overlap.
         for_pass_at_1, for_pass_at_k: the bracket of the weight that surely raises it, the most surely if there are
             several; None where the brackets of all hold 0 or less.
     """
@@ -75,7 +75,9 @@ def weigh(
         InputError: for an estimator that the simulator cannot run, or a group size of one.
     """
     if group_size < 2:
-        raise InputError(f"group_size = {group_size} teaches nothing in a simulation; allowed: whole numbers from 2 up")
+        raise InputError(
+            f"a group of {group_size} cannot be simulated: it teaches nothing; allowed: 2 rollouts or more"
+        )
     banks = [own.quantiles(PROMPTS) for own in _as_likely(now, group_size)]
     compared = [own for own in weights if own != estimator]
     effects = []

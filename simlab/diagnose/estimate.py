@@ -23,7 +23,7 @@ class Estimate:
     Attributes:
         name: what it is.
         value: the estimate; NaN where the log tells none.
-        low, high: of the interval; NaN where there is none.
+        low, high: the ends of the interval; NaN where there is none.
         level: how often such intervals hold the truth.
         method: how value and interval were made.
     """
@@ -51,10 +51,10 @@ def bootstrapped(
     """The mean of a number of each prompt, or the ratio of two sums, with the percentile bootstrap over prompts.
 
     Args:
-        name: of the estimate.
+        name: the name of the estimate.
         per_prompt: (P,) the number, or the numerator's part.
-        level: of the interval.
-        seed: of the resamples.
+        level: the level of the interval.
+        seed: the seed of the resamples.
         among: (P,) the denominator's part; by default 1 of each prompt.
     """
     parts = np.ones(len(per_prompt)) if among is None else among
@@ -109,11 +109,11 @@ def accelerated(
     (Satterthwaite 1946). The interval includes the value.
 
     Args:
-        name: of the estimate.
-        value: of the whole log.
+        name: the name of the estimate.
+        value: the value for the whole log.
         draws: (R,) of the resamples; those that are NaN are left out.
         influence: (P,) U, what each prompt adds to the value's error, to first order.
-        level: of the interval.
+        level: the level of the interval.
         method: how the draws were made.
     """
     squares, fourths = float((influence**2).sum()), float((influence**4).sum())

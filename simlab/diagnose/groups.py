@@ -84,7 +84,7 @@ class Groups:
     Attributes:
         observed: in the last window.
         at_sizes: predicted, by size; the size in use is among them.
-        gradient_masses: of the estimator in use, which comes first, and of others.
+        gradient_masses: the gradient masses of the estimator in use, which comes first, and of others.
     """
 
     observed: Observed

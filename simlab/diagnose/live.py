@@ -157,8 +157,8 @@ def fitted(log: Log, level: float, seed: int = 0) -> dict[str, float]:
 
     Args:
         log: the groups.
-        level: of the intervals.
-        seed: of the bootstrap.
+        level: the level of the intervals.
+        seed: the seed of the bootstrap.
     """
     return {name: value for name, own in _estimates(log, level, seed) for name, value in _numbers(name, own)}
 

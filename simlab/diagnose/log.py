@@ -32,7 +32,7 @@ class Confidence:
     Attributes:
         group: which group, shape (rollouts,).
         correct: whether the rollout is right, shape (rollouts,).
-        log_probability: of the whole rollout, in nats, shape (rollouts,).
+        log_probability: the log probability of the whole rollout, in nats, shape (rollouts,).
         length: tokens of the rollout, shape (rollouts,); 0 where the log does not tell it.
     """
 

@@ -30,7 +30,7 @@ class Scored:
     """A prediction and what came.
 
     Attributes:
-        predicted: of the mean over the later steps.
+        predicted: the prediction of the mean over the later steps.
         truth: that mean.
         held: whether it lies in the interval.
     """
@@ -48,7 +48,7 @@ class Prediction:
         steps: how many are predicted, as many as the log has where it has fewer.
         next_steps: means over them.
         scored: the same from the log's earlier part, against its later part; empty without a hold-out.
-        share: of the steps that were held out; 0 for none.
+        share: the share of the steps that were held out; 0 for none.
     """
 
     steps: int
@@ -62,9 +62,9 @@ def predict(log: Log, level: float, steps: int = STEPS, share: float = 0.0) -> P
 
     Args:
         log: whole.
-        level: of the intervals.
+        level: the level of the intervals.
         steps: how many to predict.
-        share: of the log's steps that are held out; 0 for none.
+        share: the share of the log's steps that are held out; 0 for none.
 
     Raises:
         InputError: for a share outside [0, 1), or fewer than one step.

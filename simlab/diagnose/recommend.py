@@ -49,7 +49,7 @@ class Recommendation:
     """The splits of a budget, and which one is recommended.
 
     Attributes:
-        rollouts: of a step.
+        rollouts: the rollouts of a step.
         group_size: in use.
         splits: by group size.
         recommended: None where the intervals leave open whether any split is better, or what they say disagrees.
@@ -70,7 +70,7 @@ def recommend(now: Population, solution: Solution | None, group_size: int, rollo
         now: the prompts.
         solution: the typical one; None where the log has no answers.
         group_size: in use.
-        rollouts: of a step.
+        rollouts: the rollouts of a step.
 
     Raises:
         InputError: for fewer than two rollouts.

@@ -42,7 +42,7 @@ class Population(NamedTuple):
 
     Attributes:
         mixture: over ``simlab.diagnose.mixture.components()``.
-        level: of the intervals.
+        level: the level of the intervals.
     """
 
     mixture: Mixture
@@ -76,7 +76,7 @@ class Window:
 
     Attributes:
         first, last: its steps.
-        mean: of the solve rates of its prompts.
+        mean: the mean of the solve rates of its prompts.
     """
 
     first: int
@@ -173,7 +173,7 @@ def solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
     Args:
         windows: of ``split``.
         now: the population of the last one.
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
     """
     last = of_prompts(windows[-1])
     raw = last.successes / last.trials

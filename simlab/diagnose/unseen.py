@@ -52,7 +52,7 @@ class TailMiss:
     Attributes:
         solution: which one.
         mass: its probability.
-        solve_rate: of the prompts that have it.
+        solve_rate: the solve rate of the prompts that have it.
         group_sizes: G.
         missed: probability that a group teaches without having drawn it: that it teaches against it.
         against: the same, of the groups that teach.

@@ -34,7 +34,7 @@ class Link:
         domain: the rewards for which the formula is defined, one of ``DOMAINS``.
         exchangeable: whether what is absent (``mask``, ``token_mask``) changes nothing, and the order of the rollouts
             of a group nothing but that of their advantages. Engines may then fill groups up with absent rollouts and
-            list rollouts in any order, which is faster. A link that is not declared so is shown whole groups alone,
+            list rollouts in any order, which is faster. A link that is not declared so gets whole groups only, with
             their rollouts in the random order in which they were drawn.
     """
 

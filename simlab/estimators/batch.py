@@ -82,7 +82,7 @@ def gpg() -> Estimator:
 
     arXiv 2504.02546, whose F_norm is 1 here, its default; its factor B / (B - M), for M of B groups without a gradient,
     is P / P_mixed. It trains without a clip: ``gpg+reinforce``. In a batch it is mean GRPO up to a factor, which falls
-    as more groups teach: a learning rate by the share of dead groups. Groups of equal rewards get 0.
+    as more groups teach: a learning rate that depends on the share of dead groups. Groups of equal rewards get 0.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("gpg", np.array([[1.0, 1.0], [1.0, 0.0]]))

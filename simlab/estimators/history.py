@@ -37,8 +37,8 @@ def weigh_by_history(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar =
 def ha_dw(scale: Scalar = 1.0, decay: Scalar = 0.9, initial: Scalar = 0.5, base: str | Estimator = "grpo") -> Estimator:
     """HA-DW: any base weighed by how the group's mean reward compares with past batches; for rewards in [0, 1].
 
-    FADE states neither the constants nor the base (its masses read as Dr. GRPO's); these defaults are this library's.
-    Groups that are all right or all wrong get what the base gives there, times the weight.
+    FADE states neither the constants nor the base (its masses read as Dr. GRPO's); the defaults were chosen for this
+    library. Groups that are all right or all wrong get what the base gives there, times the weight.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("ha_dw", np.array([1.0, 0.0, 0.0, 0.0]), base="dr_grpo").round(4)

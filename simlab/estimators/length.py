@@ -45,7 +45,7 @@ def center_by_length() -> Link:
 
 @register("arxiv:2505.23585", "r_i - sum(l r) / sum(l), l the lengths")
 def opo() -> Estimator:
-    """OPO: the baseline of least variance where a rollout's gradient is as large as it is long.
+    """OPO: the baseline of least variance if the gradient of a rollout grows with its length.
 
     arXiv 2505.23585; nothing differs. Reads the ``token_mask``, without which all are equally long and it is mean GRPO.
     Advantages sum to 0 over the tokens of a group, not over its rollouts.
@@ -78,12 +78,12 @@ def thicken_then_thin(alpha: Scalar, inner: Estimator) -> Link:
 
 @register("fade:t2t", "GRPO of 1 - alpha p L_i on success, alpha (1 - p) L_i on failure")
 def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
-    """T2T, thickening to thinning: failures gain by length where few succeed, successes lose by it where many do.
+    """T2T, thickening to thinning: long failures gain where few rollouts succeed, long successes lose where many do.
 
     FADE states neither ``alpha`` nor by what the length is normalised; 0.2 and the longest rollout of the group are
-    this library's. For rewards 0 and 1. Groups that are all right favour short rollouts, all wrong ones long rollouts;
-    where all are equally long they get 0, as does a single rollout. Reads the ``token_mask``, without which all are
-    equally long. With ``alpha`` 0 it is GRPO.
+    this library's choice. For rewards 0 and 1. Groups that are all right favour short rollouts, all wrong ones long
+    rollouts; where all are equally long they get 0, as does a single rollout. Reads the ``token_mask``, without which
+    all are equally long. With ``alpha`` 0 it is GRPO.
 
     >>> import simlab, numpy as np
     >>> short, long = [True, False], [True, True]

@@ -23,11 +23,11 @@ def linked(
     delta: Scalar = 0.5,
     k: int = 4,
 ) -> Estimator:
-    """Linked: a baseline, a scale, a weight of difficulty and one of sign, of those that named methods are made of.
+    """Combine a baseline, a scale, a difficulty weight and a sign weight taken from the named methods.
 
-    The links stand in this order, each at the defaults of its own function. With none but the baseline it is Dr. GRPO,
-    and groups of equal rewards get 0. Without a baseline, or with that of the batch, these get what the other links
-    make of it: divided by the std, that is 1e6 times it.
+    The links stand in this order, each at the defaults of its own function. With the baseline alone it is Dr. GRPO,
+    and groups of equal rewards get 0. Without a baseline, or with the batch's, such groups get whatever the other links
+    make of their rewards: divided by the std, 1e6 times as much.
 
     Args:
         baseline: none, or what ``center`` subtracts: mean, leave_one_out, batch_mean, median.
@@ -37,7 +37,7 @@ def linked(
         sign: none, divide_failures (by ``delta``), relu, attenuate (A-GRAE's successes).
         gamma: exponent of focal, easy and asymmetric.
         delta: what negative advantages are divided by.
-        k: of the scale pass_at_k.
+        k: the k of the scale pass_at_k.
 
     Raises:
         InputError: for an unknown choice or a parameter outside its range, also one that no chosen link reads.

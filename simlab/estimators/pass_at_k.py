@@ -92,9 +92,9 @@ def mix(k: int = 4) -> Estimator:
 
 
 def lose_one() -> Link:
-    """max(r) - max(r without i): what the best of the group loses without rollout i ``[fade:pass-at-k-tang]``.
+    """max(r) - max(r without i): how much the group's best reward drops without rollout i ``[fade:pass-at-k-tang]``.
 
-    The best of nobody is 0, so that a single rollout gets its reward.
+    The best of an empty group is 0, so that a single rollout gets its reward.
     """
 
     def lose(advantages: Array, rollouts: Rollouts) -> Array:
@@ -110,9 +110,9 @@ def lose_one() -> Link:
 
 @register("fade:pass-at-k-tang", "max(r) - max(r without i)")
 def pass_at_k_tang() -> Estimator:
-    """Tang et al.'s pass@k, k being the group: A = max(r) - max(r without i), not 0 for a lone best rollout alone.
+    """Tang et al.'s pass@k with k = G: A = max(r) - max(r without i), non-zero only where a single rollout is best.
 
-    Groups of equal rewards get 0, but a single rollout gets its reward, the best of nobody being 0.
+    Groups of equal rewards get 0, but a single rollout gets its reward, the best of an empty group being 0.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("pass_at_k_tang", np.array([1.0, 0.0, 0.0, 0.0]))

@@ -120,12 +120,12 @@ def advantages(
     Args:
         name: a registered estimator's name, or an estimator.
         rewards: (G,) one group, or (P, G); integers are read as floats, lists as NumPy arrays.
-        mask: true where a rollout exists, in the shape of ``rewards``; a link of one's own must be declared
-            exchangeable to be given a batch with absent rollouts.
+        mask: true where a rollout exists, in the shape of ``rewards``; your own link must be declared exchangeable
+            before it gets a batch with absent rollouts.
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         entropy: (..., T) entropies of the sampling policy, likewise.
         token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
-        parameters: of the named estimator.
+        parameters: the parameters of the named estimator.
 
     Raises:
         InputError: for an unknown name or parameter, rewards that are not finite or outside the domain of the

@@ -23,7 +23,7 @@ class Steps(NamedTuple):
 
 @register("fade:eq-17", "(1 - m)^(alpha_t - 1) (r_i - m), divided by delta_t where negative, m = mean(r)")
 def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
-    """FADE's logarithmic schedule: alpha and delta fall with the step, whatever is learnt; for rewards in [0, 1].
+    """FADE's logarithmic schedule: alpha and delta fall with the step, whatever is learned; for rewards in [0, 1].
 
     alpha_t = 2 - .083 log(1 + t / tau) / log(1 + T / tau) ``[fade:eq-18]``, and delta_t likewise from 1 to .802
     ``[fade:eq-17]``; t counts batches from 0, and the schedule rests at its end after step T = ``last``. The paper
@@ -56,7 +56,7 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
 
 @register("fade:fig-9", "(1 - m)^(alpha_H - 1) (r_i - m), divided by delta_H where negative, m = mean(r)")
 def fade_entropy(alpha_max: Scalar = 3.0, delta_min: Scalar = 0.3, beta: Scalar = 0.02) -> Estimator:
-    """FADE driven by entropy alone: its delta as it is, and its alpha by the same average; for rewards in [0, 1].
+    """FADE driven by entropy alone: delta is unchanged, and alpha follows the same average; for rewards in [0, 1].
 
     The paper has no formula for alpha here. Read as alpha = clip(1 + (alpha_max - 1) (H - H*) / (H_0 - H*), 1,
     alpha_max), with H_0 the first batch's entropy, H* = H_0 / 2 and H its running average as in ``fade``: alpha_max at

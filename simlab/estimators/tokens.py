@@ -114,7 +114,7 @@ def _unless_rounding(variance: Array, square: Array) -> Array:
 
 @register("cw-grpo:kernel", "w_it N / sum(w) A_i, w = exp(-c^2 / (2 std(c)^2)), c = (log pi - mean)(A - mean)")
 def cw_grpo(scope: str = "group", base: str | Estimator = "grpo") -> Estimator:
-    """CW-GRPO: any base, its tokens of extreme covariance tamed by a Gaussian kernel; advantages of tokens.
+    """CW-GRPO: any base; a Gaussian kernel tames tokens of extreme covariance; advantages are per token.
 
     The means, sigma and N run over the tokens of a group, as the paper's sums do, or of the batch (``scope="batch"``).
     Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. Equal log-probabilities leave the base
@@ -151,7 +151,7 @@ def add_entropy(alpha: Scalar = 0.4, kappa: Scalar = 2.0) -> Link:
 
 @register("casp:entropy-adv", "A_i + min(alpha H_it, |A_i| / kappa)")
 def entropy_advantage(alpha: Scalar = 0.4, kappa: Scalar = 2.0, base: str | Estimator = "grpo") -> Estimator:
-    """Entropy-based advantage: any base, uncertain tokens gaining up to a share of its size; advantages of tokens.
+    """Entropy-based advantage: any base; uncertain tokens gain up to a share of its size; advantages are per token.
 
     Groups of equal rewards get 0 from a base that gives 0 there, such as GRPO. With ``alpha`` 0 it is its base.
 

@@ -1,4 +1,4 @@
-"""Links that weigh advantages by how certain the policy was, token by token, or response by response within a group."""
+"""Links that weigh advantages by how certain the policy was, token by token, or rollout by rollout within a group."""
 
 from array_api_compat import array_namespace
 
@@ -29,7 +29,7 @@ def weigh_by_probability(alpha: Scalar = 0.2) -> Link:
 
 @register("arxiv:2505.12929", "(alpha pi_it + 1 - alpha) A_i")
 def advantage_reweighting(alpha: Scalar = 0.2, base: str | Estimator = "grpo") -> Estimator:
-    """Advantage Reweighting: any base, unlikely tokens weighing less; advantages of tokens.
+    """Advantage Reweighting: any base, with less weight on unlikely tokens; advantages are per token.
 
     arXiv 2505.12929, beside Lopti, which a run has as ``isolation``. As ``compute_reweight_advantage`` in
     ``verl/trainer/ppo/ray_trainer.py`` of zhyang2226/AR-Lopti with ``both_linear_normal``, whose scripts take alpha .2,
@@ -46,9 +46,9 @@ def advantage_reweighting(alpha: Scalar = 0.2, base: str | Estimator = "grpo") -
 
 
 def modulate_by_entropy(strength: Scalar = 1.0, least_spread: Scalar = 0.1) -> Link:
-    """Multiply by exp(-strength h) over its mean in the group, h a response's entropy scaled to [0, 1] in its group.
+    """Multiply by exp(-strength h) over its mean in the group, h the rollout's entropy, scaled to [0, 1] in its group.
 
-    ``[arxiv:2605.00425]``. h = (H - min H) / (max H - min H), H the mean entropy of the response's tokens. Groups whose
+    ``[arxiv:2605.00425]``. h = (H - min H) / (max H - min H), H the mean entropy of the rollout's tokens. Groups whose
     H differ by less than ``least_spread`` stay as they are.
 
     Raises:
@@ -77,7 +77,7 @@ def modulate_by_entropy(strength: Scalar = 1.0, least_spread: Scalar = 0.1) -> L
     "arxiv:2605.00425", "A_i exp(-strength h_i) / mean(exp(-strength h)), h the group's mean entropies, to [0, 1]"
 )
 def aem(strength: Scalar = 1.0, least_spread: Scalar = 0.1, base: str | Estimator = "grpo") -> Estimator:
-    """AEM, adaptive entropy modulation: any base, the responses of lower entropy in their group weighing more.
+    """AEM, adaptive entropy modulation: any base, with more weight on the rollouts of lower entropy in their group.
 
     arXiv 2605.00425 (v3), whose lambda is ``strength``, and whose constants are the defaults. Its authors' code is not
     public. In an agent's rollout each turn is a response, and the group is that of all turns of all rollouts of a

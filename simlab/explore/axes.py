@@ -7,7 +7,7 @@ class Axis(NamedTuple):
     """An axis of the map.
 
     Attributes:
-        setting: of the panel whose runs the cells are; of ``weight`` it is gamma.
+        setting: the setting of the panel whose runs the cells are; of ``weight`` it is gamma.
         values: of its columns or rows, increasing; every second one is in the coarse map.
         scale: ``log`` where curves are drawn against its logarithm.
     """

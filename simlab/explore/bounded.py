@@ -14,7 +14,7 @@ def check_plain(name: str, value: Any, allowed: str = "a number or a text", long
     """Raise ``InputError`` unless ``value`` is a number, or a text of at most ``longest`` characters.
 
     Args:
-        name: of the value.
+        name: the name of the value.
         value: out of JSON.
         allowed: what the message names where it is neither.
         longest: how many characters a text may have.

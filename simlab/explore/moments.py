@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 
 def record_steps(steps: int, records: int) -> Int[np.ndarray, " R"]:
-    """The steps after which is recorded, evenly spread; the last one is the last."""
+    """The recorded steps, evenly spread; the last one is the last step."""
     return np.round(np.linspace(0, steps, records + 1)[1:]).astype(np.int64)
 
 

@@ -195,7 +195,7 @@ def serve(
     """Serve the page until Ctrl-C or SIGTERM, and print its address.
 
     Args:
-        port: of the loopback interface; 0 takes a free one, None ``USUAL_PORT`` or else a free one.
+        port: the port of the loopback interface; 0 takes a free one, None ``USUAL_PORT`` or else a free one.
         browser: whether to open a browser, where there is a display.
         view: what follows the # of the address.
         own: estimators of the user's own files, ``FILE.py:NAME``.

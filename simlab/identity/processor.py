@@ -22,7 +22,7 @@ def processor(device: str, flags: str | None = None, features: frozenset[str] | 
     Args:
         device: what JAX calls the kind of device.
         flags: XLA's; by default those of this process.
-        features: of the processor; by default those that Linux says of this one.
+        features: the features of the processor; by default those that Linux says of this one.
     """
     flags = os.environ.get("XLA_FLAGS", "") if flags is None else flags
     found = {"device": device, "instructions": instructions(flags, features_here() if features is None else features)}

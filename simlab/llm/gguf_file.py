@@ -30,7 +30,7 @@ class Stored(NamedTuple):
 
     Attributes:
         kind: how, one of ``gguf.GGMLQuantizationType``.
-        shape: of the numbers, the outermost first.
+        shape: the shape of the numbers, the outermost first.
         data: their bytes, one row a row of numbers.
     """
 

@@ -34,7 +34,7 @@ def of_logits(
     Args:
         function: takes the logits (C, V) of C tokens and the same rows of ``others``, and returns arrays, or nested
             tuples of arrays, of C rows each. A row must depend on nothing but its own token.
-        parameters: of the model.
+        parameters: the parameters of the model.
         hidden: from ``hidden_states`` or ``completion_states``.
         others: arrays (*B, ...).
 

@@ -28,7 +28,7 @@ def show_rollouts(
     Args:
         run: the folder's.
         arm: by default the first.
-        seed: of it.
+        seed: the seed of it.
         step: by default the last that was kept.
         prompt: which group, from 0; by default the first with unequal rewards, or else the first.
         rollout: which rollout of it, from 0, to see token by token.

@@ -32,7 +32,7 @@ class WandbFiles:
     each process writes a run of its own under the same id, and is given the steps of former processes again.
 
     Args:
-        folder: of the arm and seed, which is there.
+        folder: the existing folder of the arm and seed.
         name: that W&B shows.
         group: that it shows the run in.
         identity: the same for all processes that write this arm, and no other: up to 64 letters and digits.

@@ -59,7 +59,7 @@ class Interference(LinearSoftmax):
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
-        """Those of a bank, what kinds of prompts do to one another, and where pass@k crosses that of the base model."""
+        """Those of a bank, how kinds of prompts affect one another, and where pass@k crosses that of the base model."""
         from simlab.simulator.interference_metrics import OF_INTERFERENCE  # noqa: PLC0415  # the simulator imports problems
 
         return OF_INTERFERENCE

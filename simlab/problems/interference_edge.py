@@ -23,7 +23,7 @@ def overlap_edge(
         sign: 1 or -1, of the overlap.
         estimator: under plain steps on all prompts.
         group_size: G, at least 1.
-        temperature: of the sampled policy.
+        temperature: the temperature of the sampled policy.
         problem: arguments of ``interference``, but ``overlap``.
 
     Returns:

@@ -30,7 +30,7 @@ class History(NamedTuple):
     Attributes:
         gradients: (A, P) the gradient of each prompt's objective at the policy that drew its group.
         gradient: (A, d) that of W, the mean over the prompts of the batch.
-        gradient_before: of the batch before.
+        gradient_before: the gradient of the previous batch.
         weights_before: (A, d) W before the last step.
         weights_earlier: (A, d) W before the step before that.
         weights_recorded: (A, d) W at the last record.
@@ -195,7 +195,7 @@ def linear_softmax(
     reward_correct: float = 1.0,
     reward_incorrect: float = 0.0,
 ) -> LinearSoftmax:
-    """Easy prompts, where most successes happen, and hard ones, where most failures do, each kind of so many modes.
+    """Easy prompts, where most successes happen, and hard ones, where most failures do; each kind has several modes.
 
     The single-token reading of the tokens of ``[fade:prop-15.1]``. The feature of a prompt of mode k is
     h = (s u + f_k) / sqrt(1 + s^2), with s = ``shared`` and orthonormal u, f_1, ..., f_K: the cosine of two modes is
@@ -204,8 +204,8 @@ def linear_softmax(
     successes are the diverse ones, among as many modes, features and actions.
 
     Each mode has one correct action, its own, and ``wrong_answers`` plausible wrong ones, which share 1 - ``stray`` of
-    the probability of failing alike; the other actions share the rest alike. Prompts of one mode are the same question
-    asked again. The head that gives these probabilities exists, as the features of different modes are linearly
+    the probability of failing alike; the other actions share the rest alike. Prompts of one mode are repetitions of one
+    question. The head that gives these probabilities exists, as the features of different modes are linearly
     independent; it is the one of the smallest norm with logits that sum to 0. Nothing is random.
 
     Args:

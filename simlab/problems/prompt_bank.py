@@ -24,10 +24,10 @@ USUAL_PROMPTS = 64
 class PromptBank(Problem):
     """M prompts, each with a softmax policy over A actions and verifiable rewards.
 
-    A prompt is a policy of its own. Prompts meet in three places: in what an estimator or surrogate reads of the whole
-    batch, in an estimator's memory (a few numbers of past batches, nothing of a single prompt), and in the optimiser,
-    which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while Adam goes
-    on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
+    Each prompt has its own policy. Prompts interact in three places: in what an estimator or surrogate reads from the
+    whole batch, in an estimator's memory (a few numbers of past batches, nothing of a single prompt), and in the
+    optimiser, which holds all logits. A prompt outside the batch has gradient 0, so that SGD leaves it as it is, while
+    Adam goes on moving it along the moments of its earlier batches, and AdamW shrinks its logits.
 
     Attributes:
         logits: (M, A) initial logits, or of each class of actions where there are ``counts``; the others likewise.

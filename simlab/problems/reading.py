@@ -25,7 +25,7 @@ def numbers(name: str, source: Any) -> np.ndarray:
     """One list of numbers, as floats, from a sequence or from the path of a file of them.
 
     Args:
-        name: of the list, in complaints.
+        name: the name of the list, in complaints.
         source: a sequence, or the path of a text file with a number a line or of what ``numpy.save`` wrote (``.npy``),
             of at most ``LARGEST_LIST`` bytes.
 

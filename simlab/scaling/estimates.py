@@ -46,10 +46,10 @@ class Interval(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A sigmoid and how sure it is.
+    """A fitted sigmoid and its uncertainty.
 
     Attributes:
-        curve: of the mean over seeds.
+        curve: the curve of the mean over seeds.
         draws: (R, 3) A, log B and log C_mid of each resample of the seeds.
         half: the curve of the first half of the compute; None where that has fewer than ``FEWEST`` values, and where
             its own C_mid lies beyond it.
@@ -94,7 +94,7 @@ def exponential(found: Interval) -> Interval:
 
 
 def fit_curves(curves: Curves) -> Fit | Refusal:
-    """The fit of an arm's curves, or why the data do not tell one.
+    """The fit of an arm's curves, or the reason why the data do not determine one.
 
     There is none of fewer than ``FEWEST`` values a curve; where a value is no number; where no change since the base
     model can be told from 0; where the curve lies more than ``FARTHEST`` of its change away from the best sigmoid; and

@@ -27,7 +27,7 @@ class Sigmoid(NamedTuple):
 
     Attributes:
         base: R_0, the value at compute 0.
-        asymptote: A, where the curve goes to.
+        asymptote: A, the value that the curve approaches.
         exponent: B > 0; the larger, the steeper in the logarithm of compute.
         midpoint: C_mid > 0, the compute at which half of the change is done.
     """

@@ -70,7 +70,7 @@ def _aligned(rows: list[dict[str, str]]) -> list[str]:
 def differences(
     baseline: str, arms: Mapping[str, Curves], fits: Mapping[str, Fit | Refusal], margin: float = MARGIN
 ) -> dict[str, Difference | Refusal]:
-    """Every other arm against the baseline, of the seeds that both have, or why it cannot be compared."""
+    """How every other arm differs from the baseline, over the seeds that both have, or why they cannot be compared."""
     others = [name for name in arms if name != baseline]
     return {name: _difference(arms[baseline], arms[name], (fits[baseline], fits[name]), margin) for name in others}
 

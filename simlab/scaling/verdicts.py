@@ -22,11 +22,12 @@ FASTER, SLOWER, ALIKE, OPEN = (f"same asymptote, {pace}" for pace in ("faster", 
 
 
 class Difference(NamedTuple):
-    """An arm against a baseline, of the seeds that both have.
+    """How an arm differs from a baseline, over the seeds that both have.
 
     Attributes:
         asymptote: A less the baseline's.
-        drift: how far both asymptotes have moved since the first half of the compute; NaN where a half tells none.
+        drift: how far both asymptotes have moved since the first half of the compute; NaN where a half does not
+            determine one.
         exponent: B over the baseline's.
         midpoint: C_mid over the baseline's: above 1 for a slower clock.
         verdict: one of the words of this module.

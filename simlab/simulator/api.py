@@ -22,13 +22,13 @@ def simulate(
     record_every: int = 50,
     **settings: Any,
 ) -> xr.Dataset:
-    """Learn a problem by a method, over seeds 0 to ``seeds`` - 1, and return what was recorded.
+    """Simulate a method on a problem, for seeds 0 to ``seeds`` - 1, and return the records.
 
     Args:
         problem: such as ``anchored(1000, 100)``, see ``simlab.problems``.
         method: text such as ``"f_grpo(gamma=0.5)"`` (see ``simlab.arms``), an ``Arm`` or a ``Method``.
-        seeds: how many.
-        steps: of each run.
+        seeds: the number of seeds.
+        steps: the steps of each run.
         record_every: steps between two records; the last step is always recorded.
         settings: everything else, see ``Settings``: ``group_size=64, optimizer="sgd", kl=0.1``, ...
 

@@ -27,7 +27,7 @@ def check_seeds(seeds: int) -> None:
 
 
 def recorded_steps(steps: int, record_every: int) -> np.ndarray:
-    """The steps after which is recorded: every ``record_every``-th and the last.
+    """The recorded steps: every ``record_every``-th and the last.
 
     Raises:
         InputError: unless both are whole numbers from 1 up, and there are at most 10^6 records.
@@ -62,7 +62,7 @@ def labelled(
         rows: the records by metric.
         leading: the leading dimensions and their labels.
         recorded: the steps of the records after that of step 0.
-        attributes: of the dataset.
+        attributes: the attributes of the dataset.
     """
     known = {metric.name: metric for metric in metrics}
     used = dict.fromkeys(dimension for name in rows for dimension in known[name].dimensions)

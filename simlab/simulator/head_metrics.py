@@ -122,7 +122,7 @@ def interference(
     gradient step on the batch does to the mean Q_pos of all prompts.
 
     Args:
-        change: of the Q_pos of all prompts in the last update.
+        change: the change of the Q_pos of all prompts in the last update.
         predicted: what the batch's gradient changes the Q_pos of all prompts by, to first order.
         own: what the gradient of each prompt of the batch changes its own Q_pos by, to first order.
     """

@@ -26,7 +26,7 @@ class Metric:
     """A recorded quantity.
 
     Attributes:
-        name: of the variable in a result.
+        name: the name of the variable in a result.
         description: what it is, for its ``long_name``.
         of: ``POLICY``, recorded at step 0 too; ``UPDATE``, of the step before the record; ``EVERY_STEP``, the mean of
             its values since the last record; ``EVERY_ASCENT``, the same of the sum over the gradient steps of a batch.
@@ -195,7 +195,9 @@ def _split(name: str, what: str, chosen: Callable[[OneAscent], Array]) -> Metric
 
     To look up the probabilities takes a tenth of a step's time, and on-policy there is no clip to ask about.
     """
-    description = f"share of tokens that are {what}, by the sampler's probability of the token; of off-policy runs"
+    description = (
+        f"share of tokens that are {what}, by the sampler's probability of the token; recorded in off-policy runs only"
+    )
 
     def value(one: OneAscent) -> Array:
         return one.share * one.by_decade(chosen(one))

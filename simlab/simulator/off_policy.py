@@ -80,10 +80,10 @@ def enumerated(
 
     Args:
         problem: its actions listed.
-        logits: of the prompt, (A,) or (nodes, B) of a tree.
-        sampled: of the sampler, ``EMPTY`` where it never draws; see ``mismatch.seen_by``.
+        logits: the logits of the prompt, (A,) or (nodes, B) of a tree.
+        sampled: the sampler's logits, ``EMPTY`` where it never draws; see ``mismatch.seen_by``.
         prompt: which.
-        temperature: of both.
+        temperature: the temperature of both.
     """
     everything, warmth = Listed(jnp.arange(problem.actions, dtype=jnp.int32)), jnp.asarray(temperature, logits.dtype)
 
@@ -100,7 +100,7 @@ def enumerated(
 
 
 def of_policy(outcomes: Outcomes) -> Outcomes:
-    """The same where the policy draws by itself."""
+    """The same outcomes, sampled on-policy."""
     return outcomes._replace(q=outcomes.p, log_ratio=jnp.zeros_like(outcomes.log_ratio))
 
 

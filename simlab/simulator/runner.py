@@ -27,8 +27,8 @@ def run(
 
     Args:
         problem: what is learned.
-        settings: of each run; they may differ in floats alone.
-        seeds: of each run, from 0 to 2^32 - 1.
+        settings: the settings of each run; they may differ in floats alone.
+        seeds: the seeds of each run, from 0 to 2^32 - 1.
         steps: the R steps after which to record, increasing, the last one being the length of the runs.
         devices: where they run: one device, or those that sharded storage spreads each run over. By default JAX's own
             choice, and as few as hold a run.

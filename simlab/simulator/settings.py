@@ -142,45 +142,46 @@ class StaticSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a problem is learned.
+    """The settings with which a problem is learned.
 
     Attributes:
         method: text such as ``"f_grpo(gamma=0.5)+clip_higher"`` (see ``simlab.arms``), an ``Arm``, or a ``Method``.
         group_size: G, rollouts of each prompt.
         optimizer: "adam", "adamw" or "sgd".
-        optimizer_parameters: such as ``{"learning_rate": 0.05}``, the others at their defaults.
-        temperature: of the sampled policy, softmax(logits / temperature).
+        optimizer_parameters: the optimiser's parameters, such as ``{"learning_rate": 0.05}``; the rest keep their
+            defaults.
+        temperature: the temperature of the sampled policy, softmax(logits / temperature).
         kl: coefficient of the penalty KL(pi || pi_0).
         entropy_bonus: coefficient of the entropy.
         supervised: coefficient of the mean log-likelihood of demonstrations, the correct answers of pi_0: its exact
             gradient, with pi_0 given that the answer is correct.
-        update_norm: the Euclidean norm that every update of the parameters is scaled to; 0 leaves them as they come.
-        epochs: how often each batch is learned from.
+        update_norm: the Euclidean norm to which every update of the parameters is scaled; 0 turns this off.
+        epochs: passes over each batch.
         minibatches: into how many parts of equal size the prompts of a batch are split. Each takes a gradient step of
             its own, in an order that is the same in all epochs; all steps but the first are off-policy.
         prompts_per_step: how many prompts a step draws, without replacement; 0 for all of them.
         update_rule: see ``simlab.simulator.gradients.rule_factor``.
         false_positive: probability that the verifier accepts a wrong rollout.
         false_negative: probability that it rejects a correct one.
-        errors_of: what an error belongs to: each "rollout", an "answer", which is then always misjudged, or a "prompt",
-            all of whose wrong, or correct, answers are.
+        errors_of: whether the verifier errs per "rollout", per "answer" (always the same), or per "prompt" (all its
+            wrong, or all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; during the first ``lag`` steps the initial policy samples.
-        sampler: what a group is drawn from: the policy as it is ("exact"), its logits in another precision ("bfloat16",
-            "float16"), or the policy without its rarer actions ("top_p", "top_k"), in dense storage alone.
-        top_p: the share of probability that the sampler "top_p" keeps at least.
+        sampler: the distribution that draws the groups: the policy as it is ("exact"), its logits in another precision
+            ("bfloat16", "float16"), or the policy without its rarer actions ("top_p", "top_k"; dense storage only).
+        top_p: the least share of probability that the sampler "top_p" keeps.
         top_k: how many actions the sampler "top_k" keeps, 0 for all.
         correction: for a sampler that is not the policy: "none", "ratio", "decoupled", "truncated" or "masked", see
             ``simlab.simulator.mismatch``.
         correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
-        isolation: learn first, in all gradient steps, from tokens of a lower probability alone, and then again from the
-            others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
+        isolation: probability threshold: less likely tokens get their gradient steps first, the others afterwards
+            (Lopti); 0 turns this off. See ``simlab.simulator.isolation``.
         allocation: how the rollouts of a step are allocated: "even", "knapsack", "variance", "learnable", "dynamic"
             or "sequential", see ``simlab.simulator.allocation``.
-        allocation_by: the solve rates that it goes by: "estimate", that of the prompt's last group, or "exact".
-        smallest_group, largest_group: between which the groups of "knapsack", "variance" and "sequential" are; 0 for
-            4 G.
+        allocation_by: the solve rates on which the allocation relies: "estimate" (the prompt's last group) or "exact".
+        smallest_group, largest_group: bounds on the group sizes of "knapsack", "variance" and "sequential";
+            largest_group = 0 means 4 G.
         pass_at_k: the k whose pass@k is recorded.
         top_n: how many of the largest log-probabilities are recorded.
         dtype: "float32" or "float64".

@@ -91,7 +91,7 @@ class State(NamedTuple):
         memory: the estimator's.
         places: what the storage knows of its places.
         last: the last batch, for the records.
-        sums: of each metric of every step, the sum since the last record.
+        sums: the sums of each metric of every step, the sum since the last record.
         history: what the problem's own metrics need of earlier steps.
         older: the parameters at the starts of the last steps, the latest first, as many as the sampler lags behind.
         fault: the first number that was not finite.

@@ -22,7 +22,7 @@ from simlab.simulator.storage import Places
 
 
 class Schedule(NamedTuple):
-    """The steps after which is recorded: the first ``records`` of ``steps`` (R,), which may be longer."""
+    """The recorded steps: the first ``records`` of ``steps`` (R,), which may be longer."""
 
     steps: Int[Array, " R"]
     records: Int[Array, ""]
@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
         problem: as its storage keeps it.
         places: what the storage knows of its places before the first step.
         group_size: how many rollouts of a group are there; the others fill it up.
-        keys, traced: of each run.
+        keys, traced: the random keys and the traced settings of each run.
     """
 
     problem: Problem

@@ -27,7 +27,8 @@ class Schedule:
 
     Attributes:
         init: ``() -> state``, a tuple of floats: what it remembers before the first batch.
-        follow: ``(rollouts, state) -> state``: what it remembers once a batch is there, before it is learned from.
+        follow: ``(rollouts, state) -> state``: what it remembers after seeing a batch, before the first gradient step
+            on it.
         at: ``state -> surrogate``, for all gradient steps on that batch; always with the same ``candidates``.
         needs: fields of ``Rollouts`` that ``follow`` reads.
     """
@@ -40,7 +41,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """How a ratio and an advantage become a coefficient.
+    """A surrogate: it turns a ratio and an advantage into a coefficient.
 
     Attributes:
         coefficient: ``(ratio, advantages, rollouts) -> coefficients``. ``ratio`` is (P, G, T), pi over the sampling
@@ -50,7 +51,7 @@ class Surrogate:
         needs: fields of ``Rollouts`` that it reads.
         candidates: how many candidate tokens it moves beside the sampled one.
         exchangeable: as of a ``Link``: whether what is absent changes no coefficient, and the order of the rollouts of
-            a group nothing but theirs. One that is not declared so is shown whole groups and rollouts alone.
+            a group nothing but theirs. A surrogate that is not declared so gets whole groups and whole rollouts only.
         schedule: how it changes from batch to batch; None if it does not. ``coefficient`` is that of the start.
     """
 

@@ -42,10 +42,10 @@ def sweep(
         problem: a registered name, or ``FILE.py:NAME``.
         group_size: G, or several.
         seeds, steps, record_every, budget, optimizer, pass_at_k, top_n, dtype, storage: see ``Sweep``.
-        out: the result file. Finished units lie beside it, so that the same call, made again after a kill, goes on from
-            there. By default nothing is left on the disk.
-        overwrite: replace a result of another sweep that stands at ``out``.
-        memory: bytes that this process may take.
+        out: the result file. Finished units are kept beside it; after a kill, make the same call to resume. By default
+            nothing is left on the disk.
+        overwrite: whether to replace the result of another sweep at ``out``.
+        memory: the bytes that this process may use.
         parameters: of methods, problem, optimizer or run, by name; a list of values is a dimension of the result. Where
             two sections have the name, the section goes before it: ``**{"optimizer.eps": 1e-6}``.
 

@@ -27,9 +27,9 @@ class Budget:
 
     Attributes:
         total: what a run may spend; it ends with the last step that this pays for.
-        rollout_cost: of one rollout, sampled and judged.
-        update_cost: of one gradient step, however many rollouts it learns from. What learning costs by the rollout is
-            part of ``rollout_cost``.
+        rollout_cost: the cost of one rollout, including its verification.
+        update_cost: the cost of one gradient step, however many rollouts it learns from. If learning has a cost per
+            rollout, add it to ``rollout_cost``.
         records: R, how many records there are after that of the start, at equal distances of cost.
 
     Raises:

@@ -38,7 +38,7 @@ class Cell:
         name: the method as the sweep lists it.
         arm: the method with its parameters.
         group_size: G.
-        parameters: of the other sections, ``problem``, ``optimizer`` and ``run``, in full.
+        parameters: the parameters of the other sections, ``problem``, ``optimizer`` and ``run``, in full.
     """
 
     name: str

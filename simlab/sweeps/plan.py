@@ -50,9 +50,9 @@ class Resolved:
     """A cell with all that its runs need.
 
     Attributes:
-        cell: of the grid.
+        cell: the cell of the grid.
         build: makes the problem that is learned, or gives the one that it has made a moment ago.
-        fingerprint: of the problem.
+        fingerprint: the fingerprint of the problem.
         settings: how it is learned, with a storage in place of "auto".
         own: a fingerprint of the user's own code in it; None if all of it is the library's.
         files: SHA-256 of the user's files that are named in it, by ``FILE.py:NAME``.
@@ -126,7 +126,7 @@ class Plan:
         cells: by index along the dimensions of the sweep, those of one problem after the other. Cells that are equal
             are one object.
         metrics: what every cell records.
-        labels: of the dimensions that metrics may have.
+        labels: the labels of the dimensions that metrics may have.
         distinct: the cells, each once.
 
     Raises:

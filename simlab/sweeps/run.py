@@ -54,17 +54,18 @@ def run(
     overwrite: bool = False,
     shard_actions: int | None = None,
 ) -> xr.Dataset | None:
-    """Run a sweep, or one shard of it, reusing the units that are finished. One process at a time does so.
+    """Run a sweep, or one shard of it, reusing the units that are finished. Only one process at a time may do so.
 
     Args:
         sweep: the grid of runs, planned or not.
         out: the result file; finished units lie beside it, in ``parts_folder(out)``.
-        memory: bytes that this process may take, and each of the workers.
+        memory: the bytes that this process, and each of the workers, may use.
         shard: (i, n): run every n-th unit, from the i-th, counted from 1. Only parts are written if n > 1.
-        workers: who simulates instead of this process, see ``simlab.sweeps.cluster.connected``; parts are written here.
-        overwrite: replace a result of another sweep that stands at ``out``.
-        shard_actions: over how many devices of this process each run is spread, which sharded storage alone can do; by
-            default over as few as hold it.
+        workers: the workers that simulate instead of this process, see ``simlab.sweeps.cluster.connected``; this
+            process writes the parts.
+        overwrite: whether to replace the result of another sweep at ``out``.
+        shard_actions: the number of devices of this process over which sharded storage spreads each run; by default as
+            few as hold it.
 
     Returns:
         The result, which is also written to ``out``; None for a shard.

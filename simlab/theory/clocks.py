@@ -11,7 +11,7 @@ from simlab.theory.likeness import ALIKE, advantages_in_turn, three_batches
 
 
 class Clock(NamedTuple):
-    """By what factor of each group an estimator is another one.
+    """The factor per group that turns one estimator into another.
 
     Attributes:
         factors: (G + 1,) at each number of successes, in a batch of all 2^G groups; NaN where the other one is 0.
@@ -26,9 +26,9 @@ class Clock(NamedTuple):
 def clock(one: Estimator, another: Estimator, group_size: int, *, lengths: int = 1) -> Clock | None:
     """The factor of each group that makes the advantages of ``another`` those of ``one``.
 
-    Both then push every group in one direction and differ in how far. Rewards are 0 and 1, in the ``three_batches``,
-    whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at least 0, where
-    groups of one solve rate in one batch have several, or where ``one`` is 0 everywhere.
+    Both then push every group in the same direction, by different amounts. Rewards are 0 and 1, in the
+    ``three_batches``, whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at
+    least 0, where groups of one solve rate in one batch have several, or where ``one`` is 0 everywhere.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].

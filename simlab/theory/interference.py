@@ -41,7 +41,7 @@ class Advantages(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """The first-order change of each prompt's log-odds log Q / (1 - Q), by where it comes from.
+    """The first-order change of each prompt's log-odds log(Q / (1 - Q)), split by its source.
 
     Attributes:
         own: (M,) by the prompt's own rollouts; not negative under masses of no negative sign.
@@ -76,7 +76,7 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
         name: a registered estimator's name, or an estimator.
         group_size: G, at least 1.
         solve_rates: (...) Q, in [0, 1].
-        parameters: of the named estimator.
+        parameters: the parameters of the named estimator.
 
     Raises:
         InputError: for a solve rate outside [0, 1], and what ``masses`` refuses.
@@ -90,7 +90,7 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
 
 
 def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rates, **parameters: Any) -> Advantages:
-    """M_S / Q and -M_F / (1 - Q): what a success and a failure are expected to get ``[simlab:interference-speed]``.
+    """M_S / Q and -M_F / (1 - Q): the expected advantage of a success and of a failure ``[simlab:interference-speed]``.
 
     They are computed as means over the binomial number of successes among the other G - 1 rollouts, and so are defined
     at Q = 0 and 1 too.
@@ -161,7 +161,7 @@ def transfer(
 
 
 def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
-    """d log(Q_j / (1 - Q_j)) = dQ_j / (Q_j (1 - Q_j)), in what a prompt does to itself and what others do to it.
+    """d log(Q_j / (1 - Q_j)) = dQ_j / (Q_j (1 - Q_j)), split into the prompt's own effect and the others'.
 
     The own part is eta / M K_jj m_j |u_j|^2 with m_j = kappa_j Q_j (1 - Q_j), which ``largest_mixed_mass`` bounds; it
     vanishes with Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.

@@ -60,7 +60,7 @@ def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float
 def alike(one: Estimator, another: Estimator, group_size: int) -> bool:
     """Whether two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G.
 
-    Then updates of one norm, or learning rates that make up for the factor, make them the same method.
+    With updates of equal norm, or learning rates that compensate for the factor, they are the same method.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].

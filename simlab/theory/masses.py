@@ -49,7 +49,7 @@ def masses(
             entropy; it matters only to estimators that read it, and FADE's delta is then 1 unless a target entropy
             is set.
         entropy: (G, 1) entropy of the policy at each rollout, likewise; by default 0.
-        parameters: of the named estimator.
+        parameters: the parameters of the named estimator.
 
     Raises:
         InputError: for a group size below 1, an ``old_logp`` or ``entropy`` of another shape, an unknown name or

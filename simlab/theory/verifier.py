@@ -68,7 +68,7 @@ def judged_masses(
         solve_rates: (...) p, in [0, 1].
         false_positive: f.
         false_negative: n.
-        parameters: of the named estimator.
+        parameters: the parameters of the named estimator.
 
     Raises:
         InputError: for a rate outside [0, 1], and what ``simlab.theory.masses`` refuses.
@@ -95,7 +95,7 @@ def misplaced_share(
     false_negative: float,
     **parameters: Any,
 ) -> float:
-    """Of the advantages that accepted rollouts get, the share that wrong ones get ``[simlab:verifier-hard-focus]``.
+    """The share of the accepted rollouts' advantages that goes to wrong ones ``[simlab:verifier-hard-focus]``.
 
     Of one prompt it is (1 - p) f / q, whatever the weight and G. Over prompts it is the mean of these shares, in which
     each prompt weighs M_S(q): the more a weight looks at hard prompts, the larger it is.
@@ -105,7 +105,7 @@ def misplaced_share(
         solve_rates: (...) p of the prompts, each as often in a batch.
 
     Returns:
-        The share; NaN for a weight that gives accepted rollouts nothing.
+        The share; NaN for a weight that gives accepted rollouts no advantage.
 
     Raises:
         InputError: as ``judged_masses``.

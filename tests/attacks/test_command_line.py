@@ -152,7 +152,7 @@ KNOWN = {
     "every k": (["sweep", "--pass-at-k=1,2,...,99999"], "--pass-at-k lists 99999 values; allowed: up to 1000"),
     "a device of numbers": (["sweep", "--problem=custom", "--param=logits=/dev/zero"], "/dev/zero is no regular file"),
     "a config that is a device": (["train", "--config=/dev/zero"], "/dev/zero is no regular file"),
-    "a name of two lines": (["compare", "two\nlines"], "two\\nlines is no run"),
+    "a name of two lines": (["compare", "two\nlines"], "two\\nlines is not a training run"),
 }
 
 
@@ -210,7 +210,7 @@ def test_a_path_that_the_terminal_cannot_show_is_escaped(environment, tmp_path):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert done.stderr.isascii()
-    assert "is no run" in done.stderr
+    assert "is not a training run" in done.stderr
 
 
 def test_a_result_has_no_part_in_a_closed_stream(tmp_path):

@@ -40,7 +40,7 @@ def configured(name: str, algorithm: Any) -> tuple[Estimator, str]:
     """The estimator of this name with its own settings, and its text, such as ``f_grpo(gamma=0.5)``.
 
     Args:
-        name: of a registered estimator.
+        name: the name of a registered estimator.
         algorithm: verl's ``algorithm``; the settings are those under ``simlab`` in it. None for no settings.
 
     Raises:

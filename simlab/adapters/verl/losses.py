@@ -27,7 +27,7 @@ def configured(name: str, actor: Any) -> Surrogate:
     """The surrogate of this name with the clip bounds of verl's actor.
 
     Args:
-        name: of a surrogate.
+        name: the name of a surrogate.
         actor: verl's ``actor_rollout_ref.actor``, of which are read ``clip_ratio_low`` and ``clip_ratio_high``, each
             ``clip_ratio`` where it is None, ``clip_ratio_c``, the cap of ``dual_clip`` and ``aspo``, and ``tau_pos``
             and ``tau_neg`` of ``sapo``.

@@ -53,7 +53,7 @@ class AnswerColumn:
     """Where the answers of a log stand, and how they are read.
 
     Attributes:
-        column: of the completion, or of the answer itself.
+        column: the column of the completion, or of the answer itself.
         text: a cell of it as text, None for no answer; it raises ``Unreadable``.
         canonical: the canonical form of such a text, None for no answer.
         in_words: what that is.
@@ -69,7 +69,7 @@ def answer_column(columns: Mapping[str, str], canonical: str | None) -> AnswerCo
     """Where answers are: in their own column, or in the completions; None if a log has neither.
 
     Args:
-        columns: of a log, by their roles.
+        columns: the columns of a log, by their roles.
         canonical: ``FILE.py:NAME``, a function of a completion, in place of both.
 
     Raises:

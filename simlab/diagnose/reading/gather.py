@@ -21,8 +21,8 @@ class Row(NamedTuple):
     Attributes:
         prompt: its text, which tells it from others.
         shown: what people see of it; of a conversation the last message.
-        step: of the training.
-        reward: of it.
+        step: the step of the training.
+        reward: its reward.
         correct: whether the reward reaches the threshold.
         answer: the canonical form, None for an incorrect rollout and where there is none.
         log_probability: in nats, None where there is none.
@@ -46,7 +46,7 @@ class Gathered(NamedTuple):
 
     Attributes:
         log: their groups.
-        mean_reward: of the rows in it.
+        mean_reward: the mean reward of its rows.
         repeated: steps that were left out since they repeat the step before.
     """
 

@@ -21,7 +21,7 @@ class Format:
     """How a format calls its columns.
 
     Attributes:
-        name: of the format.
+        name: the name of the format.
         columns: the usual column of each role.
         marks: columns by which a file of this format is known; a row has all of them.
         rewards: the reward columns of a row where there may be several, in place of one in ``columns``.

@@ -29,10 +29,10 @@ class Reading:
     Attributes:
         log: the groups.
         files: how many there were.
-        mean_reward: of the rows, before the threshold.
+        mean_reward: the mean reward of the rows, before the threshold.
         reward: what was taken for the reward, in words.
         answer: what was taken for an answer, in words.
-        notes: what else there is to know of it.
+        notes: what else a reader should know.
     """
 
     log: Log
@@ -60,9 +60,9 @@ def read_log(
         form: what wrote them, one of ``NAMES``; None to tell by the columns of the first row.
         columns: the column of each role (``layouts.ROLES``), where it is not the format's own.
         reward: the column of the reward; by default, the sum of those that there are.
-        threshold: a rollout is correct if its reward is at least so much; not needed where all rewards are 0 or 1.
+        threshold: a rollout is correct if its reward is at least this; not needed where all rewards are 0 or 1.
         answer: ``FILE.py:NAME``, a function that gives the canonical form of a completion.
-        rows_at_once: after how many rows they are added up; the log does not depend on it.
+        rows_at_once: the number of rows that are added up at a time; the log does not depend on it.
 
     Raises:
         InputError: for a path or a column that is not there, graded rewards without a threshold, and files of which

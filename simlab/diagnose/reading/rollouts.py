@@ -16,7 +16,7 @@ class Rollouts:
     """Makes a ``Row`` of each row of a log.
 
     Args:
-        layout: of the log.
+        layout: the layout of the log.
         threshold: see ``Rewards``.
         canonical: ``FILE.py:NAME`` of a function that gives the canonical form of a completion, or None.
 

@@ -14,7 +14,7 @@ class UniformSample:
     Args:
         columns: numbers of a row.
         size: rows that are kept at most.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
     """
 
     def __init__(self, columns: int, size: int = SAMPLE, seed: int = 0):

@@ -63,7 +63,7 @@ class Expressions:
     """Works out expressions; each kind of node has a method of its name.
 
     Args:
-        budget: of the rendering.
+        budget: the budget of the rendering.
     """
 
     def __init__(self, budget: Budget):

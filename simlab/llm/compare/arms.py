@@ -18,7 +18,7 @@ class Arm:
         name: unlike that of any other arm.
         seeds: its trainings by seed.
         starts: by seed, an evaluation of the model that the training goes on from, where there is one.
-        rollouts: of a step; None where its run does not say.
+        rollouts: the rollouts of a step; None where its run does not say.
     """
 
     name: str

@@ -58,8 +58,8 @@ def chosen(
     Args:
         at: see ``read_moment``.
         whose: the training, in the complaint.
-        evaluations: of one training, in the order of their steps.
-        rollouts: of a step of it; None where its run does not say.
+        evaluations: the evaluations of one training, in the order of their steps.
+        rollouts: the rollouts of one of its steps; None where its run does not say.
 
     Raises:
         InputError: for an unknown moment, a step without an evaluation, and rollouts that are not known.

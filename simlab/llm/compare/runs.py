@@ -27,7 +27,7 @@ NUMBERS = {int, float, type(None)}  # what JSON may have for a number; null wher
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model solves of P problems, each sampled so often.
+    """How many of P problems a model solves, each sampled several times.
 
     Attributes:
         step: training steps before it; 0 at the start.
@@ -37,7 +37,7 @@ class Evaluation:
         entropies: how many tokens have an entropy in each bin of ``simlab.llm.instruments.histograms``; empty where
             nobody counted.
         candidates: (N, B) the same for the probabilities of the likeliest candidates, by rank.
-        sets: of a run with several evaluation sets, the evaluation on each by its name, the first being this one.
+        sets: if the run has several evaluation sets, the evaluation on each, by name; the first is this one.
     """
 
     step: int
@@ -68,11 +68,11 @@ class Run:
     """A folder that ``simlab train`` wrote.
 
     Attributes:
-        folder: where it lies.
-        settings: of the run.
+        folder: the path.
+        settings: the settings of the run.
         arms: by the arm's name and seed, what has begun.
         starts: by seed, the supervised warm start that all arms go on from; its evaluation is their step 0.
-        changes: from which steps on other code or another processor made it, in words.
+        changes: the steps from which other code or another processor continued it, in words.
     """
 
     folder: Path
@@ -91,7 +91,7 @@ def read_run(folder: str | os.PathLike) -> Run:
     folder = Path(folder)
     path = folder / RUN
     if not path.is_file():
-        raise InputError(f"{folder} is no run, it has no {RUN}; allowed: a folder that simlab train wrote")
+        raise InputError(f"{folder} is not a training run: it has no {RUN}; allowed: a folder that simlab train wrote")
     entries = read_json(path)
     sealed = CHECKSUM in entries  # as all lines are then; earlier versions wrote no checksums
     if sealed:

@@ -22,7 +22,7 @@ def comparison_table(
 
     Reward and entropy are means over the last tenth of the training steps up to the evaluation, which is the one that
     ``at`` says. All are means over seeds with the standard error, those of evaluations with the interval over seeds and
-    problems; what is known of one seed alone is the interval of its evaluation over problems.
+    problems; with a single seed there is only the interval over problems.
 
     Args:
         runs: with the same evaluation problems.
@@ -33,7 +33,7 @@ def comparison_table(
             pass@k.
 
     Raises:
-        InputError: for runs that do not compare, and for an evaluation, k or baseline that there is not.
+        InputError: for runs that do not compare, and for an evaluation, k or baseline that does not exist.
     """
     check_comparable(runs)
     arms = [shown_at(arm, at) for arm in arms_of(runs)]

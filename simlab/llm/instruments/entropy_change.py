@@ -46,7 +46,7 @@ def entropy_change(
     Args:
         before: parameters before the update.
         after: parameters after it.
-        config: of both.
+        config: the config of both.
         batch: rollouts of the policy before.
         advantages: (P, G), or (P, G, T) for methods of tokens.
         temperature: that the rollouts were drawn at; all log-probabilities are those at it.

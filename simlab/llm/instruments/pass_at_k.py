@@ -81,7 +81,7 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
 
     Args:
         values: such as the pass@k of each problem.
-        seed: of the resamples.
+        seed: the seed of the resamples.
         resamples: how many, from 2000 up.
 
     Raises:

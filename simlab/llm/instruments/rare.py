@@ -40,7 +40,7 @@ def rarest(trajectories: Trajectories, nll: Float[np.ndarray, " n"], share: floa
 
     Args:
         trajectories: correct ones, sampled from the base model; what was sampled twice counts twice.
-        nll: of each, from ``length_normalised_nll``.
+        nll: the nll of each, from ``length_normalised_nll``.
         share: in (0, 1].
 
     Raises:
@@ -66,7 +66,7 @@ def length_normalised_nll(
     Its mean over the rare-correct trajectories is what the paper reports; it rises as the policy leaves them.
 
     Args:
-        parameters: of the model.
+        parameters: the parameters of the model.
         config: its config.
         trajectories: n of them.
         at_once: how many are evaluated together.

@@ -19,7 +19,7 @@ class Difference(NamedTuple):
     """How much higher the second model's pass@k is, averaged over problems.
 
     Attributes:
-        difference: of the estimates from all n samples.
+        difference: the difference of the estimates from all n samples.
         low: lower end of the 95 % interval.
         high: its upper end.
         p: two-sided p-value.
@@ -68,7 +68,7 @@ def subsampling_test(
         second_correct: the second model's, for the same problems.
         samples: n, of each problem and model, from 2 up.
         k: from 1 to m.
-        seed: of the subsamples.
+        seed: the seed of the subsamples.
         subsample: m, from 1 to n - 1; n / 2 by default, or k if that is more.
         rescale: whether to multiply deviations by sqrt(m / (n - m)); the paper does not.
         iterations: from 1000 up.

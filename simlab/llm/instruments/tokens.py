@@ -33,7 +33,7 @@ def token_metrics(
 
     Args:
         logp: log-probability of each sampled token.
-        entropy: of the distribution that it was drawn from.
+        entropy: the entropy of the distribution that it was drawn from.
         advantages: (P, G), or (P, G, T) for methods of tokens.
         mask: true where there is a token; what the other arrays hold elsewhere is not read.
         topn_logp: those of the N likeliest tokens, the likeliest first; without it there is no ``rank_logp``.

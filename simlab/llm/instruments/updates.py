@@ -23,7 +23,7 @@ def update_values(
     - ``policy_kl``: ``kl_of`` that log ratio, of KL(old || new).
 
     Args:
-        ratio: of each sampled token, the policy now over the one that it is measured against.
+        ratio: for each sampled token, the probability now over the one that it is measured against.
         coefficients: (P, G, T), or (P, G, T, 1 + C) with candidates.
         advantages: (P, G) or (P, G, T).
         mask: true where there is a token; without one at all every value is 0.

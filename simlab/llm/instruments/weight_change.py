@@ -18,7 +18,7 @@ class MatrixChange(NamedTuple):
     """What the change of one matrix is like; NaN where it is undefined, as for a matrix that did not change.
 
     Attributes:
-        name: of the parameter, such as ``layers.q_proj``.
+        name: the name of the parameter, such as ``layers.q_proj``.
         layer: its layer, from 0; None outside of the layers.
         r1: share of the squared norm in the leading direction ``[fade:prop-15.1]``.
         gap: s_1 / s_2.

@@ -25,13 +25,13 @@ class AdditionProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class Addition(DrawnTask[AdditionProblem]):
-    """``07+35=`` is to be answered by ``042``: both numbers and the sum are filled up with zeros.
+    """The answer to ``07+35=`` is ``042``: both numbers and the sum are padded with zeros.
 
     All prompts have one length and so have all answers. Numbers are uniform. a + b and b + a are one problem to
     the division into training and evaluation.
 
     Attributes:
-        digits: of each number; the answer has one more.
+        digits: the digits of each number; the answer has one more.
         order: ``"plain"``, or ``"reversed"`` for an answer that begins with the units, which is easier to learn as a
             digit then depends on what stands before it.
 

@@ -78,14 +78,14 @@ class Task(ABC, Generic[P]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the problems before they are trained on, a line each."""
+        """What a user should know about the problems before training, one line each."""
         return ()
 
     def put_to(self, vocabulary: Vocabulary, max_positions: int, demonstrated: bool) -> "Task[P]":
-        """The task as it is put to a model, whose vocabulary and context are given.
+        """The task as a model with this vocabulary and context sees it.
 
         Args:
-            vocabulary: of the model.
+            vocabulary: the vocabulary of the model.
             max_positions: tokens of prompt and completion together, at most.
             demonstrated: whether demonstrations will be asked for.
 
@@ -96,7 +96,7 @@ class Task(ABC, Generic[P]):
 
     @abstractmethod
     def demonstration(self, problem: P) -> str:
-        """A correct completion, for supervised training; the end token is to be put behind it.
+        """A correct completion, for supervised training; the caller appends the end token.
 
         Raises:
             InputError: if the task has none.

@@ -22,7 +22,7 @@ def boxed_answers(
     *,
     timeout: int = 2,
 ) -> CallableTask:
-    r"""A task of prompts and LaTeX answers: correct is what math-verify holds for equal to the answer.
+    r"""A task of prompts and LaTeX answers: a completion is correct if math-verify finds it equal to the answer.
 
     Judged is the content of the last ``\boxed{...}``, and only by math-verify's LaTeX grammar: its other parser, for
     plain expressions, evaluates what it reads as Python. Equal contents are equal without it. A decimal is the fraction
@@ -34,7 +34,7 @@ def boxed_answers(
     Args:
         training: pairs of a prompt and its answer, without the box.
         evaluation: other pairs.
-        max_new_tokens: of a completion, the end token included.
+        max_new_tokens: the longest completion in tokens, the end token included.
         timeout: seconds that reading and that comparing may take.
 
     Raises:

@@ -30,7 +30,7 @@ class CountdownProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class Countdown(DrawnTask[CountdownProblem]):
-    """``1,2,3,4=24:`` may be answered by ``(1+2+3)*4`` and otherwise: each number is to be used exactly once.
+    """One answer to ``1,2,3,4=24:`` is ``(1+2+3)*4``: each number must be used exactly once.
 
     An answer is an expression of ``+ - * /`` and brackets, with exact fractions on the way. Two answers are one
     solution if they differ only in the order and grouping of their operations, see ``canonical``.
@@ -39,7 +39,7 @@ class Countdown(DrawnTask[CountdownProblem]):
     can make in enough ways. To the division into training and evaluation their order does not matter.
 
     Attributes:
-        numbers: how many.
+        numbers: how many numbers a problem has.
         largest: they run from 1 to this.
         largest_target: targets run from 1 to this.
         least_solutions: how many different solutions every problem has at least.

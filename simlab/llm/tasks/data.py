@@ -250,7 +250,7 @@ def data(
         reward: ``FILE.py:NAME`` of a function in place of the verifier. It is called with a prompt (a text or
             messages), a completion and an answer (any JSON value, None where there is none).
         correct_from: a completion of this reward or more counts as correct; for a reward function.
-        max_new_tokens: of a completion, the end token included.
+        max_new_tokens: the longest completion in tokens, the end token included.
         evaluation_size: the most problems of an evaluation set; the others of its file have no part in the run.
         template: whether prompts are put into the model's chat template: "chat", "none", or "auto" for where there is
             one. Messages need one.

@@ -28,7 +28,7 @@ class DrawnTask(Task[P]):
     problem of any seed.
 
     Attributes:
-        seed: of all problems.
+        seed: the seed of all problems.
         evaluation_size: number of evaluation problems.
         training_size: after so many training problems they come again in the same order; None for no end.
 

@@ -52,10 +52,10 @@ class FewShotProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(DrawnTask[FewShotProblem]):
-    """Lines like ``12 + 7 = 19``, of which the last ends behind the equals sign.
+    """Lines like ``12 + 7 = 19``; the last one stops after the equals sign.
 
     The answer is the first line of the completion, spaces and tabs around it aside; it must be the value, as Python
-    writes it. What stands behind the line break has no part in it, and sampling stops there.
+    writes it. Anything after the line break is ignored, and sampling stops there.
 
     No question that is held out for evaluation is answered in the lines of any prompt, nor is the prompt's own.
 

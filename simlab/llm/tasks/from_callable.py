@@ -150,11 +150,11 @@ def from_callable(
     """A task of your own.
 
     Args:
-        reward: of prompt and completion; any finite number, True or False.
+        reward: a function of prompt and completion; any finite number, True or False.
         training: prompts to train on, in this order, over and over.
         evaluation: other prompts.
-        max_new_tokens: of a completion, the end token included.
-        name: of the task.
+        max_new_tokens: the longest completion in tokens, the end token included.
+        name: the name of the task.
         vocabulary: tokens of a model trained from scratch; None for the model's own.
         demonstration: a correct completion of a prompt, if there are any.
         solution: canonical form of a correct completion; by default the completion without the space around it.

@@ -61,7 +61,7 @@ class GymProblem(Problem):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasoningGym(DrawnTask[GymProblem]):
-    """A data set of reasoning-gym: its questions as prompts, its scorer with all but full marks counting as wrong.
+    """A data set of reasoning-gym: its questions as prompts, and its scorer; anything but full marks counts as wrong.
 
     Space around an answer does not matter. Training and evaluation are kept apart by the questions.
 
@@ -97,7 +97,7 @@ class ReasoningGym(DrawnTask[GymProblem]):
         object.__setattr__(self, "source", source)
 
     def draw(self, random: Random) -> GymProblem:
-        """Any of two thousand million items."""
+        """One of two billion items."""
         item = self.source[random.randrange(INDICES)]
         return GymProblem(item["question"], item)
 

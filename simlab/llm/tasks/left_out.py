@@ -13,7 +13,7 @@ class LeftOut:
     Attributes:
         file: its name, as the user wrote it.
         rows: how many it has.
-        lines: of the rows that were left out, by reason.
+        lines: the lines of the rows that were left out, by reason.
     """
 
     file: str

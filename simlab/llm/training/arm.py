@@ -18,7 +18,7 @@ class Arm:
         folder: of this arm and seed.
         seed: see above.
         start: what it begins from.
-        settings: of the run, with the arm's own as ``rl``.
+        settings: the settings of the run, with the arm's own as ``rl``.
         method: its estimator and surrogate.
         label: name and seed, in words.
     """

@@ -19,7 +19,7 @@ def needed_disk(settings: Settings, config: ModelConfig, completion: int) -> dic
     lines of metrics, is left out.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         config: of its model.
         completion: most tokens of a completion.
     """

@@ -71,7 +71,7 @@ class Evaluator(NamedTuple):
             found: the evaluation of these parameters.
             parameters: after ``step`` steps.
             step: see above.
-            group_size: of the arm, for the tail-miss rate; no more than the samples count.
+            group_size: the group size of the arm, for the tail-miss rate; no more than the samples count.
             start: what the arm began from.
         """
         settings, config = self.setup.settings, self.setup.loaded.config

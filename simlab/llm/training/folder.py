@@ -172,7 +172,7 @@ class ArmFolder:
         """Whether the arm is done; if anything of it is damaged or missing, that is said and it begins anew.
 
         Args:
-            steps: of the arm.
+            steps: the steps of the arm.
             every: after how many steps each it is evaluated.
 
         Raises:
@@ -190,7 +190,7 @@ class ArmFolder:
             return False
         if said["origin"] not in self.origins:
             difference = first_difference(said["origin"], self.origins[-1])
-            raise InputError(f"{path} is another's ({difference}); delete it to begin this arm anew")
+            raise InputError(f"{path} belongs to another run ({difference}); delete it to restart this arm")
         self._remove_checkpoints()  # which a kill may have left
         return True
 

@@ -37,7 +37,7 @@ class Policy:
     ``base``, adapters that are added to it.
 
     Attributes:
-        config: of the decoder.
+        config: the config of the decoder.
         compute: the dtype of a ``Computation``; parameters and gradients keep their own.
         temperature: that rollouts are sampled at; all log-probabilities are those at it.
         microbatch: rollouts that one program computes.

@@ -37,7 +37,7 @@ class Computed(NamedTuple):
         own: tokens of a rollout.
         dtype: that the model computes in.
         checkpointing: whether a gradient keeps the inputs of layers alone.
-        lora_rank: of the adapters that are trained; 0 where all parameters are.
+        lora_rank: the rank of the adapters that are trained; 0 where all parameters are.
         platform: of JAX, such as "cpu" or "gpu".
     """
 
@@ -57,7 +57,7 @@ def needed_memory(
     """Bytes of a run, by what they are for.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         config: of its model.
         prompt: tokens of the longest prompt.
         completion: most tokens of a completion.

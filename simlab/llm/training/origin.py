@@ -34,7 +34,7 @@ def maker(settings: Settings, own_task: Task | None, built: Task | None = None) 
     were run; of the files of data, ``files`` has the SHA-256. Both are absent where none are.
 
     Args:
-        settings: of the run.
+        settings: the settings of the run.
         own_task: that was handed in, in place of the settings'.
         built: the task that is trained, whichever of these it is.
     """

@@ -38,7 +38,7 @@ class Trainer(NamedTuple):
         policy: how the model is computed.
         reader: how the task is put to it.
         method: the arm's.
-        settings: of the steps.
+        settings: the settings of the steps.
         reference: parameters that a penalty pulls to; the start.
         first: the first training problem.
         top_n: candidates to record.

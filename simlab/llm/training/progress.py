@@ -15,7 +15,7 @@ class Progress:
     """A context manager for the steps of one arm and seed, or of a warm start.
 
     Args:
-        name: of the phase.
+        name: the name of the phase.
         total: its steps.
         done: those that a former process did.
         file: the text file that it is shown in; standard error by default.

@@ -28,7 +28,7 @@ class RunFolder:
 
     Args:
         out: the folder.
-        settings: of the run.
+        settings: the settings of the run.
         tensorboard: whether its arms write files for TensorBoard too.
         wandb: whether they write files for W&B too.
     """

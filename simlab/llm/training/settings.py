@@ -37,7 +37,7 @@ class ModelSettings:
             dtype, so that updates too small for bfloat16 add up.
         gradient_checkpointing: whether a gradient keeps the inputs of layers alone, and computes the layers a second
             time; that takes a third longer, and the memory of one layer in place of all.
-        lora_rank: of the adapters that are trained in place of the model's parameters; 0 for none, so that all
+        lora_rank: the rank of the adapters that are trained instead of the model's parameters; 0 for none, so that all
             parameters are trained. The warm start always trains all of them.
         lora_alpha: the product of two adapters is multiplied with ``lora_alpha / lora_rank``.
         architecture, hidden_size, ...: of a model from scratch, see ``ModelConfig``.
@@ -112,8 +112,8 @@ class PolicyGradient(OptimizerSettings):
             takes an update of its own, as verl's do; at the first one of a batch the ratio is 1 by definition.
         false_positive: probability that the verifier accepts a wrong rollout, whose reward is then 1.
         false_negative: probability that it rejects a correct one, whose reward is then 0.
-        errors_of: what an error belongs to: each "rollout", an "answer", the text of a completion, which is then always
-            misjudged by the verifier of this seed, or a "prompt", all of whose wrong, or correct, answers are.
+        errors_of: whether the verifier errs per "rollout", per "answer" (a completion's text; always the same in a
+            seed), or per "prompt" (all its wrong, or all its correct, answers).
         verifier_correction: "none", "backward" or "forward", for these rates: see ``simlab.simulator.verifier``.
         lag: how many steps old the sampler is; the first steps are sampled by the start.
         sampler: the dtype that the sampler computes in: "exact" for the model's, or "bfloat16".
@@ -121,8 +121,8 @@ class PolicyGradient(OptimizerSettings):
             ``simlab.simulator.mismatch``.
         correction_unit: whether each "token" has an importance weight, or the "sequence" of a rollout's tokens.
         correction_bound: the largest importance weight.
-        isolation: learn first, in all updates by a batch, from tokens of a lower probability alone, and then again from
-            the others (Lopti); 0 for all together. See ``simlab.simulator.isolation``.
+        isolation: probability threshold: less likely tokens get their updates first, the others afterwards (Lopti); 0
+            turns this off. See ``simlab.simulator.isolation``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         rollouts: most rollouts that are sampled at once.

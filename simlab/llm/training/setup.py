@@ -24,7 +24,7 @@ class Setup:
     """A task put to a model, by the settings of a run.
 
     Attributes:
-        settings: of the run.
+        settings: the settings of the run.
         loaded: the model's config, and of a pretrained model the parameters.
         reader: how the task is put to it.
 

@@ -33,7 +33,7 @@ class Start(NamedTuple):
     """What the arms of a seed begin from.
 
     Attributes:
-        parameters: of the model after the warm start.
+        parameters: the parameters of the model after the warm start.
         followed: what is followed of it.
     """
 

@@ -21,7 +21,7 @@ class State(NamedTuple):
     """A run between two steps.
 
     Attributes:
-        parameters: of the model.
+        parameters: the parameters of the model.
         optimizer: the optimiser's state.
         estimator: the estimator's.
         surrogate: what a surrogate that changes from batch to batch remembers.
@@ -82,14 +82,16 @@ def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None)
     said, found = _verified(path)
     if origins is not None and said["origin"] not in origins:
         difference = first_difference(said["origin"], origins[-1])
-        raise InputError(f"checkpoint {path} is another's ({difference}); delete it to begin this arm anew")
+        raise InputError(f"checkpoint {path} belongs to another run ({difference}); delete it to restart this arm")
     try:
         parts: dict[str, Any] = {name: _restored(name, found, getattr(like, name)) for name in ARRAYS}
         if len(found) != len(jax.tree.leaves([getattr(like, name) for name in ARRAYS])):
             raise ValueError("more arrays than this arm has")
     except (KeyError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"checkpoint {path} is another's ({reason}); delete it to begin this arm anew") from None
+        raise InputError(
+            f"checkpoint {path} belongs to another run ({reason}); delete it to restart this arm"
+        ) from None
     return State(**parts, **{name: said[name] for name in COUNTS})
 
 

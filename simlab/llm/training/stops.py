@@ -11,7 +11,7 @@ def stopped(folder: ArmFolder, state: State, where: str, error: InputError) -> I
     """The complaint about a step; what was done before it is kept.
 
     Args:
-        folder: of the arm, or of the warm start.
+        folder: the folder of the arm, or of the warm start.
         state: before the step.
         where: the step, in words.
         error: what went wrong in it.

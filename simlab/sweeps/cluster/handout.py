@@ -170,7 +170,9 @@ class Handout:
         if job.fatal == ATTEMPTS:
             deaths = ATTEMPTS * (error.allowed_failures + 1)
             reason = "perhaps for want of memory; allowed: workers that have the memory of --memory"
-            raise InputError(f"{job.work.name} was what {deaths} workers died at, {reason}; finished parts are kept")
+            raise InputError(
+                f"{deaths} workers died while computing {job.work.name}, {reason}; finished parts are kept"
+            )
 
 
 def _fetch(future: Future, fetching: "concurrent.futures.Future[tuple[str, Any]]") -> None:

@@ -33,7 +33,7 @@ def closed_form(
         name: a registered estimator that has a closed form.
         p: (...) the solve rate, in [0, 1]; a multiple of 1 / G in a finite group.
         group_size: G, a whole number from 1 up, or infinity for the population limit.
-        parameters: of the named estimator; the others have the estimator's defaults.
+        parameters: the parameters of the named estimator; the others have the estimator's defaults.
 
     Returns:
         m_S and m_F, (...) float64 each.
