@@ -9,7 +9,7 @@ SIZE = 8.0  # points
 LINE = 1.25  # height of a name in its own letters
 
 
-def spread(heights: np.ndarray, gap: float, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+def spread(heights: np.ndarray, gap: float, low: float = 0.03, high: float = 0.97) -> np.ndarray:
     """Move heights apart until neighbours differ by ``gap``, in their order and as near to their places as that allows.
 
     >>> spread(np.array([0.5, 0.52, 0.1]), 0.1).round(2).tolist()
@@ -45,6 +45,7 @@ def end_labels(axes: Axes, names: Mapping[str, str] | None = None, size: float =
 
     Call it when all is drawn and the limits stand. ``names`` says what is written in place of some labels.
     """
+    axes.get_xlim(), axes.get_ylim()  # asking brings the limits up to date with what is drawn
     lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     ends = [line.get_xydata()[np.isfinite(line.get_ydata().astype(float))][-1] for line in lines]
     heights = axes.transAxes.inverted().transform(axes.transData.transform(ends))[:, 1].clip(0, 1)
