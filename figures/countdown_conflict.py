@@ -112,7 +112,7 @@ def outcome(predicted: dict[str, Any] | None, found: dict[str, Any], baseline: d
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The paths of some arms; what was predicted of each arm, and found; and what the group size does to two numbers."""
+    """The paths of some arms; what was predicted of each arm, and found; and two numbers by group size."""
     predicted = json.loads(countdown_prediction.DATA.read_text())
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 5.8), layout="constrained")

@@ -179,7 +179,7 @@ def solve_rate(of: Problem, logits: Array) -> float:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Rows for the lag on the bank, samplers, and the lag on the tree by token and by sequence; columns of quantities."""
+    """A row for each of ``ROWS``, a column for each quantity."""
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 8.4), layout="constrained")
         rows = figure.subplots(4, len(QUANTITIES))

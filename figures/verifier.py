@@ -56,9 +56,9 @@ LABELS = {
 CORRECTIONS = {"none": "-", "backward": "--", "forward": ":"}
 NAME = {"fontsize": 7.5, "va": "top"}
 NOTE = (
-    "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the same\n"
-    f"seeds make without errors, at update norm {NORM:g}. (g, h) Errors of rollouts. (g) Plain steps with false positives\n"
-    "f = 10 % and false negatives n = 20 %; solid: no correction, dashed: backward, dotted: forward."
+    "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the\n"
+    f"same seeds make without errors, at update norm {NORM:g}. (g, h) Errors of rollouts. (g) Plain steps; false\n"
+    "positives f = 10 % and false negatives n = 20 %; solid: no correction, dashed: backward, dotted: forward."
 )
 SHOWN_K = [1, 16]
 RATES = np.linspace(0.0, 0.2, 41)
