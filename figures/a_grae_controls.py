@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
+from figures.shared.method_colours import METHOD_COLOURS
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "a_grae_controls.json"
@@ -40,9 +41,9 @@ EXPERIMENTS = ("few", "few-sgd", "many", "dapo")
 SURGE_FACTOR, SURGE_SHARE, COLLAPSE_FACTOR = 1.5, 0.05, 0.5
 GROUP_SIZE = 8
 COLOURS = {
-    "grpo": "C6",
+    "grpo": METHOD_COLOURS["grpo"],
     "positive_dominant": "C1",
-    "negative_dominant": "C0",
+    "negative_dominant": "C6",
     "a_grae": "C2",
     "hard_focused": "C3",
     "easy_focused": "C4",

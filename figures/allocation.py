@@ -8,6 +8,7 @@ The group sizes of (e) and the shares of (f) are of exact solve rates, at the st
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from matplotlib.figure import Figure
 from figures.budget import banded
 from figures.shared.best_size import at_own_rates
 from figures.shared.condensed import keep, mean_and_error, provenance, results
+from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
 from simlab.simulator.allocation import ALLOCATIONS, SIZED, USUAL_ROOM, group_sizes
@@ -79,18 +81,22 @@ def gains(values: dict[str, np.ndarray], reference: np.ndarray) -> dict[str, Any
 def draw(data: dict[str, Any]) -> Figure:
     """Three problems by cost, what exact solve rates are worth, and how the rules deal out rollouts."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
-        panels = figure.subplots(2, 3)
-        draw_gains(panels[0, 0], data)
+        figure = Figure(figsize=(7.2, 8.2), layout="constrained")
+        above, *rows = figure.subfigures(4, 1, height_ratios=(1, 0.85, 0.85, 1))
+        draw_gains(above.subplots(), data)
         hard = [name for name in data["curves"] if name != "bank"]
-        for axes, name, letter in zip(panels[0, 1:], hard, "bc", strict=True):
-            draw_curves(axes, data, name)
-            axes.set_title(f"({letter}) shared features, start at {name.rpartition(' ')[2]}", loc="left")
-        draw_exact(panels[1, 0], data)
-        draw_sizes(panels[1, 1])
-        draw_shares(panels[1, 2])
-        handles, labels = panels[0, 1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        for row, name, letter in zip(rows, hard, "bc", strict=False):
+            panels = row.subplots(1, len(data["curves"][name]) - 1, sharex=True, sharey=True)
+            draw_curves(panels, data, name)
+            panels[0].set_title(
+                f"({letter}) start at {name.rpartition(' ')[2]}: {panels[0].get_title(loc='left')}",
+                loc="left",
+                fontsize=8,
+            )
+        exact, sizes, shares = rows[-1].subplots(1, 3)
+        draw_exact(exact, data)
+        draw_sizes(sizes)
+        draw_shares(shares)
     return figure
 
 
@@ -103,16 +109,22 @@ def draw_gains(axes: Axes, data: dict[str, Any]) -> None:
     """What each allocation gains over even groups on the bank."""
     axes.axhline(0, color=COLOURS["even"], lw=1.4)
     for name, gain in data["gains"]["bank"].items():
-        banded(axes, thousands(data["cost"]["bank"]), gain, color=COLOURS[name])
+        banded(axes, thousands(data["cost"]["bank"]), gain, color=COLOURS[name], label=name)
     axes.set(xlabel="cost in thousands of rollouts", ylabel="gain in $Q_{pos}$ over even groups")
     axes.set_title("(a) a bank of prompts apart", loc="left")
+    end_labels(axes, size=7.5)
 
 
-def draw_curves(axes: Axes, data: dict[str, Any], name: str) -> None:
-    """Q_pos of hard prompts by cost."""
-    for rule, values in data["curves"][name].items():
-        banded(axes, thousands(data["cost"]["shared"]), values, color=COLOURS[rule], label=rule)
-    axes.set(xlabel="cost in thousands of rollouts", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
+def draw_curves(panels: Sequence[Axes], data: dict[str, Any], name: str) -> None:
+    """Q_pos of hard prompts by cost, each rule in a panel with even groups."""
+    curves = data["curves"][name]
+    for axes, rule in zip(panels, (rule for rule in curves if rule != "even"), strict=True):
+        for own in ("even", rule):
+            banded(axes, thousands(data["cost"]["shared"]), curves[own], color=COLOURS[own])
+        axes.set_title(rule, loc="left", fontsize=8)
+        axes.set(xlabel="thousands of rollouts", ylim=(-0.03, 1.03))
+        axes.xaxis.label.set_fontsize(8)
+    panels[0].set_ylabel("$Q_{pos}$, hard prompts")
 
 
 def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
@@ -130,9 +142,10 @@ def draw_exact(axes: Axes, data: dict[str, Any]) -> None:
                 style = {"color": COLOURS[rule], "markerfacecolor": "white" if exact else COLOURS[rule]}
                 axes.errorbar(x, mean, error, fmt=marker, markersize=4.5, lw=1, **style)
     axes.axhline(0, color="0.6", lw=0.8)
-    axes.set_xticks(range(len(problems)), [name.replace("shared", "shared,") for name in problems])
+    axes.set_xticks(range(len(problems)), [name.replace("shared ", "shared,\n") for name in problems])
     axes.set_ylabel("gain at half of the cost")
-    axes.set_title("(d) by estimates (full), by exact rates (open)", loc="left")
+    axes.tick_params(axis="x", labelsize=7.5)
+    axes.set_title("(d) open: by exact rates", loc="left")
 
 
 def bank_rates() -> np.ndarray:
@@ -153,10 +166,11 @@ def draw_sizes(axes: Axes) -> None:
     """Group sizes by solve rate, all prompts of the bank being sampled."""
     rates = bank_rates()
     for rule in ("even", *SIZED):
-        axes.plot(rates, sizes_of(rule, rates), color=COLOURS[rule], marker=".", drawstyle="steps-mid")
+        axes.plot(rates, sizes_of(rule, rates), color=COLOURS[rule], marker=".", drawstyle="steps-mid", label=rule)
     axes.set(xlabel="solve rate of a prompt", ylabel="rollouts of its group", ylim=(0, 24))
     axes.set_yticks(range(0, 25, 4))
-    axes.set_title("(e) how sizes follow solve rates", loc="left")
+    axes.set_title("(e) group sizes", loc="left")
+    end_labels(axes, size=7.5)
 
 
 def share_with_signal(rates: np.ndarray, sizes: np.ndarray) -> float:
@@ -174,7 +188,7 @@ def draw_shares(axes: Axes) -> None:
     axes.bar_label(bars, [f"{share:.2f}" for share in shares], fontsize=8)
     axes.set_xticks(range(len(rules)), rules)
     axes.set(ylabel="share of rollouts", ylim=(0, 1))
-    axes.set_title("(f) rollouts in groups of both outcomes", loc="left")
+    axes.set_title("(f) in mixed groups", loc="left")
 
 
 def main(arguments: list[str]) -> None:

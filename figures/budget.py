@@ -9,6 +9,7 @@ sweep is a budget.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.best_size import at_own_rates, best_sizes
 from figures.shared.condensed import keep, mean_and_error, provenance, results
+from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "budget.json"
@@ -82,21 +84,18 @@ def condensed(dataset: xr.Dataset) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """Curves against G, the best G in three settings, and what it is worth."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(9.6, 5.8), layout="constrained")
-        panels = figure.subplots(2, 3)
-        draw_curves(panels[0, 0], data)
-        for axes, (name, title), letter in zip(
-            (panels[0, 1], panels[0, 2], panels[1, 0]), BEST.items(), "bcd", strict=True
-        ):
-            draw_best(axes, data, name)
-            axes.set_title(f"({letter}) {title}", loc="left")
-        draw_prompts(panels[1, 1], data)
-        draw_worth(panels[1, 2], data)
-        for axes in (*panels[0, 1:], panels[1, 0], panels[1, 2]):
-            axes.set_xscale("log", base=2)
+        figure = Figure(figsize=(7.2, 9.0), layout="constrained")
+        above, middle, below = figure.subfigures(3, 1, height_ratios=(1, 2.2, 1))
+        draw_curves(above.subplots(), data)
+        best = middle.subplots(len(BEST), 3, sharex=True, sharey=True)
+        for row, (name, title), letter in zip(best, BEST.items(), "bcd", strict=True):
+            draw_best(row, data, name)
+            row[0].set_title(f"({letter}) {title}", loc="left")
+        prompts, worth = below.subplots(1, 2)
+        draw_prompts(prompts, data)
+        draw_worth(worth, data)
+        for axes in (*best[-1], worth):
             axes.set_xlabel("budget in rollouts")
-        handles, labels = panels[0, 1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -118,9 +117,9 @@ def draw_curves(axes: Axes, data: dict[str, Any]) -> None:
         label = f"$2^{{{int(np.log2(cost))}}}$ rollouts"
         banded(axes, found["group_size"], chosen, color=shade, marker="o", label=label)
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.28))
+    axes.set(xlabel="group size G", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
     axes.set_title(f"(a) hard prompts start at {SHOWN_RATE:g}", loc="left")
-    axes.legend(fontsize=7, ncols=2, loc="upper left")
+    end_labels(axes)
 
 
 def extremes(data: dict[str, Any]) -> tuple[int, int]:
@@ -129,18 +128,26 @@ def extremes(data: dict[str, Any]) -> tuple[int, int]:
     return min(sizes), max(sizes)
 
 
-def draw_best(axes: Axes, data: dict[str, Any], name: str) -> None:
-    """The best size against the budget, in the range of those as good; nothing where every size is."""
+def draw_best(row: Sequence[Axes], data: dict[str, Any], name: str) -> None:
+    """The best size against the budget, in the range of those as good, a panel for each difficulty.
+
+    There is nothing where every size is as good. A bar is the range at a budget whose neighbours have none.
+    """
     smallest, largest = extremes(data)
-    for number, (rate, found) in enumerate(data["sweeps"][name].items()):
+    for number, ((rate, found), axes) in enumerate(zip(data["sweeps"][name].items(), row, strict=True)):
         best, low, high = (np.array(found[part], dtype=float) for part in ("best", "lowest", "highest"))
         told = (low > found["group_size"][0]) | (high < found["group_size"][-1])
         best[~told], low[~told], high[~told] = np.nan, np.nan, np.nan
-        label = f"hard prompts start at {rate}"
-        axes.plot(data["cost"], best, color=f"C{number}", marker="o", markersize=3.5, label=label)
+        axes.plot(data["cost"], best, color=f"C{number}", marker="o", markersize=3.5)
         axes.fill_between(data["cost"], low, high, color=f"C{number}", alpha=0.16, lw=0)
-    axes.set_yscale("log", base=2)
-    axes.set(ylabel="best group size G", ylim=(smallest / 1.3, largest * 1.3), xlim=(data["cost"][0], CURVES[-1]))
+        axes.vlines(data["cost"], low, high, color=f"C{number}", alpha=0.5, lw=0.8)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set(ylim=(smallest / 1.6, largest * 1.6), xlim=(data["cost"][0] / 1.2, CURVES[-1] * 1.2))
+        axes.annotate(
+            f"start at {rate}", (0.97, 0.05), xycoords="axes fraction", color=f"C{number}", ha="right", fontsize=8
+        )
+    row[0].set_ylabel("best G")
 
 
 def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
@@ -153,16 +160,18 @@ def draw_prompts(axes: Axes, data: dict[str, Any]) -> None:
     axes.set_xscale("log", base=2)
     axes.set(xlabel="prompts a step", ylabel="$Q_{pos}$ of hard prompts", ylim=(-0.03, 1.03))
     axes.set_title(f"(e) $2^{{20}}$ rollouts, start at {SHOWN_RATE:g}", loc="left")
-    axes.legend(fontsize=7)
+    end_labels(axes)
 
 
 def draw_worth(axes: Axes, data: dict[str, Any]) -> None:
     """What the best size is worth over the smallest."""
-    for number, (_, found) in enumerate(data["sweeps"]["difficulty"].items()):
-        banded(axes, data["cost"], found["over_smallest"], color=f"C{number}", marker="o", markersize=3.5)
+    for number, (rate, found) in enumerate(data["sweeps"]["difficulty"].items()):
+        banded(axes, data["cost"], found["over_smallest"], color=f"C{number}", marker="o", markersize=3, label=rate)
+    axes.set_xscale("log", base=2)
     axes.axhline(0, color="0.6", lw=0.8)
     axes.set_ylabel(f"gain in $Q_{{pos}}$ over G = {found['group_size'][0]}")
     axes.set_title("(f) what the best G is worth in (b)", loc="left")
+    end_labels(axes)
 
 
 def main(arguments: list[str]) -> None:

@@ -22,6 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, provenance, results, rounded
+from figures.shared.end_labels import end_labels
 from figures.shared.fitted import averaged, fitted
 from simlab.plotting import STYLE
 from simlab.scaling import MARGIN, Curves, Sigmoid
@@ -38,7 +39,7 @@ PRESET, BASELINE = "ceiling", "grpo"
 METRICS = ("pass@1", "pass@256")
 PART = 0.25  # of the compute, for the fits that foretell
 # Named in the panels of curves; all others are grey.
-SHOWN = ("grpo", "power_alpha", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
+SHOWN = ("grpo", "reject_easy", "relu", "pass_at_k_chen", "pkpo", "positive_dominant")
 
 
 def condense(path: Path) -> dict[str, Any]:
@@ -80,32 +81,31 @@ def _of_metric(arms: dict[str, Curves]) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """Curves with the fits to their first quarter; differences from GRPO of ceiling and clock; what was foretold."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(10.5, 6.6), layout="constrained")
-        panels = figure.subplots(2, 3)
-        for axes, metric in zip(panels[:, 0], METRICS, strict=True):
-            _draw_curves(axes, data["sweeps"]["interference"][metric], metric)
-        _draw_plane(panels[0, 1], data["sweeps"]["interference"], [(0.45, 0.85), (0.45, 0.85)])
-        panels[0, 1].legend(loc="lower left")
-        _draw_plane(panels[1, 1], data["sweeps"]["bank"], [(0.3, 0.36), (0.3, 0.36)])
-        _draw_foretold(panels[0, 2], data["sweeps"]["interference"])
-        _draw_countdown(panels[1, 2], data["countdown"]["pass@64"])
+        figure = Figure(figsize=(7.2, 8.4), layout="constrained")
+        panels = figure.subplots(3, 2).flat
+        interference = data["sweeps"]["interference"]
+        _draw_curves(panels[0], interference[METRICS[0]], METRICS[0])
+        _draw_plane(panels[1], interference, [(0.45, 0.85), (0.45, 0.85)])
+        _write_metrics(panels[1])
+        _draw_curves(panels[2], interference[METRICS[1]], METRICS[1])
+        _draw_foretold(panels[3], interference)
+        _draw_countdown(panels[4], data["countdown"]["pass@64"])
+        _draw_plane(panels[5], data["sweeps"]["bank"], [(0.34, 0.42), (0.34, 0.42)])
         titles = (
             "interfering prompts, pass@1",
-            "interfering prompts: ceiling and clock",
-            "what a quarter foretells",
+            "the same: ceiling and clock",
             "interfering prompts, pass@256",
-            "the bank, pass@1: ceiling and clock",
+            "what a quarter foretells",
             "countdown, pass@64",
+            "the bank, pass@1",
         )
-        for letter, axes, title in zip("abcdef", panels.flat, titles, strict=True):
+        for letter, axes, title in zip("abcdef", panels, titles, strict=True):
             axes.set_title(f"({letter}) {title}", loc="left")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure
 
 
 def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
-    """Means in 95 % bands against rollouts; dashed, the fits to the first quarter, as far as they go beyond it."""
+    """Means in 95 % bands against rollouts; dashed and grey, where the fits to the first quarter go from there."""
     compute = np.array(found["compute"][1:])
     for name, own in found["curves"].items():
         mean, error = (np.array(own[key][1:]) for key in ("mean", "error"))
@@ -118,10 +118,17 @@ def _draw_curves(axes: Axes, found: dict[str, Any], metric: str) -> None:
         axes.fill_between(compute, low, high, color=colour, alpha=0.2, linewidth=0)
         if (fit := found["part"][name]) and "refusal" not in fit:
             beyond = compute[compute >= PART * compute[-1]]
-            axes.plot(beyond, _curve(fit).at(beyond), color=colour, linestyle="--", linewidth=1)
+            axes.plot(beyond, _curve(fit).at(beyond), color="0.5", linestyle="--", linewidth=1)
     axes.axvline(PART * compute[-1], color="0.6", linewidth=0.8, linestyle=":")
     axes.set_xscale("log")
     axes.set(xlabel="rollouts", ylabel=metric)
+    end_labels(axes, size=7.5)
+
+
+def _write_metrics(axes: Axes) -> None:
+    """The names of the metrics, in the colours of their points."""
+    for number, metric in enumerate(METRICS):
+        axes.text(0.97, 0.12 - 0.08 * number, metric, color=f"C{number}", ha="right", transform=axes.transAxes)
 
 
 def _curve(fit: dict[str, Any]) -> Sigmoid:
@@ -138,7 +145,7 @@ def _draw_plane(axes: Axes, found: dict[str, Any], names: list[tuple[float, floa
         numbers = (np.array([row[key] for row in rows.values()]) for key in ("midpoint", "asymptote"))
         clock, ceiling = (own.reshape(-1, 3).T for own in numbers)
         bars = {"xerr": np.abs(clock[1:] - clock[0]), "yerr": np.abs(ceiling[1:] - ceiling[0])}
-        axes.errorbar(clock[0], ceiling[0], **bars, **_points(number), label=metric if rows else None)
+        axes.errorbar(clock[0], ceiling[0], **bars, **_points(number))
         points = zip(clock[0], ceiling[0], rows, strict=True)
         _name(axes, [point for point in points if rows[point[2]]["verdict"] in (HIGHER, LOWER)], names[number])
     axes.set_xscale("log")
@@ -155,24 +162,24 @@ def _name(axes: Axes, points: list[tuple[float, float, str]], start: tuple[float
     """The names of points (x, y, name) in a column from a place of the panel down, joined to them by thin lines."""
     line = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.5", "shrinkA": 0, "shrinkB": 2}
     for number, (x, y, name) in enumerate(sorted(points, key=lambda point: -point[1])):
-        place = (start[0], start[1] - 0.06 * number)
+        place = (start[0], start[1] - 0.075 * number)
         axes.annotate(
-            name, (x, y), place, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=6
+            name, (x, y), place, textcoords="axes fraction", arrowprops=line, ha="right", va="center", fontsize=7
         )
 
 
 def _draw_foretold(axes: Axes, found: dict[str, Any]) -> None:
     """The last record against the asymptote that the first quarter foretells."""
     axes.axline((0.5, 0.5), slope=1, color="0.8", linewidth=0.8)
-    for number, (metric, names) in enumerate(zip(METRICS, ((0.28, 0.45), (0.55, 0.93)), strict=True)):
+    for number, (metric, names) in enumerate(zip(METRICS, ((0.4, 0.5), (0.6, 0.93)), strict=True)):
         fits = {name: fit for name, fit in found[metric]["part"].items() if "refusal" not in fit}
         asymptote = np.array([fit["asymptote"] for fit in fits.values()]).T
         last = np.array([found[metric]["curves"][name]["mean"][-1] for name in fits])
-        axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number), label=metric)
+        axes.errorbar(asymptote[0], last, xerr=np.abs(asymptote[1:] - asymptote[0]), **_points(number))
         points = zip(asymptote[0], last, fits, strict=True)
         _name(axes, [point for point in points if point[1] - point[0] > 2 * MARGIN], names)
     axes.set(xlabel="A of the first quarter", ylabel="at the end", xlim=(0.05, 1.05), ylim=(0.3, 1.05))
-    axes.legend(loc="lower right")
+    _write_metrics(axes)
 
 
 def _draw_countdown(axes: Axes, found: dict[str, Any]) -> None:
@@ -185,11 +192,11 @@ def _draw_countdown(axes: Axes, found: dict[str, Any]) -> None:
             axes.plot(compute, mean, color="0.8", linewidth=0.7, zorder=0)
             continue
         colour = f"C{told.index(name)}"
-        axes.errorbar(compute, mean, 1.96 * error, color=colour, marker="o", markersize=2, linestyle="none", label=name)
+        axes.errorbar(compute, mean, 1.96 * error, color=colour, marker="o", markersize=2, linestyle="none")
         fine = np.linspace(0, compute[-1], 200)
-        axes.plot(fine, _curve(found["whole"][name]).at(fine), color=colour, linewidth=1)
+        axes.plot(fine, _curve(found["whole"][name]).at(fine), color=colour, linewidth=1, label=name)
     axes.set(xlabel="rollouts", ylabel="pass@64")
-    axes.legend(fontsize=7)
+    end_labels(axes, size=7.5)
 
 
 def tables(data: dict[str, Any]) -> str:

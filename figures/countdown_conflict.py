@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from figures.shared import countdown_prediction
 from figures.shared.avoided import at_gain, gain_at_fall, share, verdict
 from figures.shared.condensed import keep, rounded
+from figures.shared.end_labels import end_labels
 from figures.shared.trained import condense as condense_run
 from simlab.plotting import STYLE
 
@@ -111,17 +112,23 @@ def outcome(predicted: dict[str, Any] | None, found: dict[str, Any], baseline: d
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The paths of some arms; the predicted interval of each arm's share, and its own; and what the group size does."""
+    """The paths of some arms; what was predicted of each arm, and found; and two numbers by group size."""
     predicted = json.loads(countdown_prediction.DATA.read_text())
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-        paths, shares, sizes = figure.subplots(1, 3)
+        figure = Figure(figsize=(7.2, 5.8), layout="constrained")
+        above, below = figure.subfigures(2, 1, height_ratios=(1.5, 1))
+        paths, shares = above.subplots(1, 2)
         _draw_paths(paths, data)
         _draw_shares(shares, judged(data, predicted["falls"][SHOWN]), predicted["predicted"][SHOWN])
-        _draw_sizes(sizes, data)
+        for axes, letter, (name, label) in zip(below.subplots(1, 2), "cd", OF_SIZES.items(), strict=True):
+            _draw_sizes(axes, data, name)
+            axes.set_ylabel(label)
+            axes.set_title(f"({letter}) {label}, by group size", loc="left")
     return figure
 
 
+OF_SIZES = {"pass@64": "pass@64", "rare_nll": "NLL of rare answers"}
+PATH_NAMES = {"pass_at_k_chen(k=4)": "Chen's pass@4"}
 PATHS = ("grpo", "f_grpo", "maxrl", "pass_at_k_chen(k=4)", "kl", "a_grae")
 
 
@@ -130,8 +137,9 @@ def _draw_paths(axes: Axes, data: dict[str, Any]) -> None:
         own = data["arms"][arm]
         across, up = (np.mean(own[name], axis=0) for name in ("pass@1", "pass@64"))
         axes.plot(across, up, marker="o", markersize=2, color=f"C{number}", label=arm)
-    axes.set(xlabel="pass@1", ylabel="pass@64", title="Pass@1 rises while pass@64 falls")
-    axes.legend(fontsize=6)
+    axes.set(xlabel="pass@1", ylabel="pass@64")
+    axes.set_title("(a) from the start, top left, to step 100", loc="left")
+    end_labels(axes, PATH_NAMES, size=7.5)
 
 
 def _draw_shares(axes: Axes, found: dict[str, dict[str, Any]], predicted: dict[str, dict[str, Any]]) -> None:
@@ -144,23 +152,29 @@ def _draw_shares(axes: Axes, found: dict[str, dict[str, Any]], predicted: dict[s
         if "low" in own:
             axes.plot([own["low"], own["high"]], [row, row], color="0.2", linewidth=1)
             axes.plot([own["mean"]], [row], "o", color="0.2", markersize=3)
+        else:
+            axes.text(0.25, row, "too little pass@1", va="center", fontsize=7, color="0.4")
     axes.axvline(0, color="0.6", linewidth=0.8)
-    axes.set_yticks(range(len(rows)), rows, fontsize=7)
-    axes.set(xlabel="share of GRPO's fall avoided", title="Predicted (orange), found (black)")
+    axes.set_yticks(range(len(rows)), [PATH_NAMES.get(arm, arm) for arm in rows], fontsize=7.5)
+    axes.set_xlabel("share of GRPO's fall avoided")
+    axes.set_title("(b) predicted (orange) and found", loc="left")
 
 
-def _draw_sizes(axes: Axes, data: dict[str, Any]) -> None:
+def _draw_sizes(axes: Axes, data: dict[str, Any], name: str) -> None:
     """What GRPO ends at by group size, at 512 rollouts a step, beside the start."""
     sizes = {2: "G = 2", 4: "G = 4", 8: "G = 8", USUAL_GROUP_SIZE: "grpo", 32: "G = 32"}
-    for number, (name, label) in enumerate({"pass@64": "pass@64", "rare_nll": "NLL of rare correct answers"}.items()):
-        curves = [np.array(data["arms"][arm][name]) for arm in sizes.values()]
-        mean, error = np.array([_with_error(own[:, -1]) for own in curves]).T
-        axes.errorbar([*sizes], mean, error, color=f"C{number}", marker="o", markersize=3, label=label)
-        axes.axhline(curves[0][:, 0].mean(), color=f"C{number}", linewidth=0.8, linestyle="--")
+    curves = [np.array(data["arms"][arm][name]) for arm in sizes.values()]
+    mean, error = np.array([_with_error(own[:, -1]) for own in curves]).T
+    axes.errorbar([*sizes], mean, error, color="C0", marker="o", markersize=3)
+    start = curves[0][:, 0].mean()
+    axes.axhline(start, color="0.5", linewidth=0.8, linestyle="--")
+    axes.annotate(
+        "start", (32, start), (0, -3), textcoords="offset points", color="0.4", va="top", ha="right", fontsize=8
+    )
     axes.set_xscale("log", base=2)
     axes.set_xticks([*sizes], [*map(str, sizes)])
-    axes.set(xlabel="group size at 512 rollouts a step", title="After 100 steps (dashed: the start)")
-    axes.legend(fontsize=6)
+    axes.margins(y=0.12)
+    axes.set_xlabel("group size at 512 rollouts a step")
 
 
 def table(data: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ def draw(data: dict[str, Any]) -> Figure:
     masses = data["correct_mass"], data["target_mass"]
     updates, missed = active(sizes, masses[0]), conditional_tail_miss(sizes, *masses)
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(3.4, 2.7), layout="constrained")
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
         axes = figure.subplots()
         _draw_regimes(axes, [sizes[0], _crossing(sizes, updates), _crossing(sizes, missed), sizes[-1]])
         axes.plot(sizes, updates, "--", color="C0", zorder=3, label="active")
@@ -41,9 +41,9 @@ def draw(data: dict[str, Any]) -> Figure:
         axes.set(xlabel="group size G", ylabel="probability", xlim=(sizes[0], sizes[-1]), ylim=(0, 1.24))
         axes.set_yticks(np.linspace(0, 1, 6))
         axes.set_title(f"$\\mu$ = {masses[0]:g}, $\\tau$ = {masses[1]:g}", loc="left")
-        figure.legend(
-            *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, columnspacing=1, handlelength=1.7
-        )
+        axes.text(2**10.2, 1.02, "active", color="C0", va="bottom")
+        axes.text(2**1.2, 0.95, "missed, if active", color="C2", va="top")
+        axes.text(2**11, 0.2, "active and missed", color="C1")
     return figure
 
 

@@ -6,10 +6,11 @@
     simlab figures f_grpo_fig2                            (draws from the condensed numbers kept here)
 
 What differs from the paper's figure: bands (95 % of the mean over seeds) where the paper shows four seeds' mean, and
-panel (c) shades where retained mass ends below one half.
+panel (a) shades where retained mass ends below one half.
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ METRICS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 SHOWN_GROUP_SIZES = (2, 8, 32, 256, 4096, 32768, 131072)
 COLLAPSED = 0.5
+# In panel (a), where the names of its lines stand: x, y, the number of the colour, the name, and of which exponent.
+WRITTEN = (
+    (2**4, 0.55, 0, LABELS["q_pos"], None),
+    (2**3, 0.88, 1, LABELS["retained_mass"], None),
+    (2**10.5, 0.88, 0, "dashed, below:", 1),
+    (2**10.5, 0.2, 1, "dashed:", 1),
+    (2**10.5, -0.045, 1, "solid:", 0),
+)
 
 
 def condense(paths: list[Path]) -> dict[str, Any]:
@@ -70,21 +79,26 @@ def _statistics(parts: list[xr.DataArray], order: np.ndarray) -> dict[str, Any]:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """The three panels of the figure."""
+    """All group sizes at the end, and how some came to it, each in a panel of its own."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 2.9), layout="constrained")
-        left, middle, right = figure.subplots(1, 3)
-        for axes, metric, letter in ((left, "q_pos", "a"), (middle, "retained_mass", "b")):
-            _draw_training(axes, data, metric)
-            axes.set_title(f"({letter}) {LABELS[metric]}", loc="left")
-        _draw_final(right, data)
-        sizes, finals = left.get_legend_handles_labels(), right.get_legend_handles_labels()
-        title = (
-            f"(a), (b): group size G; solid $\\gamma = {data['gamma'][0]:g}$, dashed $\\gamma = {data['gamma'][1]:g}$"
-        )
-        figure.legend(*sizes, loc="outside lower left", ncols=len(SHOWN_GROUP_SIZES), title=title, columnspacing=1.2)
-        figure.legend(*finals, loc="outside lower right", ncols=2)
+        figure = Figure(figsize=(7.2, 4.3), layout="constrained")
+        above, below = figure.subfigures(2, 1, height_ratios=(1.25, 1), hspace=0.04)
+        _draw_final(above.subplots(), data)
+        shown = [size for size in SHOWN_GROUP_SIZES if size in data["group_size"]]
+        panels = below.subplots(1, len(shown), sharex=True, sharey=True)
+        for axes, size in zip(panels, shown, strict=True):
+            _draw_training(axes, data, size)
+        panels[0].set_title("(b) G = 2", loc="left")
+        below.supxlabel("step", fontsize=9)
     return figure
+
+
+def _lines(data: dict[str, Any]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Each metric at each focal exponent, and how its line looks in every panel."""
+    for metric, colour in (("q_pos", "C0"), ("retained_mass", "C1")):
+        for gamma, dashes in enumerate(("-", "--")):
+            label = f"{LABELS[metric]}, $\\gamma = {data['gamma'][gamma]:g}$"
+            yield metric, gamma, {"color": colour, "linestyle": dashes, "linewidth": 1.2, "label": label}
 
 
 def _mean_and_half(data: dict[str, Any], metric: str, gamma: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,33 +107,33 @@ def _mean_and_half(data: dict[str, Any], metric: str, gamma: int) -> tuple[np.nd
     return mean, 1.96 * std / np.sqrt(data["seeds"])[:, None]
 
 
-def _draw_training(axes: Axes, data: dict[str, Any], metric: str) -> None:
-    shown = [size for size in SHOWN_GROUP_SIZES if size in data["group_size"]]
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.93, len(shown)))
-    for gamma, dashes in enumerate(("-", "--")):
-        mean, half = _mean_and_half(data, metric, gamma)
-        for size, colour in zip(shown, colours, strict=True):
-            row = data["group_size"].index(size)
-            label = f"{size}" if gamma == 0 else None
-            axes.plot(data["step"], mean[row], dashes, color=colour, label=label, linewidth=1.1)
-            axes.fill_between(data["step"], mean[row] - half[row], mean[row] + half[row], color=colour, alpha=0.2, lw=0)
-    axes.set(xlabel="step", ylim=(-0.03, 1.03))
+def _draw_training(axes: Axes, data: dict[str, Any], size: int) -> None:
+    """Both masses of one group size against the step."""
+    row = data["group_size"].index(size)
+    for metric, gamma, style in _lines(data):
+        mean, half = (values[row] for values in _mean_and_half(data, metric, gamma))
+        axes.plot(data["step"], mean, **style)
+        axes.fill_between(data["step"], mean - half, mean + half, color=style["color"], alpha=0.2, lw=0)
+    axes.set_title(f"{size:,}", loc="left")
+    axes.set(ylim=(-0.03, 1.03), xlim=(0, data["step"][-1]), xticks=(0, 500), yticks=(0, 0.5, 1))
 
 
 def _draw_final(axes: Axes, data: dict[str, Any]) -> None:
+    """Both masses at the end against group size, and in grey where most of the retained mass is gone."""
     sizes = np.array(data["group_size"])
-    for metric, colour in (("q_pos", "C0"), ("retained_mass", "C1")):
-        for gamma, dashes in enumerate(("-", "--")):
-            mean, half = (values[:, -1] for values in _mean_and_half(data, metric, gamma))
-            label = f"{LABELS[metric].split()[-1]}, $\\gamma = {data['gamma'][gamma]:g}$"
-            axes.plot(sizes, mean, dashes, color=colour, marker="o", markersize=2, label=label, linewidth=1.1)
-            axes.fill_between(sizes, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+    for metric, gamma, style in _lines(data):
+        mean, half = (values[:, -1] for values in _mean_and_half(data, metric, gamma))
+        axes.plot(sizes, mean, marker="o", markersize=2.5, **style)
+        axes.fill_between(sizes, mean - half, mean + half, color=style["color"], alpha=0.2, lw=0)
     retained, _ = _mean_and_half(data, "retained_mass", 0)
     collapsed = sizes[retained[:, -1] < COLLAPSED]
     axes.axvspan(collapsed.min(), collapsed.max(), color="0.92", zorder=0)
     axes.set_xscale("log", base=2)
-    axes.set(xlabel=LABELS["group_size"], ylim=(-0.03, 1.03))
-    axes.set_title(f"(c) at step {data['step'][-1]}", loc="left")
+    axes.set(xlabel=LABELS["group_size"], ylim=(-0.1, 1.06), xlim=(sizes.min() / 1.2, sizes.max() * 1.2))
+    for x, y, number, text, gamma in WRITTEN:
+        name = text if gamma is None else f"{text} $\\gamma = {data['gamma'][gamma]:g}$"
+        axes.text(x, y, name, color=f"C{number}", fontsize=8.5, ha="center", va="center")
+    axes.set_title(f"(a) at step {data['step'][-1]}; grey: $M_{{ret}}$ below one half at $\\gamma = 0$", loc="left")
 
 
 def main(arguments: list[str]) -> None:

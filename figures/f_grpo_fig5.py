@@ -34,7 +34,7 @@ def draw(data: dict[str, Any]) -> Figure:
     sizes = 2 ** np.arange(1, data["largest_power"] + 1)
     every = np.unique(np.geomspace(2, sizes[-1], 300).astype(int))
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(3.4, 2.6), layout="constrained")
+        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
         axes = figure.subplots()
         axes.plot(every, conditional_tail_miss(every, mu, tau), "--", color="C0", zorder=3, label="missed, if active")
         axes.plot(every, tail_miss(every, mu, tau), color="C1", label="active and missed")
@@ -42,7 +42,8 @@ def draw(data: dict[str, Any]) -> Figure:
         values = "\n".join(f"{float(tail_miss(size, mu, tau)):.2g} at G = {size:,}" for size in MARKED)
         axes.text(2**4, 0.1, values, fontsize=8)
         axes.set_xscale("log", base=2)
-        axes.set(xlabel="group size G", ylabel="probability", ylim=(0, 1.04))
+        axes.set(xlabel="group size G", ylabel="probability", ylim=(0, 1.14))
         axes.set_title(f"$\\mu$ = {mu:.4f}, $\\tau$ = {tau * 1e5:.3f}" r"$\times 10^{-5}$", loc="left")
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        axes.text(2**1.2, 1.02, "missed, if active", color="C0", va="bottom")
+        axes.text(2**2, 0.6, "active and missed", color="C1")
     return figure

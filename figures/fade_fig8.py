@@ -7,6 +7,7 @@ Bands and bars are 95 % of the mean over seeds.
 """
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,14 @@ def _ended(dataset: xr.Dataset) -> dict[str, Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """The scheduler's path, and the weight change at each target."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 3.0), layout="constrained")
-        panels = figure.subplots(1, 3)
-        _draw_schedule(panels[0], data)
-        _draw_targets(panels[1], data, "singular_gap", "$s_1/s_2$ of $W_t - W_0$")
-        _draw_targets(panels[2], data, "norm", r"$\|W_t - W_0\|_F$")
-        for axes, title in zip(panels, ("(a) the controller", "(b) singular values", "(c) size"), strict=True):
-            axes.set_title(title, loc="left")
-        handles, labels = panels[0].get_legend_handles_labels()
-        more, words = panels[1].get_legend_handles_labels()
-        figure.legend(handles + more, labels + words, loc="outside lower center", ncols=7, columnspacing=1.0)
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        above, below = figure.subfigures(2, 1, height_ratios=(1, 1.25))
+        _draw_schedule(above.subplots(1, 4), data)
+        singular, norm = below.subplots(1, 2)
+        _draw_targets(singular, data, "singular_gap", "$s_1/s_2$ of $W_t - W_0$")
+        _draw_targets(norm, data, "norm", r"$\|W_t - W_0\|_F$")
+        singular.set_title("(b) singular values", loc="left")
+        norm.set_title("(c) size", loc="left")
     return figure
 
 
@@ -97,16 +96,21 @@ def schedule(data: dict[str, Any]) -> np.ndarray:
     return np.array([scheduled(p, h, entropies[0] / 2) for p, h in zip(rates, entropies, strict=True)])
 
 
-def _draw_schedule(axes: Axes, data: dict[str, Any]) -> None:
-    """alpha and delta, with the solve rate and the entropy over its target."""
+def _draw_schedule(panels: Sequence[Axes], data: dict[str, Any]) -> None:
+    """The solve rate and the entropy over its target, and the alpha and delta that these lead to, a panel each."""
     alpha, delta = schedule(data).T
     entropy = np.array(data["bank"]["entropy"]["mean"])
-    axes.plot(data["step"], alpha, color="C0", label=r"$\alpha$")
-    axes.plot(data["step"], delta, "--", color="C1", label=r"$\delta$")
-    axes.plot(data["step"], data["bank"]["q_pos"]["mean"], ":", color="C2", label="solve rate")
-    axes.plot(data["step"], entropy - entropy[0] / 2, "-.", color="C3", label=r"$H - H^*$")
-    axes.axhline(0, color="0.6", lw=0.6, zorder=0)
-    axes.set(xlabel="step")
+    drawn = {
+        "(a) solve rate": data["bank"]["q_pos"]["mean"],
+        "$H - H^*$ (nats)": entropy - entropy[0] / 2,
+        r"$\alpha$": alpha,
+        r"$\delta$": delta,
+    }
+    for number, (axes, (name, values)) in enumerate(zip(panels, drawn.items(), strict=True)):
+        axes.plot(data["step"], values, color=f"C{number // 2}")
+        axes.set_title(name, loc="left")
+        axes.set_xlabel("step")
+    panels[1].axhline(0, color="0.6", lw=0.6, zorder=0)
 
 
 def _draw_targets(axes: Axes, data: dict[str, Any], measure: str, label: str) -> None:
@@ -114,9 +118,14 @@ def _draw_targets(axes: Axes, data: dict[str, Any], measure: str, label: str) ->
     rows = [row[measure] for row in data["targets"]]
     mean, error = (np.array([row[part] for row in rows]) for part in ("mean", "error"))
     targets = [row["target"] for row in data["targets"]]
-    axes.errorbar(targets, mean, 1.96 * error, color="C4", marker="o", ms=4, label="FADE")
-    for row, dashes in zip(data["static"], (":", "--"), strict=True):
-        axes.axhline(row[measure]["mean"], color="0.3", ls=dashes, lw=1, label=rf"AsymGRPO $\delta$ = {row['delta']:g}")
+    axes.errorbar(targets, mean, 1.96 * error, color="C4", marker="o", ms=4)
+    axes.annotate("FADE", (targets[0], mean[0]), (6, 4), textcoords="offset points", color="C4", fontsize=8)
+    for row, dashes, side in zip(data["static"], (":", "--"), ("left", "right"), strict=True):
+        level = row[measure]["mean"]
+        axes.axhline(level, color="0.3", ls=dashes, lw=1)
+        name = rf"AsymGRPO $\delta$ = {row['delta']:g}"
+        place = (float(side == "right"), level)
+        axes.annotate(name, place, xycoords=("axes fraction", "data"), ha=side, va="bottom", fontsize=7.5)
     axes.set(xlabel="entropy target $H^*$ (nats)", ylabel=label)
 
 

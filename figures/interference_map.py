@@ -27,6 +27,11 @@ from simlab.problems.interference_edge import overlap_edge
 
 DATA = Path(__file__).parent / "data" / "interference_map.json"
 MESSAGE = "Training on pass@1 costs pass@256 where prompts overlap and disagree"
+NOTE = (
+    "Red: lower than the base model's; by more than 2 standard errors where a number says from which k on.\n"
+    "Grey: not all runs reach the level. Black lines: the overlap beyond which the first step harms hard prompts, by\n"
+    "first-order theory (of plain steps: there is none for Adam)."
+)
 DIFFERS = "Not in the papers: easy and hard prompts that share features, under GRPO with plain steps or Adam."
 LEVEL, SHOWN_K = 0.4, 256
 ERRORS = 2  # by which pass@k is below the base model's where a cell says so
@@ -112,27 +117,17 @@ def thresholds(dimension: str, value: float) -> list[Any]:
 def draw(data: dict[str, Any]) -> Figure:
     """Six maps, and what their colours mean."""
     with mpl.style.context(STYLE):
-        # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
-        figure = Figure(figsize=(9.6, 6.4))
-        place = {"left": 0.06, "right": 0.985, "top": 0.83, "bottom": 0.2, "wspace": 0.3, "hspace": 0.4}
-        panels = figure.subplots(2, 3, gridspec_kw=place).flat
+        figure = Figure(figsize=(7.2, 7.6), layout="constrained")
+        panels = figure.subplots(3, 2).flat
         largest = max(np.nanmax(np.abs(np.array(one["mean"], dtype=float))) for one in data["maps"].values())
         for letter, axes, (name, one) in zip("abcdef", panels, data["maps"].items(), strict=True):
             mesh = draw_map(axes, data["overlap"], one, largest)
             axes.set_title(f"({letter}) {LABELS[name]}", loc="left")
-        for axes in figure.axes[3:]:
+        for axes in figure.axes[4:]:
             axes.set_xlabel("overlap of features")
-        bar = figure.colorbar(mesh, cax=figure.add_axes((0.3, 0.085, 0.4, 0.022)), orientation="horizontal")
+        bar = figure.colorbar(mesh, ax=figure.axes, orientation="horizontal", shrink=0.5, aspect=30)
         bar.set_label(f"pass@{data['k']} less the base model's, where pass@1 has risen to {data['level']:g}")
-        figure.text(0.5, 0.965, MESSAGE, ha="center", size=11)
-        figure.text(
-            0.5, 0.89,
-            "Red: lower than the base model's, by more than 2 standard errors where a number says from which k on. "
-            "Grey: not all runs reach the level.\n"
-            "Black lines: the overlap beyond which the first step harms hard prompts, by first-order theory "
-            "(of plain steps: there is none for Adam).",
-            ha="center", size=8,
-        )  # fmt: skip
+        figure.supxlabel(NOTE, x=0.01, ha="left", fontsize=7.5, color="0.3")
     return figure
 
 
@@ -147,12 +142,14 @@ def draw_map(axes: Axes, overlaps: list[float], one: dict[str, Any], largest: fl
     for row, column in np.argwhere(mean < -ERRORS * error):
         light = "white" if mean[row, column] < -0.6 * largest else "black"
         number = two_digits(crossings[row, column])
-        axes.text(column, row, number, ha="center", va="center", size=6.5, color=light)
+        # In front of a line of theory, which would strike the number through.
+        cell = {"facecolor": mesh.to_rgba(mean[row, column]), "edgecolor": "none", "pad": 0.6}
+        axes.text(column, row, number, ha="center", va="center", size=7, color=light, zorder=4, bbox=cell)
     for row, pair in enumerate(one["threshold"] or []):
         for place in pair:
             if place is not None and overlaps[0] <= place <= overlaps[-1]:
-                axes.plot([np.interp(place, overlaps, range(len(overlaps)))] * 2, [row - 0.5, row + 0.5], "-k", lw=2)
-    axes.set_xticks(range(len(overlaps)), [f"{overlap:g}" for overlap in overlaps])
+                axes.plot([np.interp(place, overlaps, range(len(overlaps)))] * 2, [row - 0.5, row + 0.5], "-k", lw=1.6)
+    axes.set_xticks(range(len(overlaps)), [f"{overlap:g}" for overlap in overlaps], fontsize=7)
     axes.set_yticks(range(len(one["values"])), [f"{value:g}" for value in one["values"]])
     return mesh
 

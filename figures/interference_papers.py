@@ -25,6 +25,8 @@ from matplotlib.figure import Figure
 
 from figures.shared.claims_of_papers import BASE, CLAIMS, FOCAL, GRPO, OF_CLIPS, Arms, Claim, Found, in_words, judge
 from figures.shared.condensed import at_equal_mass, keep, provenance, results, rounded
+from figures.shared.end_labels import end_labels
+from figures.shared.method_colours import METHOD_COLOURS
 from simlab.plotting import STYLE
 from simlab.sweeps.presets.interference_papers import BANKS, GROUPS, RATE
 
@@ -151,25 +153,28 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 6.4), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.3))
-        for axes, reading in zip(left.subplots(2, 1, sharex=True, sharey=True), (ONE_RATE, EQUAL), strict=True):
-            _draw_groups(axes, data, reading)
+        panels = left.subplots(len(BANKS), 1, sharex=True)
+        for letter, axes, bank in zip("abc", panels, BANKS, strict=True):
+            _draw_groups(axes, data, bank)
+            axes.set_title(f"({letter}) {BANK_NAMES[bank]}", loc="left")
+        panels[-1].set_xlabel("group size G")
         _draw_arms(right.subplots(), data)
     return figure
 
 
-def _draw_groups(axes: Axes, data: dict[str, Any], reading: str) -> None:
-    for number, bank in enumerate(BANKS):
+def _draw_groups(axes: Axes, data: dict[str, Any], bank: str) -> None:
+    """Pass@256 of a bank against G, at one rate and at equal pass@1, with and without a focal weight."""
+    for reading, dashes in ((ONE_RATE, "-"), (EQUAL, "--")):
         arms = of_reading(data, bank, reading)
-        for arm, style in ((GRPO, "-"), (FOCAL, ":")):
+        for arm, name in ((GRPO, "grpo"), (FOCAL, "f_grpo")):
             drawn = [arms[arm.replace("8", str(size))]["pass@256"] for size in GROUPS]
             means = [np.nan if values is None else np.mean(values) for values in drawn]
-            axes.plot(
-                GROUPS, means, f"o{style}", color=f"C{number}", markersize=3, label=f"{arm.partition(',')[0]}, {bank}"
-            )
+            label = f"{arm.partition('(')[0].partition(',')[0]}, {reading}"
+            axes.plot(GROUPS, means, dashes, marker="o", color=METHOD_COLOURS[name], markersize=3, label=label)
     axes.set_xscale("log", base=2)
-    axes.set(title=f"pass@256 at {reading}", xlabel="group size G", xticks=GROUPS, xticklabels=GROUPS)
-    if reading == ONE_RATE:
-        axes.legend(fontsize=6)
+    axes.margins(y=0.15)
+    axes.set(ylabel="pass@256", xticks=GROUPS, xticklabels=GROUPS)
+    end_labels(axes, size=7)
 
 
 def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
@@ -187,10 +192,12 @@ def _draw_arms(axes: Axes, data: dict[str, Any]) -> None:
             error = 1.96 * gap.std(ddof=1) / np.sqrt(len(gap))
             axes.errorbar(gap.mean(), row + 0.2 * (1 - number), xerr=error, fmt="o", **style)
     axes.axvline(0, color="0.3", linewidth=0.8, linestyle="--")
-    axes.set_yticks(range(len(rows)), rows, fontsize=6)
-    axes.set(title="pass@256 less GRPO's", xlabel=f"at {EQUAL}")
+    axes.set_yticks(range(len(rows)), rows, fontsize=7)
+    axes.set_xlabel(f"at {EQUAL}")
+    axes.set_title("(d) pass@256 less GRPO's", loc="left")
     axes.grid(axis="y", color="0.92", linewidth=0.6)
-    axes.legend(fontsize=6, loc="lower right")
+    axes.set_ylim(-3.4, len(rows) - 0.4)
+    axes.legend(fontsize=7, loc="lower right")
 
 
 def main(arguments: list[str]) -> None:

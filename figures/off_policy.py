@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, mean_and_error, rounded
+from figures.shared.end_labels import end_labels
 from simlab.arms import parse
 from simlab.identity.versions import commit, versions
 from simlab.plotting import STYLE
@@ -60,6 +61,8 @@ QUANTITIES = {
     "rare": "change of rare mass",
 }
 VARIANCES = (5e-3, 2e2)  # that are shown
+ROWS = ("bank, lag", "bank, sampler", "tree of six tokens, lag, a weight a token", "the tree, a weight a sequence")
+NAMES = {"ratio, clipped": "ratio, clip"} | {name: name.partition(",")[0] for name in SEQUENCES}
 LOOKS = {
     "none": ("0.45", ":"),
     "ratio, clipped": ("C3", "--"),
@@ -176,25 +179,32 @@ def solve_rate(of: Problem, logits: Array) -> float:
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """A row for the lag on the bank, one for samplers, one for the lag on the tree; a column for each quantity."""
+    """A row for each of ``ROWS``, a column for each quantity."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 6.4), layout="constrained")
-        rows = figure.subplots(3, len(QUANTITIES))
+        figure = Figure(figsize=(7.2, 8.4), layout="constrained")
+        rows = figure.subplots(4, len(QUANTITIES))
         lags = np.array(data["lags"])
-        for axes, quantity in zip(rows[0], QUANTITIES, strict=True):
-            _draw_lines(axes, lags, shown(data["bank-lag"], quantity))
-        for axes, quantity in zip(rows[1], QUANTITIES, strict=True):
-            _draw_samplers(axes, data["samplers"], shown(data["bank-sampler"], quantity))
-        for axes, quantity in zip(rows[2], QUANTITIES, strict=True):
-            _draw_lines(axes, lags, shown(data["tree-lag"], quantity))
-        for axes in (*rows[0], *rows[2]):
-            axes.set_xscale("symlog", base=2, linthresh=1)
-            axes.set_xticks([0, 1, 4, 16, 64], ["0", "1", "4", "16", "64"])
-            axes.set_xlabel("lag k")
+        by_sequence = ("none", *SEQUENCES)
+        for row, name, corrections in zip(
+            rows, ("bank-lag", "bank-sampler", "tree-lag", "tree-lag"), (*[CORRECTIONS] * 3, by_sequence), strict=True
+        ):
+            for axes, quantity in zip(row, QUANTITIES, strict=True):
+                found = {own: numbers for own, numbers in shown(data[name], quantity).items() if own in corrections}
+                if name == "bank-sampler":
+                    _draw_samplers(axes, data["samplers"], found)
+                else:
+                    _draw_lines(axes, lags, found)
+                    _scale_lags(axes)
         _name(rows)
-        handles = dict(zip(*rows[2, 0].get_legend_handles_labels()[::-1], strict=True))
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=8)
+        for row in rows:
+            end_labels(row[-1], NAMES, size=7.5)
     return figure
+
+
+def _scale_lags(axes: Axes) -> None:
+    axes.set_xscale("symlog", base=2, linthresh=1)
+    axes.set_xticks([0, 1, 4, 16, 64], ["0", "1", "4", "16", "64"])
+    axes.set_xlabel("lag k")
 
 
 def shown(found: dict[str, Any], quantity: str) -> dict[str, Any]:
@@ -207,7 +217,7 @@ def shown(found: dict[str, Any], quantity: str) -> dict[str, Any]:
 
 def _name(rows: np.ndarray) -> None:
     """Titles, scales and reference lines."""
-    for letter, row, what in zip("abc", rows, ("bank, lag", "bank, sampler", "tree of six tokens, lag"), strict=True):
+    for letter, row, what in zip("abcd", rows, ROWS, strict=True):
         row[0].set_title(f"({letter}) {what}", loc="left")
         for axes, (quantity, label) in zip(row, QUANTITIES.items(), strict=True):
             axes.set_ylabel(label, fontsize=8)
@@ -227,19 +237,23 @@ def _draw_samplers(axes: Axes, samplers: list[str], by_correction: dict[str, Any
     for kind in ("float", "p =", "k ="):
         places = np.array([place for place, name in enumerate(samplers) if kind in name])
         _draw_lines(axes, places, by_correction, places)
-    axes.set_xticks(range(len(samplers)), samplers, rotation=90, fontsize=6)
+    axes.set_xticks(range(len(samplers)), samplers, rotation=90, fontsize=7)
 
 
 def _draw_lines(axes: Axes, places: np.ndarray, by_correction: dict[str, Any], at: np.ndarray | None = None) -> None:
-    """Means and 95 % intervals over the runs; sequences thin, in the colour of the tokens."""
+    """Means and 95 % intervals over the runs; sequences in the colours of the tokens."""
     for name in (name for name in (*CORRECTIONS, *SEQUENCES) if name in by_correction):
         colour, dashes = LOOKS[name.removesuffix(", sequence")]
         numbers = by_correction[name]
         mean, error = (np.array(numbers[key], float)[slice(None) if at is None else at] for key in ("mean", "error"))
-        whole = name.endswith("sequence")
-        look = {"color": colour, "linestyle": dashes, "lw": 0.8 if whole else 1.3, "marker": "x" if whole else ""}
-        axes.plot(places, mean, label=name, markersize=3, **look)
+        label = "_" if name in _labels(axes) else name
+        axes.plot(places, mean, label=label, color=colour, linestyle=dashes)
         axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+
+
+def _labels(axes: Axes) -> list[str]:
+    """The names of lines already drawn."""
+    return [str(line.get_label()) for line in axes.get_lines()]
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ from matplotlib.figure import Figure
 
 from figures.off_policy import LOOKS
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "off_policy_runs.json"
-MESSAGE = "Decoupled weights bring rare actions back at lag 16; a truncating sampler stops learning early"
+MESSAGE = "Decoupled weights bring rare actions back at lag\u00a016; a truncating sampler stops learning early"
 DIFFERS = "Not in the papers: GRPO on a bank of prompts from samplers that are not the policy, by correction."
 LEVEL = 0.6  # of pass@1, from .26: on-policy runs reach it in a fifth of their steps
 NAMES = {"ratio": "ratio, clipped"}  # what off_policy.py calls a correction
@@ -97,8 +98,7 @@ def draw(data: dict[str, Any]) -> Figure:
                     axes.set_ylim(bottom=0)
         rows[0, 0].set_title("(a) lag", loc="left")
         rows[1, 0].set_title("(b) sampler", loc="left")
-        handles, labels = rows[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(LOOKS), fontsize=8)
+        end_labels(rows[0, -1], size=7.5)
     return figure
 
 
@@ -118,18 +118,24 @@ def _draw_samplers(axes: Axes, data: dict[str, Any], quantity: str) -> None:
         order = sorted(range(len(sweep["values"])), key=lambda i, own=sweep["values"]: own[i], reverse=True)
         _draw_lines(axes, len(labels) + np.arange(len(order)), sweep, quantity, order)
         labels += [f"{prefix}{sweep['values'][i]}" for i in order]
-    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=6)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7)
 
 
 def _draw_lines(
     axes: Axes, places: np.ndarray, sweep: dict[str, Any], quantity: str, order: list[int] | None = None
 ) -> None:
-    """Means and 95 % intervals over seeds; nothing where a seed does not reach the level."""
-    for name, (colour, dashes) in LOOKS.items():
+    """Means and 95 % intervals over seeds; nothing where a seed does not reach the level.
+
+    In an ``order`` of samplers corrections stand side by side, since most of their numbers are the same.
+    """
+    for number, (name, (colour, dashes)) in enumerate(LOOKS.items()):
         mean, error = (np.array(sweep[name][quantity][key], float) for key in ("mean", "error"))
-        mean, error = (values if order is None else values[order] for values in (mean, error))
-        axes.plot(places, mean, linestyle=dashes, color=colour, label=name, marker=".", markersize=3, lw=1.1)
-        axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+        if order is None:
+            axes.plot(places, mean, linestyle=dashes, color=colour, label=name, marker=".", markersize=3, lw=1.1)
+            axes.fill_between(places, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, lw=0)
+        else:
+            aside = places + 0.15 * (number - (len(LOOKS) - 1) / 2)
+            axes.errorbar(aside, mean[order], 1.96 * error[order], color=colour, fmt=".", markersize=3, lw=0.7)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results
+from figures.shared.end_labels import end_labels
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "surrogates.json"
@@ -31,15 +32,12 @@ METRICS = {"pass_at_1": "pass@1", "pass_at_256": "pass@256", "entropy": "entropy
 READ = {"retained_mass": "retained mass", "entropy": "entropy", "pass_at_256": "pass@256", "step": "batches"}
 # Those that are drawn in colour: the plain ratio, and what each idea does to it.
 SHOWN = {
-    "unclipped": ("ratio A", "black", "-"),
-    "ppo_clip": ("PPO's clip", "C0", "-"),
-    "sequence_clip": ("GSPO's bounds", "C0", ":"),
-    "gmpo": ("GMPO", "C4", "-"),
-    "sapo": ("SAPO", "C1", "-"),
-    "vespo": ("VESPO", "C2", "-"),
-    "topr": ("TOPR", "C3", "--"),
-    "aspo": ("ASPO", "C5", "--"),
-    "forking_tokens": ("forking tokens", "C6", "-."),
+    "unclipped": ("ratio A", "black"),
+    "ppo_clip": ("PPO's clip", "C0"),
+    "sequence_clip": ("GSPO's bounds", "C5"),
+    "sapo": ("SAPO", "C1"),
+    "vespo": ("VESPO", "C2"),
+    "forking_tokens": ("forking tokens", "C3"),
 }
 
 Runs = dict[str, np.ndarray]
@@ -104,7 +102,7 @@ def draw(data: dict[str, Any]) -> Figure:
     with mpl.style.context(STYLE):
         # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
         figure = Figure(figsize=(7.2, 9.6))
-        place = {"left": 0.085, "right": 0.985, "top": 0.945, "bottom": 0.48, "wspace": 0.08, "hspace": 0.1}
+        place = {"left": 0.085, "right": 0.855, "top": 0.945, "bottom": 0.46, "wspace": 0.08, "hspace": 0.1}
         figure.suptitle(MESSAGE, x=0.01, y=0.99, ha="left", fontsize=9.5, fontweight="bold")
         rows = figure.subplots(len(METRICS), len(numbers), sharex=True, sharey="row", gridspec_kw=place)
         for (metric, label), row in zip(METRICS.items(), rows, strict=True):
@@ -115,8 +113,8 @@ def draw(data: dict[str, Any]) -> Figure:
             axes.set_title(f"({letter}) {epochs} epoch{'s' * (epochs != '1')}", loc="left")
         for axes in rows[-1]:
             axes.set_xlabel("batches")
-        legend = rows[0, 0].get_legend_handles_labels()
-        figure.legend(*legend, loc="upper center", bbox_to_anchor=(0.53, 0.447), ncols=5, fontsize=7)
+        for axes in rows[:, -1]:
+            end_labels(axes)
         place = {"left": 0.15, "right": 0.985, "top": 0.375, "bottom": 0.045, "wspace": 0.06}
         below = figure.subplots(1, 2, sharey=True, gridspec_kw=place)
         draw_rows(below, data, numbers)
@@ -131,10 +129,9 @@ def draw_curves(axes: Axes, data: dict[str, Any], metric: str, epochs: str) -> N
         if name not in SHOWN:
             axes.plot(steps, mean, color="0.75", linewidth=0.8, zorder=1)
             continue
-        label, colour, dashes = SHOWN[name]
+        label, colour = SHOWN[name]
         axes.fill_between(steps, mean - 1.96 * error, mean + 1.96 * error, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(steps, mean, color=colour, linestyle=dashes, linewidth=1.2, label=label)
-    axes.plot([], [], color="0.75", linewidth=0.8, label="the others")
+        axes.plot(steps, mean, color=colour, linewidth=1.2, label=label)
 
 
 def draw_rows(below: Any, data: dict[str, Any], numbers: list[str]) -> None:

@@ -10,7 +10,7 @@ Every loss is that of a seed against itself with a verifier that does not err.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy.stats import spearmanr
 
 from figures.shared.condensed import keep, mean_and_error, provenance, results, rounded
+from figures.shared.end_labels import end_labels
+from figures.shared.method_colours import METHOD_COLOURS
 from simlab.errors import InputError
 from simlab.plotting import STYLE
 from simlab.problems import prompt_bank
@@ -35,8 +36,9 @@ MESSAGE = "False positives cost most where weights look at hard prompts"
 DIFFERS = "Not in the papers: verifiers that accept wrong answers, under every weight at equal update norms."
 PRESET = "verifier"
 NORM, LARGE_NORM, RATE, SIZE = 0.25, 1.0, 0.1, 8  # shown: update norms, rate of false positives, group size
-NAMED = {"nsr": "C5", "easy_power": "C4", "dr_grpo": "0.25", "grpo": "C2", "f_grpo": "C1", "maxrl": "C3"}
-CORRECTED = {"reinforce": "C0", "dr_grpo": NAMED["dr_grpo"], "grpo": NAMED["grpo"]}
+NAMED = {name: METHOD_COLOURS[name] for name in ("nsr", "easy_power", "dr_grpo", "grpo", "f_grpo", "maxrl")}
+CORRECTED = {name: METHOD_COLOURS[name] for name in ("reinforce", "dr_grpo", "grpo")}
+YOUDEN = ("dr_grpo", "grpo", "maxrl")
 # Weights of panel (b) with a name beside them, and how far away it stands, in points.
 WRITTEN = {
     "nsr": (-2, 6), "easy_power": (5, -2), "running_mean": (5, -2), "fade_entropy": (-5, -2), "relu": (5, -2),
@@ -52,6 +54,12 @@ LABELS = {
     "reinforce": "REINFORCE",
 }
 CORRECTIONS = {"none": "-", "backward": "--", "forward": ":"}
+NAME = {"fontsize": 7.5, "va": "top"}
+NOTE = (
+    "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the\n"
+    f"same seeds make without errors, at update norm {NORM:g}. (g, h) Errors of rollouts. (g) Plain steps; false\n"
+    "positives f = 10 % and false negatives n = 20 %; solid: no correction, dashed: backward, dotted: forward."
+)
 SHOWN_K = [1, 16]
 RATES = np.linspace(0.0, 0.2, 41)
 
@@ -133,29 +141,22 @@ def share_at_the_start(name: str, group_size: int, rate: float, **parameters: An
 
 
 def draw(data: dict[str, Any]) -> Figure:
-    """Eight panels."""
+    """Eight questions in four rows, some of them in several panels."""
     with mpl.style.context(STYLE):
-        # Placed by hand: the solver of a constrained layout may round the last digit otherwise in another run.
-        figure = Figure(figsize=(12.4, 6.8))
-        place = {"left": 0.06, "right": 0.99, "top": 0.84, "bottom": 0.08, "wspace": 0.29, "hspace": 0.42}
-        panels = figure.subplots(2, 4, gridspec_kw=place).flat
-        draw_theory(panels[0])
-        draw_weights(panels[1], data)
-        draw_focus(panels[2], data, "rollout")
-        draw_focus(panels[3], data, "answer")
-        draw_groups(panels[4], data, "rollout")
-        draw_groups(panels[5], data, "answer")
-        draw_corrections(panels[6], data)
-        draw_youden(panels[7], data)
-        figure.text(0.5, 0.965, MESSAGE, ha="center", size=11)
-        figure.text(
-            0.5, 0.9,
-            "Pass@1 after 400 steps, means of 32 seeds with 95 % intervals. Losses are shares of the gain that the "
-            f"same seeds make without errors, at update norm {NORM:g}.\n"
-            f"(c, d) Solid lines: norm {NORM:g}; dashed: {LARGE_NORM:g}, where learning has come to its end. "
-            "(g) Plain steps, a learning rate in place of a norm.",
-            ha="center", size=8,
-        )  # fmt: skip
+        figure = Figure(figsize=(7.2, 9.2), layout="constrained")
+        *rows, below = figure.subfigures(5, 1, height_ratios=(1, 0.85, 1, 0.85, 0.16))
+        theory, weights = rows[0].subplots(1, 2)
+        draw_theory(theory)
+        draw_weights(weights, data)
+        focus = rows[1].subplots(1, 4, sharex=True, sharey=True)
+        draw_focus(focus[:2], data, "rollout")
+        draw_focus(focus[2:], data, "answer")
+        for axes, kind in zip(rows[2].subplots(1, 2), ("rollout", "answer"), strict=True):
+            draw_groups(axes, data, kind)
+        *corrections, youden = rows[3].subplots(1, 4)
+        draw_corrections(corrections, data)
+        draw_youden(youden, data)
+        below.text(0.01, 0.1, NOTE, va="bottom", fontsize=7.5, color="0.3")
     return figure
 
 
@@ -164,10 +165,9 @@ def draw_theory(axes: Axes) -> None:
     for name, colour in NAMED.items():
         shares = [share_at_the_start(name, SIZE, rate) for rate in RATES]
         axes.plot(RATES, shares, color=colour, label=LABELS[name])
-    axes.set(xlabel="rate of false positives", ylabel="share of advantages that\nfalsely accepted rollouts get")
+    axes.set(xlabel="rate of false positives f", ylabel="share of advantages that\nfalsely accepted rollouts get")
     axes.set_title("(a) theory, at the start", loc="left")
-    axes.set_ylim(top=0.56)
-    axes.legend(fontsize=7, loc="upper left")
+    end_labels(axes)
 
 
 def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
@@ -182,25 +182,27 @@ def draw_weights(axes: Axes, data: dict[str, Any]) -> None:
         if name in WRITTEN:
             side = "right" if WRITTEN[name][0] < -2 else "left"
             aside = {"xytext": WRITTEN[name], "textcoords": "offset points", "ha": side}
-            axes.annotate(name, (weight["share"], mean), size=6.5, **aside)
-    axes.set(xlabel="share of advantages misplaced, by theory", ylabel="share of the gain in pass@1 lost")
+            axes.annotate(name, (weight["share"], mean), size=7.5, **aside)
+    axes.set(xlabel="share of advantages misplaced", ylabel="share of the gain lost")
     axes.set_title("(b) every weight, 10 % of rollouts", loc="left")
 
 
-def draw_focus(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
-    """Pass@1 against the rate of false positives, by the exponent, at both norms."""
+def draw_focus(panels: Sequence[Axes], data: dict[str, Any], errors_of: str) -> None:
+    """Pass@1 against the rate of false positives, a line for each exponent, in a panel for each norm."""
     exponents = sorted({row["gamma"] for row in data["focus"]})
-    for number, gamma in enumerate(exponents):
-        colour = mpl.colormaps["viridis"](0.9 - 0.85 * number / (len(exponents) - 1))
-        for norm, dashes in ((NORM, "-"), (LARGE_NORM, "--")):
+    for norm, axes in zip((NORM, LARGE_NORM), panels, strict=True):
+        for number, gamma in enumerate(exponents):
+            colour = mpl.colormaps["viridis"](0.8 - 0.8 * number / (len(exponents) - 1))
             own = picked(data["focus"], errors_of=errors_of, gamma=gamma, update_norm=norm)
-            label = rf"$\gamma$ = {gamma:g}" if norm == NORM else None
-            draw_rows(axes, own, "false_positive", color=colour, linestyle=dashes, label=label)
-    axes.set(xlabel=f"rate of false positives, by {errors_of}", ylabel="pass@1")
-    axes.set_title(f"({'c' if errors_of == 'rollout' else 'd'}) F-GRPO, errors of {errors_of}s", loc="left")
-    axes.set_ylim(0.3, 0.9)
-    if errors_of == "answer":
-        axes.legend(fontsize=7, loc="upper right")
+            draw_rows(axes, own, "false_positive", color=colour, label=rf"$\gamma$ = {gamma:g}")
+        axes.set(xlabel="f", ylim=(0.3, 0.9), xticks=(0, 0.1, 0.2))
+        axes.set_title(f"{errors_of}s, norm {norm:g}", loc="left", fontsize=8)
+    letter = "c" if errors_of == "rollout" else "d"
+    panels[0].set_title(f"({letter}) {panels[0].get_title(loc='left')}", loc="left", fontsize=8)
+    if errors_of == "rollout":
+        panels[0].set_ylabel("pass@1, F-GRPO")
+    else:
+        end_labels(panels[1])
 
 
 def draw_groups(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
@@ -209,39 +211,39 @@ def draw_groups(axes: Axes, data: dict[str, Any], errors_of: str) -> None:
         own = picked(data["groups"], errors_of=errors_of, estimator=name, update_norm=NORM, false_positive=RATE)
         draw_rows(axes, own, "group_size", "lost", color=NAMED[name], label=LABELS[name])
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="group size G", ylabel="share of the gain in pass@1 lost")
+    axes.set(xlabel="group size G", ylabel="share of the gain lost", ylim=(0, 0.5))
     axes.set_title(f"({'e' if errors_of == 'rollout' else 'f'}) group size, 10 % of {errors_of}s", loc="left")
-    if errors_of == "rollout":
-        axes.legend(fontsize=7, loc="lower left")
+    end_labels(axes)
 
 
-def draw_corrections(axes: Axes, data: dict[str, Any]) -> None:
-    """Pass@1 against the learning rate under each correction."""
-    for name, colour in CORRECTED.items():
+def draw_corrections(panels: Sequence[Axes], data: dict[str, Any]) -> None:
+    """Pass@1 against the learning rate under each correction, a panel for each method."""
+    for (name, colour), axes in zip(CORRECTED.items(), panels, strict=True):
         for correction, dashes in CORRECTIONS.items():
             own = picked(data["corrections"], errors_of="rollout", estimator=name, verifier_correction=correction)
             draw_rows(axes, own, "learning_rate", color=colour, linestyle=dashes)
-    lines = [Line2D([], [], color=colour, label=LABELS[name]) for name, colour in CORRECTED.items()]
-    lines += [Line2D([], [], color="0.5", linestyle=dashes, label=name) for name, dashes in CORRECTIONS.items()]
-    axes.legend(handles=lines, fontsize=7, loc="lower right")
-    axes.set_xscale("log", base=2)
-    axes.set(xlabel="learning rate", ylabel="pass@1")
-    axes.set_title("(g) corrections, f = 10 %, n = 20 %", loc="left")
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="learning rate", ylim=(0.25, 0.85))
+        axes.set_title(LABELS[name], loc="left", fontsize=8)
+    panels[0].set_ylabel("pass@1")
+    panels[0].set_title(f"(g) {panels[0].get_title(loc='left')}", loc="left", fontsize=8)
 
 
 def draw_youden(axes: Axes, data: dict[str, Any]) -> None:
     """Pass@1 against Youden's index, each pair of rates a point."""
-    axes.axhline(data["base"][0], color="0.3", linewidth=0.8, linestyle="--", label="base model")
+    axes.axhline(data["base"][0], color="0.3", linewidth=0.8, linestyle="--")
     axes.axvline(0, color="0.8", linewidth=0.8)
-    for name in ("dr_grpo", "grpo", "maxrl"):
+    for name in YOUDEN:
         own = picked(data["youden"], estimator=name)
         index = [1 - row["false_positive"] - row["false_negative"] for row in own]
         mean, error = (np.array([row[key][0] for row in own]) for key in ("mean", "error"))
-        style = {"color": NAMED[name], "markersize": 3.5, "elinewidth": 0.8, "label": LABELS[name]}
+        style = {"color": NAMED[name], "markersize": 3, "elinewidth": 0.8, "label": LABELS[name]}
         axes.errorbar(index, mean, yerr=1.96 * error, fmt="o", **style)
-    axes.set(xlabel="Youden's index, 1 - f - n", ylabel="pass@1")
-    axes.set_title("(h) 25 pairs of rates, errors of rollouts", loc="left")
-    axes.legend(fontsize=7)
+    axes.set(xlabel="1 - f - n (Youden)", ylabel="pass@1")
+    axes.set_title("(h) 25 pairs of rates", loc="left", fontsize=8)
+    for number, name in enumerate(YOUDEN):
+        axes.text(0.03, 0.97 - 0.11 * number, LABELS[name], color=NAMED[name], **NAME | {"transform": axes.transAxes})
+    axes.text(1, data["base"][0] - 0.01, "base", ha="right", **NAME)
 
 
 def picked(rows: list[dict[str, Any]], **values: Any) -> list[dict[str, Any]]:

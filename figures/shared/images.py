@@ -5,6 +5,7 @@ from pathlib import Path
 
 import figures
 from figures.shared.headline import headline
+from figures.shared.look import look
 from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
@@ -19,8 +20,8 @@ LIBRARIES = ("simlab", "jax", "numpy", "scipy", "matplotlib")
 def write(script: Script, folder: Path) -> None:
     """Draw a figure into ``folder``: NAME.svg, .pdf, .png and .json.
 
-    Two runs give the same bytes. The JSON has the configuration, the commit of the script, the versions, and
-    the plotted numbers as read from the figure.
+    Two runs give the same bytes. The JSON has the configuration, the commit of the script, the versions, the
+    figure's look, and the plotted numbers as read from it.
 
     Raises:
         InputError: for a folder that cannot be written.
@@ -37,6 +38,7 @@ def write(script: Script, folder: Path) -> None:
         "configuration": script.configuration,
         "commit": commit(Path(str(script.module.__file__)), *(FIGURES / name for name in ("shared", "data"))),
         "versions": versions(LIBRARIES),
+        "look": look(figure),
         "panels": plotted(figure),
     }
     try:
