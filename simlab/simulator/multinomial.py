@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.simulator.barrier import barrier
-from simlab.simulator.sampling import draw_few, first_above, in_blocks, running_sums
+from simlab.simulator.sampling import draw_few, first_above, in_blocks, looked_up, running_sums
 from simlab.simulator.threefry import threefry
 
 # Timed by benchmarks/constants.py beside half and twice the mean, and one deviation less and more.
@@ -81,7 +81,7 @@ def cells(means: Float[Array, " N"], slots: int) -> tuple[Cells, Int[Array, " V"
     others = jnp.floor(means / LARGEST_MEAN)
     each = means / (others + 1)
     owners = _owners(others.astype(jnp.int32), slots)
-    shared = jnp.where(owners < len(means), each[jnp.minimum(owners, len(means) - 1)], 0)
+    shared = jnp.where(owners < len(means), looked_up(each, jnp.minimum(owners, len(means) - 1)), 0)
     every = jnp.concatenate([each, shared])
     return jnp.pad(every, (0, len(every) % 2)).reshape(2, -1), owners
 
@@ -96,7 +96,8 @@ def _owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
     starts, numbers = ends - sums[-1], jnp.arange(len(ends), dtype=jnp.int32)
     marks = jnp.zeros(slots, jnp.int32).at[jnp.where(sums[-1] > 0, starts, slots)].set(numbers, mode="drop")
     block, slot = _running(jnp.maximum, jax.lax.cummax, marks), jnp.arange(slots, dtype=jnp.int32)
-    return jnp.where(slot < ends[-1], first_above(sums, block, slot - starts[block]) * len(ends) + block, len(sizes))
+    found = first_above(sums, block, slot - looked_up(starts, block)) * len(ends) + block
+    return jnp.where(slot < ends[-1], found, len(sizes))
 
 
 def _running(add: Callable[[Array, Array], Array], cumulate: Cumulate, values: Int[Array, " n"]) -> Int[Array, " n"]:

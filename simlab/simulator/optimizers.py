@@ -1,31 +1,51 @@
-"""The optimisers, from optax, with the parameters that a sweep may vary."""
+"""The optimisers, with the parameters that a sweep may vary; optax's, bit by bit, which takes long to import."""
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
+from jaxtyping import Array, Int
 
 from simlab.errors import build, check_range
 from simlab.rollouts import Scalar
 
+Parameters = Any  # arrays, in any tree
 
-def sgd(learning_rate: Scalar = 0.01) -> optax.GradientTransformation:
+
+class Optimizer(NamedTuple):
+    """How parameters move along gradients of what is to fall.
+
+    Attributes:
+        init: ``(parameters) -> moments``.
+        update: ``(gradients, moments, parameters) -> (change of the parameters, moments)``.
+    """
+
+    init: Callable[[Parameters], Any]
+    update: Callable[[Parameters, Any, Parameters], tuple[Parameters, Any]]
+
+
+class Moments(NamedTuple):
+    """Moving averages of gradients and of their squares, in the tree of the parameters, after so many ``steps``."""
+
+    steps: Int[Array, ""]
+    first: Parameters
+    second: Parameters
+
+
+def sgd(learning_rate: Scalar = 0.01) -> Optimizer:
     """Plain gradient steps.
 
     Raises:
         InputError: for a negative ``learning_rate``.
     """
     check_range("learning_rate", learning_rate, 0)
-    return optax.sgd(learning_rate)
+    return Optimizer(lambda _: (), lambda gradients, moments, _: (_downhill(learning_rate, gradients), moments))
 
 
-def adam(
-    learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8
-) -> optax.GradientTransformation:
+def adam(learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8) -> Optimizer:
     """Adam, bias-corrected, eps outside the root (PyTorch's convention too).
 
     Raises:
@@ -33,12 +53,17 @@ def adam(
             would divide 0 by 0 at every action that was never drawn.
     """
     _check_adam(learning_rate, b1, b2, eps)
-    return optax.adam(learning_rate, b1=b1, b2=b2, eps=eps)
+
+    def update(gradients: Parameters, moments: Moments, _: Parameters) -> tuple[Parameters, Moments]:
+        directions, moments = _by_moments(gradients, moments, b1, b2, eps)
+        return _downhill(learning_rate, directions), moments
+
+    return Optimizer(_no_moments, update)
 
 
 def adamw(
     learning_rate: Scalar = 0.01, b1: Scalar = 0.9, b2: Scalar = 0.999, eps: Scalar = 1e-8, weight_decay: Scalar = 0.01
-) -> optax.GradientTransformation:
+) -> Optimizer:
     """Adam with decoupled weight decay: every logit decays, sampled or not.
 
     Raises:
@@ -46,7 +71,38 @@ def adamw(
     """
     _check_adam(learning_rate, b1, b2, eps)
     check_range("weight_decay", weight_decay, 0)
-    return optax.adamw(learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay)
+
+    def update(gradients: Parameters, moments: Moments, parameters: Parameters) -> tuple[Parameters, Moments]:
+        directions, moments = _by_moments(gradients, moments, b1, b2, eps)
+        decayed = jax.tree.map(lambda one, own: one + weight_decay * own, directions, parameters)
+        return _downhill(learning_rate, decayed), moments
+
+    return Optimizer(_no_moments, update)
+
+
+def _downhill(learning_rate: Scalar, directions: Parameters) -> Parameters:
+    return jax.tree.map(lambda one: -learning_rate * one, directions)
+
+
+def _no_moments(parameters: Parameters) -> Moments:
+    zeros = jax.tree.map(jnp.zeros_like, parameters)
+    return Moments(jnp.zeros((), jnp.int32), zeros, zeros)
+
+
+def _by_moments(
+    gradients: Parameters, moments: Moments, b1: Scalar, b2: Scalar, eps: Scalar
+) -> tuple[Parameters, Moments]:
+    """Adam's directions, first / (sqrt(second) + eps), both moments corrected for their start at 0."""
+    steps = moments.steps + 1
+    first = jax.tree.map(lambda one, old: (1 - b1) * one + b1 * old, gradients, moments.first)
+    second = jax.tree.map(lambda one, old: (1 - b2) * one**2 + b2 * old, gradients, moments.second)
+    corrections = 1 - b1**steps, 1 - b2**steps
+
+    def direction(first: Array, second: Array) -> Array:
+        own = [correction.astype(first.dtype) for correction in corrections]
+        return first / own[0] / (jnp.sqrt(second / own[1]) + eps)
+
+    return jax.tree.map(direction, first, second), Moments(steps, first, second)
 
 
 def _check_adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) -> None:
@@ -57,7 +113,7 @@ def _check_adam(learning_rate: Scalar, b1: Scalar, b2: Scalar, eps: Scalar) -> N
 
 
 BELOW_ONE = 1 - 2.0**-24  # the largest number below 1 in float32
-OPTIMIZERS: dict[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd, "adam": adam, "adamw": adamw}
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": sgd, "adam": adam, "adamw": adamw}
 
 
 def optimizer_defaults(name: str) -> dict[str, float]:
@@ -72,11 +128,11 @@ def moments_kept(name: str) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(state) if leaf.ndim)
 
 
-def optimizer(name: str, **parameters: Any) -> optax.GradientTransformation:
+def optimizer(name: str, **parameters: Any) -> Optimizer:
     """Build an optimiser by name.
 
     Raises:
         InputError: for an unknown name or parameter, or one outside its range.
     """
-    built: optax.GradientTransformation = build("optimizer", name, OPTIMIZERS, parameters)
+    built: Optimizer = build("optimizer", name, OPTIMIZERS, parameters)
     return built

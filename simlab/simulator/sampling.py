@@ -134,7 +134,7 @@ def sums_at_once(masses: Sums) -> Sums:
 
 def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
     """First row of each ``column`` of ``cumulative`` that exceeds the random fraction of the column's total."""
-    total = cumulative[-1][column] if cumulative.shape[1] > 1 else cumulative[-1, 0]
+    total = looked_up(cumulative[-1], column) if cumulative.shape[1] > 1 else cumulative[-1, 0]
     return first_above(cumulative, column, _fraction(total, randoms))
 
 
@@ -151,10 +151,15 @@ def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Ar
 
     def probe(level: Int[Array, ""], position: Int[Array, " G"]) -> Int[Array, " G"]:
         step = ((height // 2) >> level) * columns
-        return jnp.where(flat[position + step - columns] <= threshold, position + step, position)
+        return jnp.where(looked_up(flat, position + step - columns) <= threshold, position + step, position)
 
     found: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
-    return found // columns
+    return jnp.minimum(found // columns, rows - 1)  # of weights that are no numbers too, or of none above 0
+
+
+def looked_up(values: Shaped[Array, " n"], places: Int[Array, " G"]) -> Shaped[Array, " G"]:
+    """``values[places]`` of places known to be from 0 to n - 1: their check took a fifth of the time of a draw."""
+    return values.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _fraction(total: Shaped[Array, "..."], randoms: Randoms) -> Randoms:

@@ -112,7 +112,7 @@ class SparseLearner(Learner):
         state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
         gradient = coefficients[0, :, 0, 0] / self.numbers.temperature
-        change, moments = self.optimizer.update(-gradient, state.moments)
+        change, moments = self.optimizer.update(-gradient, state.moments, state.parameters)
         parameters = state.parameters.at[drawn].add(change)
         places = state.places._replace(kept=self.renewed(drawn, parameters, state.places))
         everywhere = jnp.zeros_like(parameters).at[drawn].add(gradient)
