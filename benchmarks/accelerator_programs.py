@@ -4,9 +4,10 @@
     python -m benchmarks.accelerator_programs --quick    # small sizes; prints, writes nothing
 
 A row is one step of as many runs as a call holds on a GPU, or a token of rollouts, or a gradient. Nothing is compiled
-and nothing is run. What a program holds at its peak, and how many bytes it moves, is told by two models of a compiler (see
-``benchmarks.program_memory``), one that fuses every element-wise operation and one that fuses none; XLA counts what the
-latter moves too. The bytes that a program moves at least are those of its state and of what else it reads, once.
+and nothing is run. What a program holds at its peak, and how many bytes it moves, is told by two models of a compiler
+(see ``benchmarks.program_memory``), one that fuses every element-wise operation and one that fuses none; XLA counts
+what the latter moves too. The bytes that a program moves at least are those of its state and of what else it reads,
+once.
 """
 
 import argparse
@@ -135,10 +136,10 @@ def report(rows: list[dict[str, Any]]) -> str:
 
 
 EXPLANATION = """MiB of one step of so many runs, of one token of all rollouts, or of one gradient. Held: what the
-program is given, its state with it. Fused and apart: by a compiler that fuses every element-wise operation into what reads it,
-and by one that fuses none. Moved at least: the state and what else is read, once. step_bytes: what benchmarks.cell
-says of a dense step. By XLA: what it counts in the lowered program, loops once. Computed, not measured: nothing was
-compiled, and no GPU was at hand."""
+program is given, its state with it. Fused and apart: by a compiler that fuses every element-wise operation into what
+reads it, and by one that fuses none. Moved at least: the state and what else is read, once. step_bytes: what
+benchmarks.cell says of a dense step. By XLA: what it counts in the lowered program, loops once. Computed, not measured:
+nothing was compiled, and no GPU was at hand."""
 
 
 def main() -> None:
