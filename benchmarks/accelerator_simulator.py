@@ -66,7 +66,7 @@ def throughput(speeds: dict[str, float], quick: bool) -> list[dict[str, object]]
 
 def _seconds(cell: Cell, seeds: int) -> float:
     start = time.perf_counter()
-    run(cell.problem, [cell.settings] * seeds, list(range(seeds)), cell.steps)
+    run(cell.problem, [cell.settings] * seeds, list(range(seeds)), cell.steps, cell.devices)
     return time.perf_counter() - start
 
 

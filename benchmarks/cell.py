@@ -4,9 +4,9 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import jax
 import numpy as np
 
+from simlab.simulator.devices import devices_by, platform_of
 from simlab.simulator.memory import batch_size, needed_bytes
 from simlab.simulator.runner import run
 from simlab.sweeps import Plan, Sweep
@@ -31,17 +31,18 @@ class Cell:
         plan = Plan(Sweep(**F_GRPO_FIG2 | own))
         [resolved] = plan.distinct
         self.problem, self.settings, self.steps = resolved.problem, resolved.settings, resolved.steps
-        self.together = batch_size(self.problem, self.settings, jax.default_backend())
+        self.devices = devices_by(1)[0]  # named, as a sweep does: a program is kept by its devices
+        self.together = batch_size(self.problem, self.settings, platform_of(self.devices))
 
     def run(self, seed: int) -> dict[str, np.ndarray]:
         """The records of as many seeds as the storage simulates in one call."""
         seeds = [seed + place for place in range(self.together)]
-        return run(self.problem, [self.settings] * self.together, seeds, self.steps)
+        return run(self.problem, [self.settings] * self.together, seeds, self.steps, self.devices)
 
     def compile_seconds(self) -> float:
-        """Seconds to compile the cell's program; later calls find it compiled."""
+        """Seconds to compile the program of a cell in dense storage; later calls find it compiled."""
         start = time.perf_counter()
-        needed_bytes(self.problem, self.settings, self.steps, self.together)
+        needed_bytes(self.problem, self.settings, self.steps, self.devices)
         return time.perf_counter() - start
 
     def first_seconds(self) -> float:

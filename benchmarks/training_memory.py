@@ -67,13 +67,15 @@ CASES: list[tuple[Computed, dict[str, Any]]] = [
 
 def gradient_bytes(case: Computed, config: ModelConfig) -> int:
     """What XLA needs for the gradient beside its arguments."""
-    found = gradient_program(case, config).lower().compile().memory_analysis()
+    found = gradient_program(case, config).trace().lower().compile().memory_analysis()
     return int(found.temp_size_in_bytes) + int(found.output_size_in_bytes)
 
 
 def sampling_bytes(case: Computed, config: ModelConfig) -> Iterator[tuple[str, int]]:
     """What the sampler's programs hold at once: results of the first, and all of the second."""
-    first, further = (program.lower().compile().memory_analysis() for program in sampling_programs(case, config))
+    first, further = (
+        program.trace().lower().compile().memory_analysis() for program in sampling_programs(case, config)
+    )
     state = int(first.output_size_in_bytes)
     yield "first token", state + int(first.temp_size_in_bytes)
     yield "further tokens", state + int(further.temp_size_in_bytes)

@@ -1,6 +1,6 @@
-"""The programs of a training run by the shapes of what they compute, traced and neither compiled nor run."""
+"""The programs of a training run, and the shapes of what they are called with: neither compiled nor run."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,19 @@ from simlab.llm.training.memory import Computed
 from simlab.llm.truncation import Truncation
 
 
+class Program(NamedTuple):
+    """A jitted function, and what it is called with: shapes in place of arrays."""
+
+    function: Any
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def trace(self) -> Traced:
+        """The program, traced."""
+        traced: Traced = self.function.trace(*self.arguments, **self.named)
+        return traced
+
+
 def of_shapes(tree: Any, dtype: str) -> Any:
     """Parameters as shapes."""
     return jax.tree.map(
@@ -23,8 +36,8 @@ def of_shapes(tree: Any, dtype: str) -> Any:
     )
 
 
-def gradient_program(case: Computed, config: ModelConfig) -> Traced:
-    """The gradient of a microbatch."""
+def terms_of(case: Computed) -> Terms:
+    """A microbatch."""
     array = jax.ShapeDtypeStruct
     completions = case.prompts, case.members, case.own
     batch = Batch(
@@ -33,15 +46,19 @@ def gradient_program(case: Computed, config: ModelConfig) -> Traced:
         array(completions, jnp.int32),
         array(completions, bool),
     )
-    terms = Terms(batch, array((*completions, 1), jnp.int32), array((*completions, 1), jnp.float32), 1.0)
+    return Terms(batch, array((*completions, 1), jnp.int32), array((*completions, 1), jnp.float32), 1.0)
+
+
+def gradient_program(case: Computed, config: ModelConfig) -> Program:
+    """The gradient of a microbatch."""
     whole = of_shapes(shapes(config), "float32")
     adapters = of_shapes(adapter_shapes(config, case.lora_rank), "float32")
     trained, base = (adapters, whole) if case.lora_rank else (whole, None)
     how = Computation(case.dtype, case.checkpointing)
-    return _gradient.trace(trained, base, config=config, terms=terms, how=how)
+    return Program(_gradient, (trained, base), {"config": config, "terms": terms_of(case), "how": how})
 
 
-def sampling_programs(case: Computed, config: ModelConfig) -> tuple[Traced, Traced]:
+def sampling_programs(case: Computed, config: ModelConfig) -> tuple[Program, Program]:
     """The sampler's programs: the prompts with the first token of each rollout, and the further tokens."""
     array, numbers = jax.ShapeDtypeStruct, jax.ShapeDtypeStruct((), jnp.float32)
     choices = sampling.Choices(
@@ -51,16 +68,15 @@ def sampling_programs(case: Computed, config: ModelConfig) -> tuple[Traced, Trac
         array((), jnp.int32),
     )
     parameters = of_shapes(shapes(config), case.dtype)
-    first = sampling._start.trace(
-        parameters,
-        config,
-        array((case.prompts, case.before), jnp.int32),
-        array((case.prompts,), jnp.int32),
-        key=jax.eval_shape(lambda: jax.random.key(0)),
-        first_prompt=array((), jnp.int32),
-        alive=array((case.prompts, case.members), bool),
-        choices=choices,
-        capacity=case.own,
-        top_n=0,
-    )
-    return first, sampling._go_on.trace(jax.eval_shape(apart, parameters), config, first.out_info, choices)
+    prompts = array((case.prompts, case.before), jnp.int32), array((case.prompts,), jnp.int32)
+    named = {
+        "key": jax.eval_shape(lambda: jax.random.key(0)),
+        "first_prompt": array((), jnp.int32),
+        "alive": array((case.prompts, case.members), bool),
+        "choices": choices,
+        "capacity": case.own,
+        "top_n": 0,
+    }
+    first = Program(sampling._start, (parameters, config, *prompts), named)
+    further = jax.eval_shape(apart, parameters), config, first.trace().out_info, choices
+    return first, Program(sampling._go_on, further, {})

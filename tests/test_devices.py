@@ -124,6 +124,26 @@ def test_gpus_have_memory_of_their_own_and_cpus_that_of_the_host():
     assert own_memory(device("cpu", 0)) is None
 
 
+def test_runs_are_batched_for_the_devices_that_are_given(monkeypatch):
+    """A process whose default is a GPU simulates on a CPU as any CPU does."""
+    problem, settings = anchored(64, 8), Settings("grpo", group_size=2, storage="dense", pass_at_k=(1,), top_n=1)
+    platforms = []
+
+    def recorded(problem, settings, platform):
+        platforms.append(platform)
+        return 1
+
+    for module in (runner, memory):
+        monkeypatch.setattr(module, "batch_size", recorded)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    devices = devices_by(1)[0]
+    runner.run(problem, [settings], [0], np.array([1]), devices)
+    needed_bytes(problem, settings, np.array([1]), devices)
+    assert platforms == ["cpu", "cpu"]
+    runner.run(problem, [settings], [0], np.array([1]))
+    assert platforms[2:] == ["gpu"]
+
+
 @pytest.mark.parametrize(
     ("platform", "shards", "expected"),
     [

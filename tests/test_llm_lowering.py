@@ -1,9 +1,16 @@
-"""The decoder's programs can be lowered for GPUs and TPUs, on a machine that has none."""
+"""The decoder's programs can be exported for GPUs and TPUs, on a machine that has none."""
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax import export
 
-from benchmarks.training_programs import gradient_program, sampling_programs
+from benchmarks.training_programs import Program, gradient_program, of_shapes, sampling_programs, terms_of
+from simlab.llm import lora, sampling
 from simlab.llm.config import ModelConfig
+from simlab.llm.instruments import entropy_change, rare
+from simlab.llm.model import _init, shapes
+from simlab.llm.training import gradient, optimizer
 from simlab.llm.training.memory import Computed
 
 ACCELERATORS = ("cuda", "tpu")
@@ -15,11 +22,53 @@ CASES = {
     "bfloat16": Computed(2, 4, 8, 4, "bfloat16"),
     "gradient checkpointing and adapters": Computed(2, 4, 8, 4, "float32", True, 2),
 }
+ARRAY, NUMBER = jax.ShapeDtypeStruct, jax.ShapeDtypeStruct((), jnp.float32)
+PLAIN = CASES["float32"]
+WHOLE, ADAPTERS = of_shapes(shapes(MODEL), "float32"), of_shapes(lora.adapter_shapes(MODEL, 2), "float32")
+KEY = jax.eval_shape(lambda: jax.random.key(0))
 
 
-@pytest.mark.parametrize("platform", ACCELERATORS)
+def moved():
+    """The programs of rollouts after a part of them has ended: of two prompts with four rollouts, one with two."""
+    first, _ = sampling_programs(PLAIN, MODEL)
+    room = ARRAY((1,), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
+    return Program(sampling._move, (first.trace().out_info, *room), {})
+
+
+def updated():
+    """An update of all parameters."""
+    own = optimizer._compiled_settings(optimizer.OptimizerSettings())
+    state = jax.eval_shape(own.transformation().init, WHOLE)
+    return Program(optimizer._ascend, (own, WHOLE, state, WHOLE, NUMBER), {})
+
+
+BATCH = terms_of(PLAIN).batch
+HOW = gradient.Computation("float32", False)
+PROGRAMS = {
+    "rollouts in a smaller batch": moved,
+    "an update": updated,
+    "a sum of gradients": lambda: Program(gradient._added, (WHOLE, WHOLE), {}),
+    "log-probabilities": lambda: Program(gradient._logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
+    "a new model": lambda: Program(_init, (MODEL, KEY, "float32"), {}),
+    "new adapters": lambda: Program(lora.adapters, (MODEL, 2, KEY), {}),
+    "a model with its adapters": lambda: Program(lora.merged, (WHOLE, ADAPTERS, 0.5), {}),
+    "entropies": lambda: Program(entropy_change._seen, (WHOLE, MODEL, BATCH, NUMBER), {}),
+    "entropies along a change": lambda: Program(entropy_change._along, (WHOLE, WHOLE, MODEL, BATCH, NUMBER), {}),
+    "trajectories of others": lambda: Program(rare._nll, (WHOLE, MODEL, BATCH), {}),
+}
+
+
+def platforms_of(program):
+    """Those for which a program is exported."""
+    return export.export(program.function, platforms=ACCELERATORS)(*program.arguments, **program.named).platforms
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_rollouts_and_gradient_are_lowered_for_accelerators(name, platform):
+def test_rollouts_and_gradient_are_exported_for_accelerators(name):
     for program in (gradient_program(CASES[name], MODEL), *sampling_programs(CASES[name], MODEL)):
-        lowered = program.lower(lowering_platforms=(platform,))
-        assert "stablehlo.dot_general" in lowered.as_text()
+        assert platforms_of(program) == ACCELERATORS
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_else_a_model_computes_is_exported_for_accelerators(name):
+    assert platforms_of(PROGRAMS[name]()) == ACCELERATORS

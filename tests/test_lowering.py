@@ -1,68 +1,145 @@
-"""Every compiled program can be lowered for GPUs and TPUs, on a machine that has none."""
+"""Every compiled program can be exported for GPUs and TPUs, on a machine that has none."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
+import lowered_programs
 import numpy as np
 import pytest
-from jax import export
-from problem_contract import ROWS
+from lowered_programs import ACCELERATORS, exported
+from problem_contract import KINDS, ROWS, can, problem_of, settings_of, storages_of
+from several_devices import DEVICES, called
 
-from simlab.arms import parse
 from simlab.problems import anchored
-from simlab.simulator.call import Call, computing
-from simlab.simulator.devices import devices_by
-from simlab.simulator.lumped import Lumped
-from simlab.simulator.multinomial import side_by_side
-from simlab.simulator.sampling import running_sums, sums_at_once, sums_by_rows
+from simlab.simulator.multinomial import multinomial, side_by_side
+from simlab.simulator.sampling import draw, draw_each, draw_few, running_sums, sums_at_once, sums_by_rows
 from simlab.simulator.settings import Settings
 
-ACCELERATORS = ("cuda", "tpu")
 LARGE = anchored(4000, 400)
+BANK = ROWS["prompt_bank"].problem
 PROGRAMS = {
     **{
-        f"{name} on {storage} storage": (row.problem, {"storage": storage, "group_size": 4})
+        f"{name} on {storage} storage": (row.problem, {"storage": storage})
         for name, row in ROWS.items()
         for storage in row.storages
     },
-    "a policy on sharded storage": (LARGE, {"storage": "sharded", "group_size": 4}),
-    "a bank on sharded storage": (ROWS["prompt_bank"].problem, {"storage": "sharded", "group_size": 4}),
+    "places that keep their weights": (LARGE, {"optimizer": "sgd", "storage": "lumped"}),
+    "a policy on sharded storage": (LARGE, {"storage": "sharded"}),
+    "a bank on sharded storage": (BANK, {"storage": "sharded"}),
     "groups that are drawn as counts": (LARGE, {"storage": "dense", "group_size": 8192}),
-    "float64": (LARGE, {"storage": "dense", "group_size": 4, "dtype": "float64"}),
-    "Adam, a KL penalty, and minibatches": (
-        ROWS["prompt_bank"].problem,
-        {
-            "storage": "dense",
-            "group_size": 4,
-            "optimizer": "adam",
-            "kl": 0.1,
-            "epochs": 2,
-            "minibatches": 2,
-            "prompts_per_step": 2,
-        },
+    "float64": (LARGE, {"storage": "dense", "dtype": "float64"}),
+    **{
+        f"{allocation} allocation": (BANK, {"storage": "dense", "allocation": allocation, "prompts_per_step": 2})
+        for allocation in ("knapsack", "variance", "learnable", "dynamic", "sequential")
+    },
+    **{
+        f"errors of a {kind}": (BANK, {"storage": "dense", "false_positive": 0.1, "errors_of": kind})
+        for kind in ("rollout", "answer", "prompt")
+    },
+    "errors that are corrected": (
+        BANK,
+        {"storage": "lumped", "false_positive": 0.1, "false_negative": 0.2, "verifier_correction": "backward"},
     ),
 }
-# One of each storage, and the sampler of large groups; the others take the same paths.
-QUICK = {"anchored on dense storage", "prompt_bank on lumped storage", "groups that are drawn as counts"}
-EITHER = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in PROGRAMS]
+SPARSE = "places that keep their weights"
+# One of each storage and of what a step may do beside the usual; the rest takes minutes, and goes the same paths.
+QUICK = {"anchored on dense storage", "prompt_bank on lumped storage", SPARSE, "groups that are drawn as counts"}
+QUICK |= {"dynamic allocation", "errors of a prompt"}
+QUICK_STEPS = {"older sampler, truncated, in minibatches", "candidates, regularised", "weighed by entropy"}
 
 
-@pytest.mark.parametrize("name", EITHER)
-def test_a_program_of_the_simulator_is_lowered_for_accelerators(name):
+def or_slow(values, is_quick):
+    return pytest.param(*values, marks=[] if is_quick else pytest.mark.slow)
+
+
+EACH = [or_slow([name], name in QUICK) for name in PROGRAMS]
+STEPS = [
+    or_slow([name, kind, storage], (name, storage) == ("prompt_bank", "dense") and kind in QUICK_STEPS)
+    for name, row in ROWS.items()
+    for kind in KINDS
+    for storage in storages_of(row, KINDS[kind])
+    if can(row, KINDS[kind])
+]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_programs_of_the_simulator_are_exported_for_accelerators(name):
     problem, chosen = PROGRAMS[name]
-    settings = Settings(method=parse("grpo"), **chosen)
-    devices = devices_by(1)[0] if settings.storage == "sharded" else None
-    with computing(settings, devices):
-        call = Call(problem, [settings, settings], [0, 1], np.array([1, 3]), devices)
-        begun = call._begun(call.storage) if isinstance(call.storage, Lumped) else None
-        program, arguments = call.program(call.storage, begun)
-        exported = export.export(jax.jit(program), platforms=ACCELERATORS)(*arguments)
-    assert exported.platforms == ACCELERATORS
+    settings = Settings(**({"method": "grpo", "group_size": 4} | chosen))
+    storage = "Sparse" if name == SPARSE else settings.storage.capitalize()
+    wanted = {("run", storage)}
+    if settings.storage == "lumped":
+        wanted.add(("begin", storage))
+    if name == SPARSE:
+        wanted.add(("decide", storage))
+    assert exported(problem, settings) == dict.fromkeys(wanted, ACCELERATORS)
+
+
+@pytest.mark.parametrize(("name", "kind", "storage"), STEPS)
+def test_every_kind_of_step_is_exported_for_accelerators(name, kind, storage):
+    found = exported(problem_of(ROWS[name], KINDS[kind]), settings_of(ROWS[name], KINDS[kind], storage, "float32"))
+    assert {name for name, _ in found} == {"run", "begin"} if storage == "lumped" else {"run"}
+    assert set(found.values()) == {ACCELERATORS}
+
+
+@pytest.mark.parametrize("name", [or_slow([name], name == "policy") for name in lowered_programs.SHARDED])
+def test_a_program_for_several_devices_is_exported_for_accelerators(name):
+    assert called("lowered_programs", ("exported_on", name, DEVICES)) == [(DEVICES, ACCELERATORS)]
+
+
+# Which variant a platform gets, and that both draw the same
 
 
 @pytest.mark.parametrize(("platform", "loops"), [("cpu", 1), ("cuda", 0), ("tpu", 0)])
 def test_the_loop_over_rows_is_for_the_cpu_wherever_it_is_traced(platform, loops):
     lowered = jax.jit(running_sums).trace(jnp.ones((8, 4))).lower(lowering_platforms=(platform,))
     assert lowered.as_text().count("stablehlo.while") == loops
+
+
+def counts(key, weights):
+    return multinomial(key, weights, jnp.sum(weights), 8192)
+
+
+DRAWS = {
+    "a group": functools.partial(draw, group_size=64),
+    "a group from few": functools.partial(draw_few, group_size=64),
+    "counts": counts,
+    "an action of each policy": lambda key, weights: draw_each(key, weights.reshape(-1, 50)),
+}
+# What is a loop for the CPU alone: sums by rows, stretches side by side, and JAX's own hash, by which keys are folded.
+MORE_LOOPS = {"a group": 1, "a group from few": 2 + 1, "counts": 2 + 1 + 1 + 2, "an action of each policy": 1}
+
+
+def weights_of_actions():
+    return jnp.asarray(np.random.default_rng(0).exponential(size=5000) ** 4, jnp.float32)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_whole_draws_have_no_loop_over_rows_on_accelerators(name):
+    traced = jax.jit(DRAWS[name]).trace(jax.random.key(0), weights_of_actions())
+    loops = {
+        platform: traced.lower(lowering_platforms=(platform,)).as_text().count("stablehlo.while")
+        for platform in ("cpu", *ACCELERATORS)
+    }
+    assert loops["cuda"] == loops["tpu"] == loops["cpu"] - MORE_LOOPS[name]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_whole_draws_are_the_same_in_both_variants(name, monkeypatch):
+    key, weights = jax.random.key(3), weights_of_actions()
+    of_the_cpu = jax.jit(DRAWS[name])(key, weights)
+    asked = []
+
+    def default_alone(*arguments, default, **others):
+        asked.append(sorted(others))
+        return default(*arguments)
+
+    monkeypatch.setattr(jax.lax, "platform_dependent", default_alone)
+    of_accelerators = jax.jit(functools.partial(DRAWS[name]))(key, weights)  # a new object, which is traced anew
+    assert ["cpu"] in asked
+    np.testing.assert_array_equal(of_accelerators, of_the_cpu)
+    assert len(np.unique(of_the_cpu)) > 3
 
 
 @pytest.mark.parametrize("dtype", [jnp.uint32, jnp.float64])

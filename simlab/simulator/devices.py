@@ -22,6 +22,11 @@ def devices_by(shards: int) -> list[Devices]:
     return [tuple(devices[first : first + shards]) for first in range(0, len(devices) - shards + 1, shards)]
 
 
+def platform_of(devices: Devices | None) -> str:
+    """The platform that a run on these devices computes on, JAX's own choice if there are none."""
+    return devices[0].platform if devices else jax.default_backend()
+
+
 def stations(shards: int) -> list[Devices]:
     """Devices for each simulation that runs at a time.
 

@@ -11,7 +11,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.call import Call, computing
 from simlab.simulator.checks import check
 from simlab.simulator.costs import resolved
-from simlab.simulator.devices import Devices, devices_by, own_memory
+from simlab.simulator.devices import Devices, devices_by, own_memory, platform_of
 from simlab.simulator.lumped import FEWEST_PLACES, Lumped, enough_places, most_touched
 from simlab.simulator.settings import Settings
 
@@ -74,7 +74,7 @@ def needed_bytes(
 
 def device_bytes(problem: Problem, settings: Settings, steps: Int[np.ndarray, " R"], devices: Devices) -> int:
     """Bytes that the runs of one call take of each device that they are on, at most."""
-    together = batch_size(problem, settings, jax.default_backend())
+    together = batch_size(problem, settings, platform_of(devices))
     with computing(settings, devices):
         call = Call(problem, [settings] * together, [0] * together, steps, devices)
         if isinstance(call.storage, Lumped):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 from jaxtyping import Int
 
@@ -11,7 +10,7 @@ from simlab.problems.base import Problem
 from simlab.simulator.call import Call, Rows, computing
 from simlab.simulator.checks import check, check_run, check_shards
 from simlab.simulator.costs import resolved
-from simlab.simulator.devices import Devices, devices_by
+from simlab.simulator.devices import Devices, devices_by, platform_of
 from simlab.simulator.memory import batch_size, shards_needed
 from simlab.simulator.settings import Settings
 
@@ -49,7 +48,7 @@ def run(
         check(problem, own)
     if len({own.static for own in distinct.values()}) > 1:
         raise InputError("these settings shape different programs; allowed in one call: those that differ in floats")
-    together = batch_size(problem, settings[0], jax.default_backend())
+    together = batch_size(problem, settings[0], platform_of(devices))
     if devices and len(devices) > 1:
         check_shards(problem, settings[0], len(devices))
     if settings[0].storage == "sharded":

@@ -1,0 +1,56 @@
+"""Export every program that a call of the simulator compiles for accelerators, in place of compiling it."""
+
+from unittest.mock import patch
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+
+from simlab.problems import anchored, linear_softmax, prompt_bank
+from simlab.simulator import runner
+from simlab.simulator.call import Call, computing
+from simlab.simulator.compiled import Compiled
+from simlab.simulator.devices import devices_by
+from simlab.simulator.settings import Settings
+
+ACCELERATORS = ("cuda", "tpu")
+STEPS = np.array([1, 3])
+SHARDED = {
+    "policy": (anchored(4000, 400), {}),
+    "bank": (prompt_bank(4, 600), {"prompts_per_step": 2, "kl": 0.1}),
+    "head": (linear_softmax(16, 600), {}),
+}
+
+
+def exported(problem, settings):
+    """The platforms of each program, by its name and its storage."""
+    found = {}
+
+    def export_it(call, name, storage, program, arguments):
+        program = jax.jit(program)  # one object, which is traced once
+        found[name, type(storage).__name__] = export.export(program, platforms=ACCELERATORS)(*arguments).platforms
+        done = ended(program.trace(*arguments).out_info)
+        return Compiled(lambda *own: done, 0)
+
+    def ended(shapes):
+        """What a program returns: all zeros, but for runs that are at their end, or the choice of sparse steps."""
+        done = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return done._replace(step=STEPS[-1]) if hasattr(done, "step") else jnp.ones_like(done)
+
+    devices = devices_by(1)[0] if settings.storage == "sharded" else None
+    with patch.object(Call, "_kept", export_it), computing(settings, devices):
+        runner.records(Call(problem, [settings] * 2, [0, 1], STEPS, devices))
+    return found
+
+
+def exported_on(name, count):
+    """Of a program that is spread over so many devices, for how many it was exported, and for which platforms."""
+    problem, chosen = SHARDED[name]
+    settings = Settings("grpo", group_size=4, storage="sharded", **chosen)
+    devices = devices_by(count)[0]
+    with computing(settings, devices):
+        call = Call(problem, [settings], [0], STEPS, devices)
+        program, arguments = call.program(call.storage, None)
+        found = export.export(jax.jit(program), platforms=ACCELERATORS)(*arguments)
+    return found.nr_devices, found.platforms

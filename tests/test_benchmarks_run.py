@@ -1,0 +1,54 @@
+"""The benchmarks run at all, on cases of seconds: their numbers are no results."""
+
+import re
+import sys
+
+import pytest
+
+from benchmarks import accelerator, constants
+from benchmarks.cell import Cell
+from simlab.simulator import compiled
+
+
+def test_a_cell_is_compiled_before_its_runs_are_timed(monkeypatch):
+    cell = Cell("dense", 8, 1.0, 2, 2000)
+    monkeypatch.setattr(compiled, "_kept", {})
+    assert cell.compile_seconds() > 0
+    before = list(compiled._kept)
+    assert cell.seconds_per_step(1) > 0
+    assert list(compiled._kept) == before != []
+
+
+def test_constants_are_timed_at_every_value():
+    cases = [*constants.drawing(2000, 16), *constants.counting(64, 64), *constants.batching(512)]
+    assert {case.constant for case in cases} >= {"sampling.ROWS", "sampling.FEW", "multinomial.SPREAD"}
+    for case in cases:
+        assert case.own in case.values
+        assert constants.best(case.timed(case.own), 0) > 0
+
+
+@pytest.mark.torch
+def test_storages_and_the_script_are_timed_side_by_side():
+    from benchmarks import storages  # noqa: PLC0415  # it imports torch
+    from benchmarks.processes import Processes  # noqa: PLC0415
+
+    row = storages.beside(8, 2, Processes(1))
+    assert min(row[name] for name in ("dense", "lumped", "torch", "dense_first_run")) > 0
+    assert storages.report([row]).count("\n| ") == 2
+
+
+@pytest.mark.torch
+def test_dense_storage_is_timed_beside_its_peers():
+    from benchmarks import dense_storage  # noqa: PLC0415  # it imports torch
+
+    cell = dense_storage.measure(8, 2, 1, dense_storage.peers())
+    assert cell["times_floor"] > 0
+    assert dense_storage.report([cell]).count("\n| ") == 2
+
+
+@pytest.mark.slow
+def test_the_quick_run_of_an_accelerator_prints_every_part(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["accelerator", "--quick"])
+    accelerator.main()
+    found = capsys.readouterr().out
+    assert re.findall("^## (.*)$", found, re.M) == ["agreement with the CPU", "simulator", "language model"]
