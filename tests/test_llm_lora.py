@@ -10,7 +10,7 @@ from refusals import refusal
 from training_cases import contents, parameters_of, settings, task, trainer_and_state
 
 from simlab.llm.checkpoint import read_checkpoint
-from simlab.llm.completions import Batch
+from simlab.llm.completions import Batch, target_logp
 from simlab.llm.lora import adapters, merged
 from simlab.llm.model import forward, init, shapes
 from simlab.llm.training.gradient import Policy
@@ -185,6 +185,37 @@ def test_a_run_of_adapters_that_stops_goes_on_to_the_same_bits(trained, tmp_path
             train(settings(LORA), tmp_path / "run", own_task=task())
     train(settings(LORA), tmp_path / "run", own_task=task())
     assert contents(tmp_path / "run") == contents(trained)
+
+
+def test_the_model_that_a_run_leaves_is_the_policy_that_was_trained(tmp_path, monkeypatch):
+    """It gives a batch the log-probabilities of the base with its adapters, and is W + (alpha / r) A B."""
+    seen, step = [], Trainer.step
+
+    def watched(trainer, *arguments):
+        state, line = step(trainer, *arguments)
+        seen.append((trainer.policy, state.parameters))
+        return state, line
+
+    monkeypatch.setattr(Trainer, "step", watched)
+    asked = settings({"model": {"lora_rank": RANK, "lora_alpha": 6.0}, "rl": {"learning_rate": 0.1}})
+    train(asked, tmp_path / "run", own_task=task())
+    (policy, own), left = seen[-1], read_checkpoint(arm(tmp_path / "run") / "model").parameters
+    tokens = np.arange(4, 10, dtype=np.int32).reshape(1, 2, 3)
+    batch = Batch(np.array([[3, 7]], np.int32), np.array([2], np.int32), tokens, np.ones((1, 2, 3), bool))
+    before, trained, after = (
+        np.asarray(target_logp(parameters, policy.config, batch, tokens[..., None]))
+        for parameters in (policy.base, policy.cast(own), left)
+    )
+    np.testing.assert_allclose(after, trained, atol=1e-5)
+    np.testing.assert_allclose(policy.logp(own, batch), trained[..., 0], atol=1e-5)
+    assert np.abs(after - before).max() > 0.05, "it has been trained"
+    for name in MATRICES:
+        base, a, b = (
+            np.asarray(where["layers"][name + part], float)
+            for where, part in ((policy.base, ""), (own, "_a"), (own, "_b"))
+        )
+        product = 6.0 / RANK * np.einsum("lir,lro->lio", a, b)
+        np.testing.assert_allclose(left["layers"][name] - base, product, atol=1e-6, err_msg=name)
 
 
 # Bad input

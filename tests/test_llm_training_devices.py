@@ -6,9 +6,12 @@ import jax
 import numpy as np
 import pytest
 from several_devices import DEVICES, called
-from training_cases import contents
+from training_cases import contents, parameters_of, trainer_and_state
 
+from simlab.llm.completions import Batch
+from simlab.llm.training import gradient
 from simlab.llm.training.device_turns import on_each
+from simlab.llm.training.gradient import Policy
 
 # Four microbatches of a batch, and two of the last minibatch.
 LAYERS = (
@@ -56,6 +59,19 @@ def test_what_a_run_leaves_has_the_bits_of_one_device(both, kind):
 
 def several(count):
     return [Mock(spec=jax.Device) for _ in range(count)]
+
+
+def test_a_policy_has_its_microbatches_computed_on_all_devices_of_the_process(monkeypatch):
+    """Those of gradients and those of log-probabilities."""
+    config, devices, asked = trainer_and_state("grpo")[0].policy.config, several(3), []
+    monkeypatch.setattr(jax, "local_devices", lambda: devices)
+    monkeypatch.setattr(gradient, "on_each", lambda devices, *_: asked.append(devices) or iter(()))
+    tokens = np.full((2, 2, 3), 5, np.int32)
+    batch = Batch(tokens[:, 0], np.array([3, 3], np.int32), tokens, np.ones(tokens.shape, bool))
+    policy, parameters = Policy(config, "float32", 1.0, 2), parameters_of(config)
+    policy.logp(parameters, batch)
+    policy.gradient(parameters, batch, np.ones(tokens.shape, np.float32))
+    assert asked == [devices, devices]
 
 
 def test_pieces_are_taken_in_turns_and_come_back_in_their_order(monkeypatch):

@@ -122,6 +122,15 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("own", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {}])
+def test_two_samples_of_a_prompt_are_the_same_where_the_likeliest_token_alone_is_left(own):
+    setup = Setup(settings({"evaluation": {"samples": 2} | own}), task())
+    found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+    pairs = [rows.tolist() for part in found.groups for rows in part.batch.tokens]
+    assert len(pairs) == len(EVALUATION)
+    assert all(one == other for one, other in pairs) == bool(own)
+
+
 @pytest.mark.slow
 def test_greedy_and_truncated_evaluations_see_fewer_completions():
     """Among 64 samples of a prompt; the greedy one is that of the likeliest token each time."""

@@ -1,11 +1,12 @@
 """Say how much disk a run needs, before any of it is used."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.training.memory import FLOAT, parameters_of, size_in_words
+from simlab.llm.training.memory import FLOAT, parameters_of, size_in_words, trained_of
 from simlab.llm.training.settings import Settings
 
 ADAMW = 2  # moments of each parameter
@@ -13,26 +14,54 @@ ROLLOUT, TOKEN = 100, 50  # bytes of a kept rollout, and of each of its tokens: 
 
 
 def needed_disk(settings: Settings, config: ModelConfig, completion: int) -> dict[str, int]:
-    """Bytes of a run by what they are for, when it needs most: while the last arm trains.
+    """Bytes of a run by what they are for, at the moment when it needs most.
 
-    A checkpoint is written beside the former one. Rollouts are counted at their greatest length; what is small, such as
-    lines of metrics, is left out.
+    A warm start trains all parameters, an arm perhaps adapters alone; a checkpoint has what is trained and its moments,
+    and is written beside the former one. Rollouts are counted at their greatest length; what is small, such as lines of
+    metrics, is left out.
 
     Args:
         settings: the settings of the run.
         config: of its model.
         completion: most tokens of a completion.
     """
-    weights, record = FLOAT * parameters_of(config), settings.record
+    model, record = FLOAT * parameters_of(config), settings.record
+    trained = FLOAT * trained_of(config, settings.model.lora_rank)
     arms = [settings.rl_of(name) for name in settings.arms]
-    checkpoints = [(1 + ADAMW + rl.lag) * weights for rl in arms]
+    warm_start = [Part((1 + ADAMW) * model, kept=False)] if settings.warm_start.steps else []
+    own = [Part((1 + ADAMW + rl.lag) * trained, record.keep_checkpoint) for rl in arms]
+    models, checkpoints = most_needed([*warm_start, *own] * settings.seeds, model)
     kept = [rl.steps * min(record.rollouts // rl.group_size, rl.prompts) * rl.group_size for rl in arms]
-    finished = settings.seeds * sum(checkpoints) if record.keep_checkpoint else max(checkpoints)
-    return {
-        "models": settings.seeds * (len(arms) + (settings.warm_start.steps > 0)) * weights,
-        "checkpoints": finished + max(checkpoints),
-        "rollouts, up to": settings.seeds * sum(kept) * (ROLLOUT + completion * TOKEN),
-    }
+    rollouts = settings.seeds * sum(kept) * (ROLLOUT + completion * TOKEN)
+    return {"models": models, "checkpoints": checkpoints, "rollouts, up to": rollouts}
+
+
+class Part(NamedTuple):
+    """A warm start or an arm of one seed.
+
+    Attributes:
+        checkpoint: bytes of one.
+        kept: whether the last one is kept once the model is written.
+    """
+
+    checkpoint: int
+    kept: bool
+
+
+def most_needed(parts: Sequence[Part], model: int) -> tuple[int, int]:
+    """Bytes of models and of checkpoints when both together are most, in parts that each leave a model of these bytes.
+
+    >>> most_needed([Part(300, False), Part(20, True)], 100)
+    (0, 600)
+    >>> most_needed([Part(300, False), Part(20, True)] * 3, 100)
+    (400, 640)
+    """
+    moments, kept = list[tuple[int, int]](), 0
+    for number, part in enumerate(parts):
+        moments.append((number * model, kept + 2 * part.checkpoint))
+        moments.append(((number + 1) * model, kept + part.checkpoint))
+        kept += part.checkpoint if part.kept else 0
+    return max(moments, key=sum)
 
 
 def free_disk(out: Path) -> int:
