@@ -6,14 +6,16 @@ import math
 import numpy as np
 import pytest
 
+import simlab
 from simlab.cli import main
 from simlab.errors import InputError
-from simlab.estimators import REGISTRY
+from simlab.estimators import REGISTRY, chain, estimator
 from simlab.estimators.registry import forget
 from simlab.explore.controls import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED
 from simlab.explore.description import as_html, description, palette
-from simlab.explore.drift import expected_correct_mass, group_masses
+from simlab.explore.drift import adam_steps, expected_path, plain_steps
 from simlab.explore.formula import TAG
+from simlab.explore.mass_table import computed_masses, group_masses, has_table
 from simlab.explore.presets import PRESETS, WARM, preset
 from simlab.explore.settings import hold, hold_panel
 from simlab.explore.weights import hold_weight, hold_weights, parameters_of, read_weight, write_weight
@@ -204,15 +206,82 @@ def test_the_drift_takes_the_expected_step_over_all_groups(group_size):
         p = np.exp(logits) / np.exp(logits).sum()
         expected.append(p[correct].sum())
         logits = naive_expected_step(logits, correct, group_size, 0.7)
-    found = expected_correct_mass(problem, group_masses("dr_grpo", group_size, {}), 0.7, np.array([1, 2, 3]))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    found = expected_path(problem, group_masses("dr_grpo", group_size, {}), plain_steps(0.7), np.array([1, 2, 3]))
+    np.testing.assert_allclose(found["q_pos"], expected, rtol=1e-12)
+
+
+def test_the_drift_tells_what_is_retained_and_the_entropy():
+    problem = anchored(5, 3, anchor_logit=1.0, correct_logit=0.5)
+    logits, correct = problem.listed().logits, problem.listed().correct
+    start = np.exp(logits) / np.exp(logits).sum()
+    kept, entropy = [], []
+    for _ in range(3):
+        p = np.exp(logits) / np.exp(logits).sum()
+        kept.append(sum(min(one, was) for one, was, right in zip(p, start, correct, strict=True) if right))
+        entropy.append(-sum(one * math.log(one) for one in p))
+        logits = naive_expected_step(logits, correct, 3, 2.0)
+    found = expected_path(problem, group_masses("dr_grpo", 3, {}), plain_steps(2.0), np.array([1, 2]))
+    np.testing.assert_allclose(found["retained_mass"], np.array(kept) / start[correct].sum(), rtol=1e-12)
+    np.testing.assert_allclose(found["entropy"], entropy, rtol=1e-12)
+
+
+def test_adam_takes_expected_gradients_as_it_takes_any_others():
+    """By the loop of Kingma and Ba, each logit by itself."""
+    problem = anchored(5, 3, anchor_logit=1.0, correct_logit=0.5)
+    logits, correct = problem.listed().logits, problem.listed().correct
+    mean, square, expected = [0.0] * 5, [0.0] * 5, []
+    for step in range(1, 5):
+        expected.append((np.exp(logits) / np.exp(logits).sum())[correct].sum())
+        gradient = naive_expected_step(logits, correct, 3, 1.0) - logits
+        logits = logits.copy()
+        for action in range(5):
+            mean[action] = 0.9 * mean[action] + 0.1 * gradient[action]
+            square[action] = 0.999 * square[action] + 0.001 * gradient[action] ** 2
+            scale = math.sqrt(square[action] / (1 - 0.999**step)) + 1e-8
+            logits[action] += 0.1 * mean[action] / (1 - 0.9**step) / scale
+    found = expected_path(problem, group_masses("dr_grpo", 3, {}), adam_steps(0.1), np.array([1, 2, 3]))
+    np.testing.assert_allclose(found["q_pos"], expected, rtol=1e-9)
 
 
 def test_without_a_step_or_a_mass_nothing_drifts():
     problem, recorded = anchored(20, 5), np.array([1, 10])
     start = np.exp([5.0] + [3.0] * 4).sum() / (np.exp([5.0] + [3.0] * 4).sum() + 15)
     for masses, rate in ((group_masses("dr_grpo", 4, {}), 0.0), ((np.zeros(5), np.zeros(5)), 1.0)):
-        np.testing.assert_allclose(expected_correct_mass(problem, masses, rate, recorded), [start] * 3)
+        found = expected_path(problem, masses, plain_steps(rate), recorded)
+        np.testing.assert_allclose(found["q_pos"], [start] * 3)
+        np.testing.assert_allclose(found["retained_mass"], 1)
+
+
+# Masses of estimators without a closed form
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("name", ["grpo", "maxrl", "asym_grpo", "pkpo"])
+def test_masses_that_an_estimator_computes_itself_are_those_of_its_closed_form(name, size):
+    own = REGISTRY[name].parameters
+    np.testing.assert_allclose(
+        computed_masses(name, estimator(name, **own), size), group_masses(name, size, own), atol=1e-9
+    )
+
+
+def test_masses_of_linked_choices_are_sums_over_the_group():
+    found = group_masses("linked", 4, {"scale": "mean", "sign": "divide_failures"})
+    for correct in range(5):
+        weights = np.asarray(simlab.advantages("linked", [1.0] * correct + [0.0] * (4 - correct), scale="mean",
+                                               sign="divide_failures"))  # fmt: skip
+        assert found[0][correct] == pytest.approx(sum(weights[:correct]) / 4)
+        assert found[1][correct] == pytest.approx(-sum(weights[correct:]) / 4)
+
+
+def test_what_reads_more_than_rewards_or_their_order_has_no_table():
+    assert has_table("linked")
+    assert not any(has_table(name) for name in CLOSED_FORMS)
+    first = chain(lambda advantages, rollouts: advantages * np.arange(advantages.shape[1]))
+    with pytest.raises(InputError, match="reads the order of the rollouts"):
+        computed_masses("first", first, 3)
+    for name in ("running_mean", "ds_grpo"):
+        with pytest.raises(InputError, match="reads more than the rewards of one step"):
+            computed_masses(name, estimator(name), 3)
 
 
 # The command

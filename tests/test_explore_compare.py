@@ -153,7 +153,10 @@ def test_steps_until_a_mass_is_reached_are_a_metric(called):
 
 def test_runs_that_were_computed_in_advance_hold_no_seeds_to_pair(called):
     assert called("compare", "pairable", RUNS)
-    assert not called("compare", "pairable", [RUNS[0], RUNS[1] | {"in_advance": True}])
+    without = {"mass": {"mean": [0.1], "m2": [0.0]}}
+    assert not called("compare", "pairable", [RUNS[0], {"metrics": without}])
+    assert called("compare", "pairable", [{"methods": {"GRPO": RUNS[0]}}])
+    assert not called("compare", "pairable", [{"methods": {"GRPO": RUNS[0], "CaSP": {"metrics": without}}}])
     assert not called("compare", "pairable", [RUNS[0], None])
 
 
@@ -302,6 +305,19 @@ def test_from_the_good_group_size_on_the_target_is_rarely_missed(called, mu, tau
     else:
         assert missed(good) <= 0.01 + 1e-12
         assert good == worst or missed(good - 1) > 0.01
+
+
+def test_half_of_what_a_weight_pushes_lies_below_a_solve_rate(called):
+    rates = np.linspace(0, 1, 201)
+    for success, failure in ((rates * 0 + 1, rates * 0), (rates * (1 - rates) ** 3, -rates), (rates**2, 1 - rates)):
+        curve = {"rates": rates.tolist(), "success": success.tolist(), "failure": failure.tolist()}
+        push = np.abs(success) + np.abs(failure)
+        below = np.concatenate([[0], np.cumsum((push[1:] + push[:-1]) / 2 * np.diff(rates))])
+        found = called("panel_masses", "pushOf", curve)
+        assert found["half"] == pytest.approx(np.interp(below[-1] / 2, below, rates), abs=1e-4)
+        assert found["peak"] == rates[push.argmax()]
+    nothing = {"rates": [0, 1], "success": [0, 0], "failure": [0, 0]}
+    assert called("panel_masses", "pushOf", nothing) is None
 
 
 def test_a_jump_of_a_mass_is_a_gap(called):

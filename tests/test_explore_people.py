@@ -158,6 +158,56 @@ def test_banks_are_compared_by_seed_at_equal_steps_and_at_equal_pass_at_1(seen, 
     assert "difference from the first, at equal pass@1" in seen.page.evaluate(TITLES)
 
 
+@pytest.mark.parametrize("panel", ["run", "bank", "tree"])
+def test_a_click_pins_the_run_that_a_panel_opens_with(alone, exported, panel):
+    alone.open(f"{exported}#panel={panel}&{panel}.pinned=")
+    assert alone.page.locator(".pins li").count() == 0
+    alone.page.click("text=Pin this run to compare")
+    drawn(alone)
+    assert alone.page.locator(".pins li").count() == 1
+    link = address_of(alone)
+    alone.open(link)
+    assert alone.page.locator(".pins li").count() == 1
+    assert "not computed in advance" not in alone.text("#status")
+
+
+def test_without_a_server_no_run_is_drawn_under_the_name_of_another(alone, exported):
+    alone.open(f"{exported}#panel=run&run.pinned=weight%3Dmaxrl;weight%3Df_grpo(gamma%3D0,base%3Dgrpo)")
+    assert "not computed in advance: maxrl (simlab explore)" in alone.text("#status")
+    assert "maxrl" not in names_of(alone)
+    assert "f_grpo(gamma=0,base=grpo)" in names_of(alone)
+    alone.open(f"{exported}#panel=run&run.weight=maxrl&run.pinned=")
+    assert "shown: estimator f_grpo(gamma=0,base=grpo)" in alone.text("#status")
+    assert "maxrl" not in names_of(alone)
+    assert "f_grpo(gamma=0,base=grpo)" in names_of(alone)
+    assert "--estimator f_grpo" in alone.text("#command")
+
+
+def test_what_the_simulation_opens_with_is_compared_without_a_server_too(alone, exported):
+    for way in ("difference", "at equal correct mass", "difference at equal correct mass"):
+        alone.open(f"{exported}#panel=run&run.compare={way}")
+        lines = alone.page.evaluate(
+            "document.getElementById('chart').data.filter((trace) => trace.csv?.includes('mean of')).map((t) => t.y)"
+        )
+        assert len(lines) == (4 if way.startswith("difference") else 8)
+        assert all(any(one is not None for one in line) for line in lines)
+    assert "against f_grpo(gamma=0,base=grpo)" in alone.text("#readout")
+    assert alone.text("#said") == ""
+
+
+def test_theory_is_beside_correct_mass_retained_mass_and_entropy(alone, exported):
+    alone.open(f"{exported}#preset=expected-drift")
+    assert names_of(alone).count("theory of the sliders' run") == 4
+    for quantity in ("correct mass", "retained mass", "entropy", "pass@16"):
+        alone.open(f"{exported}#panel=map&map.quantity={quantity}")
+        assert "theory without noise of the pointed cell" in names_of(alone)
+
+
+def test_a_map_that_was_not_computed_is_said(alone, exported):
+    alone.open(f"{exported}#panel=map&map.learning_rate=0.1")
+    assert alone.text("#status") == "this map was not computed in advance: simlab explore"
+
+
 def test_banks_that_were_computed_in_advance_are_simulated_where_they_are_compared(seen, server):
     """What is computed in advance holds no seeds, so that no difference could be paired."""
     seen.open(f"{server.address}#panel=bank&bank.pinned=beta_a%3D0.3%26beta_b%3D0.7")
@@ -233,6 +283,27 @@ def test_undo_takes_changes_back_one_by_one(alone, exported):
     alone.page.click("#undo")
     drawn(alone)
     assert address_of(alone) == first
+
+
+def test_links_that_are_picked_from_lists_are_drawn_in_masses_and_in_one_step_with_their_python_lines(seen, server):
+    seen.open(
+        f"{server.address}#panel=masses&masses.weight=linked(scale%3Dmean,sign%3Drelu)&masses.pinned=grpo;%3Dr - p"
+    )
+    until(seen, lambda: any(name.startswith("linked") for name in names_of(seen)))
+    lines = seen.page.evaluate(
+        "document.getElementById('chart').data.filter((trace) => trace.name.startsWith('linked') && "
+        "trace.mode === 'markers').map((trace) => trace.y)"
+    )
+    rates = np.arange(9) / 8
+    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), atol=1e-9)  # p (1 - p) / p
+    np.testing.assert_allclose(lines[1], 0, atol=1e-9)
+    for name in ("linked", "grpo", "=r - p"):
+        assert f"'weight': '{name}" in seen.text("#command")
+    seen.page.click("#controls summary")
+    assert "    return linked(\n" in seen.text("#controls pre")
+    seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight=linked(scale%3Dmean,sign%3Drelu)")
+    until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
+    assert seen.page.is_hidden("#step-correct_reward")
 
 
 def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):

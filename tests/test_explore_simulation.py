@@ -86,10 +86,23 @@ def test_theory_is_drawn_for_plain_steps_and_close_at_a_small_rate():
         anchor_logit=0, correct_logit=0,
     )  # fmt: skip
     found = simulate_policy(settings, 0, ignored)
-    assert found["theory"][0] == pytest.approx(means(found, "q_pos")[0], rel=1e-5)
-    assert abs(found["theory"][-1] - means(found, "q_pos")[-1]) < 0.1
+    for name in ("q_pos", "retained_mass", "entropy"):
+        assert found["theory"][name][0] == pytest.approx(means(found, name)[0], rel=1e-5)
+        assert abs(found["theory"][name][-1] - means(found, name)[-1]) < 0.1
     assert means(found, "tail_miss_expected")[0] == pytest.approx(tail_miss(4, 0.5, 0.125), rel=1e-5)
-    assert simulate_policy(policy(weight="dr_grpo", actions=8, group_size=4), 0, ignored)["theory"] is None
+    assert simulate_policy(policy(weight="running_mean", actions=8, group_size=4), 0, ignored)["theory"] is None
+
+
+def test_theory_of_adam_is_that_of_gradients_without_noise():
+    """Where groups are so large that there is hardly any noise, the mean over seeds follows it."""
+    settings = policy(
+        weight="dr_grpo", optimizer="adam", learning_rate=0.01, group_size=512, actions=8, correct=0.5,
+        anchor_logit=0, correct_logit=0,
+    )  # fmt: skip
+    found = simulate_policy(settings, 0, ignored)
+    gained = means(found, "q_pos")[-1] - means(found, "q_pos")[0]
+    assert gained > 0.1
+    assert abs(found["theory"]["q_pos"][-1] - means(found, "q_pos")[-1]) < 0.05 * gained
 
 
 @pytest.mark.parametrize("change", [{"epochs": 2}, {"lag": 1}, {"false_positive": 0.1}])

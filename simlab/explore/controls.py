@@ -39,7 +39,7 @@ class Control:
         scale: ``log`` for a slider that moves by factors.
         choices: what a choice may be.
         help: a sentence for whoever points at it.
-        closed: whether a weight must have masses in closed form.
+        closed: whether a weight must have masses.
     """
 
     name: str

@@ -13,6 +13,7 @@ from simlab.explore.controls import CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIM
 from simlab.explore.formula import TAG
 from simlab.explore.in_advance import in_advance
 from simlab.explore.interference_map import interference_map
+from simlab.explore.mass_table import has_table
 from simlab.explore.presets import PRESETS
 from simlab.explore.results_controls import controls_of
 from simlab.explore.weights import MOST_PINNED, parameters_of
@@ -26,11 +27,13 @@ GREEK = {"gamma": "γ", "alpha": "α", "delta": "δ", "mu": "μ", "tau": "τ"}
 
 
 @functools.cache
-def _shared() -> dict[str, Any]:
+def _shared(*, server: bool) -> dict[str, Any]:
     return {
         "controls": [_plain(dataclasses.asdict(control)) for control in CONTROLS],
         "presets": {name: dataclasses.asdict(preset) for name, preset in PRESETS.items()},
-        "estimators": {name: _estimator(name) for name, own in sorted(REGISTRY.items()) if own.tag != TAG},
+        "estimators": {
+            name: _estimator(name, server=server) for name, own in sorted(REGISTRY.items()) if own.tag != TAG
+        },
         "most_pinned": MOST_PINNED,
         "most_runs": MOST_RUNS,
         "most_cells": MOST_CELLS,
@@ -48,12 +51,12 @@ def _shared() -> dict[str, Any]:
 
 def description(*, server: bool, results: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Everything that the page is told: whether there is a ``server`` to simulate, and what ``results`` it has open."""
-    shared = _shared()
+    shared = _shared(server=server)
     own = [_plain(dataclasses.asdict(control)) for control in controls_of([*results])]
     return shared | {"server": server, "controls": shared["controls"] + own, "results": [*results]}
 
 
-def _estimator(name: str) -> dict[str, Any]:
+def _estimator(name: str, *, server: bool) -> dict[str, Any]:
     entry, form = REGISTRY[name], CLOSED_FORMS.get(name)
     return {
         "tag": entry.tag,
@@ -62,6 +65,7 @@ def _estimator(name: str) -> dict[str, Any]:
         "defaults": entry.parameters,
         "success": form.success if form else None,
         "failure": form.failure if form else None,
+        "tabled": server and has_table(name),
     }
 
 

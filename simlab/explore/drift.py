@@ -1,29 +1,50 @@
-"""Repeat the expected gradient step, to show how the correct mass moves on average.
+"""Repeat the expected gradient step, to show how a policy moves on average: its correct mass, what it retains, its entropy.
 
-The first step is exact to first order in the learning rate. Each later step starts from the expected policy, and not
-from the policy of any seed, so that the line leaves the mean over seeds once the seeds differ much.
+The first plain step is exact to first order in the learning rate. Each later step starts from the expected policy, and
+not from the policy of any seed, so that the lines leave the means over seeds once the seeds differ much. Adam's steps
+are those of expected gradients, without the noise that it divides by as well: they go ahead of the simulated ones.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import gammaln, xlog1py, xlogy
 
+from simlab.explore.mass_table import Masses
 from simlab.problems import Categorical
-from simlab.theory.closed_forms import closed_form
 
-Masses = tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]
-
-
-def group_masses(name: str, group_size: int, parameters: dict[str, object]) -> Masses:
-    """(G + 1,) m_S and m_F of an estimator at 0 to G successes."""
-    success, failure = closed_form(name, np.arange(group_size + 1) / group_size, group_size, **parameters)
-    return np.asarray(success), np.asarray(failure)
+Move = Callable[[Float[np.ndarray, " C"]], Float[np.ndarray, " C"]]
+BETAS, EPS = (0.9, 0.999), 1e-8  # of simlab.simulator.optimizers.adam
 
 
-def expected_correct_mass(
-    problem: Categorical, masses: Masses, learning_rate: float, recorded: Int[np.ndarray, " R"]
-) -> Float[np.ndarray, " R+1"]:
-    """Q_pos along the expected steps, at step 0 and those in ``recorded``.
+def plain_steps(learning_rate: float) -> Move:
+    """What gradients, to be climbed, add to the logits."""
+    return lambda gradient: learning_rate * gradient
+
+
+def adam_steps(learning_rate: float) -> Move:
+    """What Adam makes of one gradient after another."""
+    mean, square, count = np.float64(0), np.float64(0), 0
+
+    def move(gradient: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
+        nonlocal mean, square, count
+        count += 1
+        mean = BETAS[0] * mean + (1 - BETAS[0]) * gradient
+        square = BETAS[1] * square + (1 - BETAS[1]) * gradient**2
+        scale = np.sqrt(square / (1 - BETAS[1] ** count)) + EPS
+        return np.asarray(learning_rate * mean / (1 - BETAS[0] ** count) / scale)
+
+    return move
+
+
+MOVES = {"sgd": plain_steps, "adam": adam_steps}
+
+
+def expected_path(
+    problem: Categorical, masses: Masses, move: Move, recorded: Int[np.ndarray, " R"]
+) -> dict[str, Float[np.ndarray, " R+1"]]:
+    """Correct mass, retained mass and entropy along the expected steps, at step 0 and those in ``recorded``.
 
     With m_S and m_F averaged over the binomial number of correct rollouts, the expected gradient of the logit of an
     action of probability p is p (m_S / mu - (m_S - m_F)) if it is correct, and -p (m_F / (1 - mu) + (m_S - m_F)) if it
@@ -33,24 +54,41 @@ def expected_correct_mass(
     Args:
         problem: one policy, whose equal actions stay equal.
         masses: (G + 1,) m_S and m_F at every number of successes.
-        learning_rate: of plain gradient steps.
+        move: what expected gradients, in their order, add to the logits.
         recorded: increasing steps.
+
+    Returns:
+        ``q_pos``, ``retained_mass`` and ``entropy`` (nats).
     """
     problem = problem.by_classes()
     logits, counts, correct = problem.logits.copy(), np.asarray(problem.counts, float), problem.correct
+    path: dict[str, list[float]] = {"q_pos": [], "retained_mass": [], "entropy": []}
+    start, wanted = _policy(logits, counts), {0, *recorded.tolist()}
+    for step in range(int(recorded[-1]) + 1):
+        p = _policy(logits, counts)
+        if step in wanted:
+            kept = np.minimum(p, start)[correct] @ counts[correct]
+            path["q_pos"].append(float(p[correct] @ counts[correct]))
+            path["retained_mass"].append(float(kept / (start[correct] @ counts[correct])))
+            path["entropy"].append(float(-xlogy(p, p) @ counts))
+        logits = logits + move(_expected_gradient(p, counts, correct, masses))
+    return {name: np.array(values) for name, values in path.items()}
+
+
+def _policy(logits: Float[np.ndarray, " C"], counts: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
+    """The probability of an action of each class."""
+    weights = np.exp(logits - logits.max())
+    return np.asarray(weights / (weights @ counts))
+
+
+def _expected_gradient(
+    p: Float[np.ndarray, " C"], counts: Float[np.ndarray, " C"], correct: np.ndarray, masses: Masses
+) -> Float[np.ndarray, " C"]:
     group_size = len(masses[0]) - 1
     successes = np.arange(group_size + 1)
+    mass, wrong = (float(p[which] @ counts[which]) for which in (correct, ~correct))
     ways = gammaln(group_size + 1) - gammaln(successes + 1) - gammaln(group_size - successes + 1)
-    path, wanted = [], {0, *recorded.tolist()}
-    for step in range(int(recorded[-1]) + 1):
-        weights = np.exp(logits - logits.max())
-        p = weights / (weights @ counts)
-        mass = float(p[correct] @ counts[correct])
-        if step in wanted:
-            path.append(mass)
-        wrong = float(p[~correct] @ counts[~correct])
-        chance = np.exp(ways + xlogy(successes, mass) + xlog1py(group_size - successes, -min(mass, 1.0)))
-        success, failure = float(chance @ masses[0]), float(chance @ masses[1])
-        reward = np.where(correct, success / max(mass, 1e-300), -failure / max(wrong, 1e-300))
-        logits = logits + learning_rate * p * (reward - (success - failure))
-    return np.array(path)
+    chance = np.exp(ways + xlogy(successes, mass) + xlog1py(group_size - successes, -min(mass, 1.0)))
+    success, failure = float(chance @ masses[0]), float(chance @ masses[1])
+    reward = np.where(correct, success / max(mass, 1e-300), -failure / max(wrong, 1e-300))
+    return np.asarray(p * (reward - (success - failure)))

@@ -27,7 +27,8 @@ Settings = dict[str, Any]
 def in_advance() -> list[dict[str, Any]]:
     """The runs: ``panel``, those ``settings`` that differ from the panel's defaults, and the ``result`` over its seeds.
 
-    A result is that of the panel's simulation without the values of single seeds.
+    A result is that of the panel's simulation. It holds the values of single seeds, which take room, only of what the
+    Simulation opens with: its sliders' run and the one it pins, so that these are compared without a server too.
     """
     found: list[dict[str, Any]] = json.loads(RUNS.read_text(encoding="utf-8"))
     return found
@@ -97,17 +98,26 @@ def computed(panel: str, settings: Settings) -> Settings:
     if panel == "tree":
         joined = blocks[0] | {"methods": {name: _joined_method(name, blocks) for name in blocks[0]["methods"]}}
     else:
-        joined = blocks[0] | {"metrics": _joined([block["metrics"] for block in blocks])}
+        joined = blocks[0] | {
+            "metrics": _joined([block["metrics"] for block in blocks], seeds=is_paired(panel, settings))
+        }
     joined["seeds"] = SEEDS[panel]
     return dict(_rounded(_thinned(joined, RECORDS[panel]) if panel in RECORDS else joined))
 
 
+def is_paired(panel: str, settings: Settings) -> bool:
+    """Whether a run is of those that the Simulation opens with, whose seeds are kept."""
+    return panel == "run" and differing(panel, settings) in [
+        differing("run", run) for run in ({}, *pinned_runs("run", {}))
+    ]
+
+
 def _joined_method(name: str, blocks: list[Settings]) -> Settings:
     own = [block["methods"][name] for block in blocks]
-    return {"metrics": _joined([one["metrics"] for one in own]), "policies": own[0]["policies"]}
+    return {"metrics": _joined([one["metrics"] for one in own], seeds=False), "policies": own[0]["policies"]}
 
 
-def _joined(blocks: list[Settings]) -> Settings:
+def _joined(blocks: list[Settings], *, seeds: bool) -> Settings:
     import numpy as np  # noqa: PLC0415
 
     from simlab.explore.moments import moments  # noqa: PLC0415
@@ -115,15 +125,19 @@ def _joined(blocks: list[Settings]) -> Settings:
     found = {}
     for name in blocks[0]:
         values = np.array([row for block in blocks for row in block[name]["values"]], dtype=float)
-        found[name] = {key: value for key, value in moments(values).items() if key != "values"}
+        found[name] = {key: value for key, value in moments(values).items() if seeds or key != "values"}
     return found
 
 
 def _thinned(result: Settings, most: int) -> Settings:
     every = max((len(result["step"]) - 1) // most, 1)
-    metrics = {name: {key: values[::every] for key, values in own.items()} for name, own in result["metrics"].items()}
+    metrics = {
+        name: {key: [row[::every] for row in kept] if key == "values" else kept[::every] for key, kept in own.items()}
+        for name, own in result["metrics"].items()
+    }
     thinned = {"step": result["step"][::every], "metrics": metrics}
-    return result | thinned | ({"theory": result["theory"][::every]} if result.get("theory") else {})
+    theory = {name: values[::every] for name, values in (result.get("theory") or {}).items()}
+    return result | thinned | ({"theory": theory} if theory else {})
 
 
 def _rounded(value: Any) -> Any:

@@ -28,6 +28,7 @@ from simlab.explore.html import POLICY, served_page
 from simlab.explore.laboratory import Laboratory
 from simlab.explore.limits import Guard, body_of, refusal
 from simlab.explore.line import Job
+from simlab.explore.mass_request import answered
 from simlab.explore.own import register_files
 from simlab.explore.process import WORKER
 from simlab.explore.reading import asked_of, json_of
@@ -50,8 +51,9 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
     """What the page's server answers, at a port.
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
-    which answers with events, a line of JSON each (see ``worker``), ``POST /result`` with a slice of a result, and
-    ``POST /open?name=NAME`` with a file that is opened as one.
+    which answers with events, a line of JSON each (see ``worker``), ``POST /result`` with a slice of a result,
+    ``POST /masses`` with an estimator that has no closed form, and ``POST /open?name=NAME`` with a file that is opened as
+    a result.
     """
     opened = results or Results()
 
@@ -89,6 +91,10 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         asked = json_of(await body_of(request))
         return JSONResponse(await run_in_threadpool(opened.answer, asked))
 
+    async def masses(request: Request) -> Response:
+        asked = json_of(await body_of(request))
+        return JSONResponse(await run_in_threadpool(answered, asked))
+
     async def open_file(request: Request) -> Response:
         return JSONResponse(await request.app.state.dropped.take(request))
 
@@ -99,6 +105,7 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
         Route("/status", status),
         Route("/simulate", simulate, methods=["POST"]),
         Route("/result", result, methods=["POST"]),
+        Route("/masses", masses, methods=["POST"]),
         Route("/open", open_file, methods=["POST"]),
     ]
     handlers: Any = {Refused: _refused, InputError: _bad_input, HTTPException: _unknown, Exception: _failed}
@@ -131,7 +138,7 @@ async def _unknown(request: Request, error: HTTPException) -> Response:
         return refusal(
             404,
             f"{request.url.path!r} is nothing here; allowed: /, /page/NAME, /plotly.js, /status, /simulate, /result, "
-            "/open",
+            "/masses, /open",
         )
     return refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
 

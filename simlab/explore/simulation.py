@@ -6,10 +6,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from simlab.errors import InputError
 from simlab.estimators import estimator
 from simlab.estimators.registry import REGISTRY
 from simlab.explore.block import Block, Recorded, Say
-from simlab.explore.drift import expected_correct_mass, group_masses
+from simlab.explore.drift import MOVES, expected_path
+from simlab.explore.mass_table import group_masses, has_table, is_of_rewards
 from simlab.explore.moments import moments, record_steps
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
 from simlab.explore.weights import arm_text, read_weight
@@ -85,7 +87,7 @@ def simulate_policy(given: Given, first: int, say: Say) -> dict[str, Any]:
 
     Returns:
         ``step`` (R + 1,), the number of ``seeds``, and of each metric its ``mean`` and ``m2``, the sum of squared
-        differences from the mean, both (R + 1,), with which blocks are joined.
+        differences from the mean, both (R + 1,), with which blocks are joined. ``theory`` is what ``drift`` says.
     """
     block = policy_block(given)
     rows = block.rows(first, say)
@@ -104,19 +106,24 @@ def _is_on_policy_and_true(given: Given) -> bool:
     return bool(given["lag"] == 0 and given["false_positive"] == 0)
 
 
-def drift(given: Given) -> list[float] | None:
-    """Q_pos along expected steps, where these are known: plain steps by an estimator of this group's rewards alone."""
+def drift(given: Given) -> dict[str, list[float]] | None:
+    """Metrics along expected steps, as ``expected_path`` has them; None unless a weight of this group's rewards takes them.
+
+    Adam's are without the noise of the groups.
+    """
     name, own = read_weight(given["weight"])
     parameters = REGISTRY[name].parameters | own
-    built = estimator(name, **parameters)
-    known = name in CLOSED_FORMS and built.needs == {"rewards"} and not jax.tree.leaves(built.init())
-    plain = given["optimizer"] == "sgd" and given["epochs"] == 1
-    if not (known and plain and _is_on_policy_and_true(given)):
+    known = name in CLOSED_FORMS or has_table(name)
+    plain = given["optimizer"] in MOVES and given["epochs"] == 1
+    if not (known and is_of_rewards(estimator(name, **parameters)) and plain and _is_on_policy_and_true(given)):
         return None
-    masses = group_masses(name, given["group_size"], parameters)
+    try:
+        masses = group_masses(name, given["group_size"], parameters)
+    except InputError:  # it reads the order of the rollouts
+        return None
     recorded = record_steps(given["steps"], RECORDS)
-    path = expected_correct_mass(policy_of(given), masses, given["learning_rate"], recorded)
-    return [float(f"{value:.6g}") for value in path]
+    path = expected_path(policy_of(given), masses, MOVES[given["optimizer"]](given["learning_rate"]), recorded)
+    return {metric: [float(f"{value:.6g}") for value in values] for metric, values in path.items()}
 
 
 # A tree

@@ -15,6 +15,7 @@ from simlab.estimators.likelihood import RANKINGS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
 from simlab.explore import formula
+from simlab.explore.mass_table import has_table
 from simlab.theory import CLOSED_FORMS
 from simlab.values import shortened
 
@@ -124,6 +125,11 @@ def read_weight(text: str) -> tuple[str, dict[str, Any]]:
     return written.base.name, dict(written.base.parameters)
 
 
+def has_masses(name: str) -> bool:
+    """Whether an estimator has masses: in closed form, or because it weighs a group by its rewards alone."""
+    return name in CLOSED_FORMS or has_table(name)
+
+
 def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
     """The text of an estimator, its numbers of up to 12 digits; ``read_weight`` reads it.
 
@@ -139,12 +145,12 @@ def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:
 
     Raises:
         InputError: for an unknown name, parameter or choice, a parameter that is no number, or, if it must be
-            ``closed``, an estimator without masses in closed form.
+            ``closed``, an estimator without masses.
     """
     if formula.is_formula(text):
         return _hold_formula(text), ""
     name, given = read_weight(text)
-    check_choice("estimator", name, sorted(CLOSED_FORMS if closed else REGISTRY))
+    check_choice("estimator", name, sorted(filter(has_masses, REGISTRY) if closed else REGISTRY))
     known, held, said = parameters_of(name), {}, []
     for key, value in given.items():
         check_choice(f"parameter of {name}", key, known)

@@ -68,8 +68,11 @@ export function compared(way, metric, result, first, mass = "q_pos") {
   return { x: LEVELS, ...summary(way === EQUAL_MASS ? own : differences(own, other)) };
 }
 
-// Whether runs hold the values of their seeds; those that were computed in advance do not.
-export const pairable = (runs) => runs.every((run) => run && !run.in_advance);
+// Whether runs hold the values of their seeds, of one set of metrics or of each method's; most of those that were computed in
+// advance do not.
+export const pairable = (runs) => runs.every((run) => run && metricsOf(run).every(({ values }) => values));
+
+const metricsOf = ({ metrics, methods }) => (methods ? Object.values(methods).map((own) => own.metrics) : [metrics]).flatMap(Object.values);
 
 // A metric of a run at a record, {mean, half}; at a level of correct mass, where one is given, each seed where it first reaches it.
 export function readAt(result, metric, place, level, mass) {

@@ -5,7 +5,7 @@ import { highest, lowest } from "./hold.js";
 import { entry } from "./names.js";
 import { helpOf } from "./symbols.js";
 import { element, short } from "./text.js";
-import { readWeight, writeWeight } from "./weight_text.js";
+import { hasMasses, linkedLines, readWeight, writeWeight } from "./weight_text.js";
 
 const STOPS = 300;
 const OWN = "your own formula";
@@ -81,7 +81,7 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   let current = { name: "", parameters: {} };
   const select = choiceControl({ id, label, help, choices: [...names, OWN],
     onChange: (name) => onChange(name === OWN ? FIRST_FORMULA : name) });
-  const own = formulaField(id, (formula) => onChange(SIGN + formula), () => current);
+  const own = formulaField(id, (formula) => onChange(SIGN + formula), estimators);
   const node = element("div", { class: "weight" }, select.node, own.node, note, inner);
 
   function change(key, value) {
@@ -114,19 +114,26 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   return { node, show };
 }
 
-// A field for a formula, and the Python lines that make it an estimator; not seen while a named estimator is chosen.
-function formulaField(id, onFormula, present) {
+const LINKED = "linked"; // whose links are picked from lists
+
+// A field for a formula, and the Python lines that make an estimator of it, or of links that are picked.
+function formulaField(id, onFormula, estimators) {
   const field = element("input", { type: "text", id: `${id}-formula`, class: "box formula-box", autocomplete: "off", spellcheck: "false" });
   field.addEventListener("change", () => onFormula(field.value));
   const lines = element("pre", { class: "python", tabindex: "0", "aria-label": "the same as an estimator in Python" });
   const details = element("details", {}, element("summary", { text: "as Python" }), lines);
-  const node = element("div", { class: "control" }, element("label", { for: `${id}-formula`, text: "A =" }), field, details);
-  details.addEventListener("toggle", () => { if (details.open) lines.textContent = pythonLines(present()); });
+  const label = element("label", { for: `${id}-formula`, text: "A =" });
+  const node = element("div", { class: "control" }, label, field, details);
+  let present = null;
+  const write = () => { lines.textContent = isFormula(present.name) ? pythonLines(present) : linkedLines(present, estimators); };
+  details.addEventListener("toggle", () => { if (details.open) write(); });
   function show(weight) {
-    node.hidden = !isFormula(weight.name);
+    present = weight;
+    node.hidden = !isFormula(weight.name) && weight.name !== LINKED;
     if (node.hidden) return;
-    if (document.activeElement !== field) field.value = weight.name.slice(SIGN.length);
-    if (details.open) lines.textContent = pythonLines(weight);
+    label.hidden = field.hidden = !isFormula(weight.name);
+    if (!field.hidden && document.activeElement !== field) field.value = weight.name.slice(SIGN.length);
+    if (details.open) write();
   }
   return { node, show };
 }
@@ -141,7 +148,7 @@ export function controlOf(control, description, onChange) {
   if (control.kind === "choice") return choiceControl({ ...shared, choices: control.choices });
   if (control.kind === "weight") {
     const all = Object.keys(description.estimators);
-    const names = all.filter((name) => !control.closed || description.estimators[name].success !== null);
+    const names = all.filter((name) => !control.closed || hasMasses(description.estimators[name]));
     return weightControl({ ...shared, names, estimators: description.estimators });
   }
   return null;

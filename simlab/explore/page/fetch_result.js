@@ -1,4 +1,5 @@
-// Slices of results that the server has open: the latest settings win, and what was read is kept.
+// What the server reads or computes at once, slices of open results and tables of masses: the latest settings win, and
+// what was answered is kept.
 
 const MOST_KEPT = 128;
 
@@ -10,23 +11,23 @@ export class Reader {
     this.kept = new Map();
   }
 
-  // Read what each of some questions asks for.
-  async ask(questions) {
+  // Ask some questions at a path of the server.
+  async ask(path, questions) {
     const asked = JSON.stringify(questions);
     if (asked === this.asked) return;
     this.asked = asked;
     try {
-      const slices = await Promise.all(questions.map((question) => this.read(question)));
+      const slices = await Promise.all(questions.map((question) => this.read(path, question)));
       if (asked === this.asked) this.onSlices(slices);
     } catch (error) {
       if (asked === this.asked) this.onError(error.message);
     }
   }
 
-  async read(question) {
+  async read(path, question) {
     const body = JSON.stringify(question);
     if (!this.kept.has(body)) {
-      const answer = await fetch("result", { method: "POST", headers: { "Content-Type": "application/json" }, body })
+      const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body })
         .catch(() => { throw new Error("the server cannot be reached; is it still running?"); });
       const found = await answer.json();
       if (!answer.ok) throw new Error(found.error);

@@ -115,7 +115,7 @@ function draw() {
     if (panel.isIdle) part.node.hidden = panel.isIdle(part.name, values, description);
   });
   simulations.ask(panel, values);
-  if (panel.questions) reader.ask(panel.questions(values, description));
+  if (panel.questions) reader.ask(panel.questions.path, panel.questions.of(values, description));
   drawChart(panel, values);
   window.history.replaceState(null, "", state.address());
 }
@@ -124,7 +124,7 @@ function drawChart(panel, values) {
   const chart = byId("chart");
   const look = new Look(description, chart.clientWidth);
   const found = simulations.of(panel);
-  drawn = panel.compute({ values, description, look, result: found[0], results: found, slices });
+  drawn = panel.compute({ values: simulations.valuesShown(panel, values), description, look, result: found[0], results: found, slices });
   drawn.layout.width = chart.clientWidth;
   fitLegend(drawn.traces, drawn.layout, chart.clientWidth);
   const began = moved;

@@ -5,6 +5,7 @@ import { cellRun, cellsOf, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { mapCommand } from "./map_command.js";
 import { halfWidth, joined } from "./simulate.js";
 import { element, short } from "./text.js";
+import { theoryName, theoryOf } from "./theory.js";
 
 const METRICS = {
   run: { "correct mass": "q_pos", "retained mass": "retained_mass", entropy: "entropy", "tail misses": "tail_miss_rate",
@@ -125,9 +126,9 @@ function trainingTraces(values, metric, results, look, description) {
     return [...look.band(result.step, shift(-1), shift(1), look.colour(i), 2),
       look.line(name, result.step, mean, { panel: 2, colour: i, width: 2.4, hovertemplate: "%{y:.4f}", csv: `${values.quantity} of ${name}` })];
   });
-  const theory = { q_pos: found[0]?.theory, tail_miss_rate: found[0]?.metrics.tail_miss_expected?.mean }[metric];
+  const theory = found[0] && theoryOf(found[0], metric);
   if (theory) {
-    lines.push(look.line("theory of the pointed cell", found[0].step, theory,
+    lines.push(look.line(`${metric === "tail_miss_rate" ? "theory" : theoryName(values.optimizer)} of the pointed cell`, found[0].step, theory,
       { panel: 2, colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}", csv: "theory" }));
   }
   return lines;

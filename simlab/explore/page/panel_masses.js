@@ -1,9 +1,10 @@
 // Panel 2: what estimators put on successes and on failures, at every solve rate.
 
-import { isFormula, pythonLines } from "./formula.js";
+import { isFormula } from "./formula.js";
 import { inks, paletteOn, rangeOf } from "./look.js";
+import { isTabled, tableOf, tableQuestions } from "./mass_tables.js";
 import { hasLimit, masses } from "./masses.js";
-import { element, escaped } from "./text.js";
+import { element, escaped, short } from "./text.js";
 import { readWeight, SEPARATOR, writeWeight } from "./weight_text.js";
 
 const POINTS = 160;
@@ -57,12 +58,24 @@ function shown({ success, failure }, show, scale) {
   return [["m<sub>S</sub>", 0, scaled(success)], ["m<sub>F</sub>", 1, scaled(failure)]];
 }
 
-function tracesOf(weight, colour, { values, defaults, look }) {
+// {limit, line, finite} of a weight: whether its line is the limit of large groups, the line, and groups of the size;
+// null while its table has not come.
+function curvesOf(weight, { values, defaults, estimators, slices }) {
   const size = values.group_size;
   const shares = Array.from({ length: size + 1 }, (_, s) => s / size);
+  if (isTabled(weight, estimators)) {
+    const table = tableOf(weight, size, slices);
+    return table && { limit: false, line: { rates: shares, ...table }, finite: { rates: shares, ...table } };
+  }
   const finite = curve(defaults, weight, shares, size);
   const limit = hasLimit(defaults, weight.name, weight.parameters);
-  const line = limit ? limitCurve(defaults, weight) : finite;
+  return { limit, line: limit ? limitCurve(defaults, weight) : finite, finite };
+}
+
+function tracesOf(weight, colour, curves, { values, look }) {
+  if (!curves) return [];
+  const size = values.group_size;
+  const { limit, line, finite } = curves;
   const scale = values.show === "peak 1" ? largest(line) : 1;
   const name = writeWeight(weight);
   const group = { legendgroup: name };
@@ -72,7 +85,7 @@ function tracesOf(weight, colour, { values, defaults, look }) {
       showlegend: index === 0 || dash > 0,
     }));
   const points = shown(finite, values.show, scale).map(([suffix, dash, y]) => ({
-    ...look.line(`${name} ${suffix} at G = ${size}`, shares, y, { colour, ...group, showlegend: false }),
+    ...look.line(`${name} ${suffix} at G = ${size}`, finite.rates, y, { colour, ...group, showlegend: false }),
     mode: "markers",
     hovertemplate: "%{y:.4f}",
     marker: {
@@ -83,11 +96,15 @@ function tracesOf(weight, colour, { values, defaults, look }) {
   return [...lines, ...points];
 }
 
-function compute({ values, description, look }) {
-  const weights = [values.weight, ...values.pinned.split(SEPARATOR).filter(Boolean)];
-  const read = weights.map((text) => readWeight(text, description.estimators));
+const readAll = (values, { estimators }) =>
+  [values.weight, ...values.pinned.split(SEPARATOR).filter(Boolean)].map((text) => readWeight(text, estimators));
+
+function compute({ values, description, look, slices }) {
+  const read = readAll(values, description);
   const defaults = Object.fromEntries(Object.entries(description.estimators).map(([name, own]) => [name, own.defaults]));
-  const traces = read.flatMap((weight, index) => tracesOf(weight, index, { values, defaults, look }));
+  const curves = read.map((weight) => curvesOf(weight, { values, defaults, estimators: description.estimators, slices }));
+  const drawn = read.flatMap((weight, index) => tracesOf(weight, index, curves[index], { values, look }));
+  const traces = drawn.length ? drawn : [look.line("", [0, 1], [null, null], { showlegend: false })];
   const title = { masses: "mass", "peak 1": "mass, the largest 1", "m_S − m_F": "m<sub>S</sub> − m<sub>F</sub>" };
   const layout = look.layout([
     { title: "", x: { title: "solve rate p", range: [-0.01, 1.01] },
@@ -98,23 +115,65 @@ function compute({ values, description, look }) {
   return {
     traces,
     layout,
-    readout: `<b>${escaped(read[0].name)}</b>: m<sub>S</sub> = ${escaped(own.success)}` +
-      `${own.failure === own.success ? " = m<sub>F</sub>" : `, m<sub>F</sub> = ${escaped(own.failure)}`}. Lines: the limit of large ` +
-      `groups; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.`,
-    command: command(read, values.group_size),
+    readout: `${curves[0] ? pushInWords(read[0], curves[0].line) : ""}${formulaInWords(read[0], own)} Lines: the limit of large ` +
+      `groups, where there is one; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.`,
+    command: command(read, values.group_size, description),
     said: [],
   };
 }
 
+function formulaInWords({ name }, { success, failure }) {
+  if (success === null) return `<b>${escaped(name)}</b> has no closed form: its masses are those that it computes itself.`;
+  return `<b>${escaped(name)}</b>: m<sub>S</sub> = ${escaped(success)}` +
+    `${failure === success ? " = m<sub>F</sub>" : `, m<sub>F</sub> = ${escaped(failure)}`}.`;
+}
+
+// {half, peak} of what a weight pushes, |m_S| + |m_F| over solve rates that are equally frequent: the rate below which half of it
+// lies, and the rate where it is largest; null where it pushes nothing.
+export function pushOf({ rates, success, failure }) {
+  const there = rates.map((p, i) => [p, success[i] === null ? null : Math.abs(success[i]) + Math.abs(failure[i])]).filter(([, push]) => push !== null);
+  const parts = there.slice(1).map(([p, push], i) => ({ from: there[i], to: [p, push], area: ((p - there[i][0]) * (push + there[i][1])) / 2 }));
+  const total = parts.reduce((sum, { area }) => sum + area, 0);
+  if (!(total > 0)) return null;
+  const peak = there.reduce((best, one) => (one[1] > best[1] ? one : best))[0];
+  let before = 0;
+  for (const { from: [low, start], to: [high, end], area } of parts) {
+    if (before + area < total / 2) {
+      before += area;
+      continue;
+    }
+    // Between two rates the push is linear, and what lies below a rate is quadratic.
+    const [wanted, slope] = [total / 2 - before, (end - start) / (high - low)];
+    const along = Math.abs(slope) < 1e-12 ? wanted / start : (Math.sqrt(start ** 2 + 2 * slope * wanted) - start) / slope;
+    return { half: low + along, peak };
+  }
+  return null;
+}
+
+// The finding: towards which prompts a weight turns training.
+function pushInWords(weight, line) {
+  const push = pushOf(line);
+  if (!push) return `<b>${escaped(writeWeight(weight))}</b> pushes nothing at any solve rate. `;
+  return `Over prompts of all solve rates alike, half of what <b>${escaped(writeWeight(weight))}</b> pushes comes from those with ` +
+    `p below <b>${short(push.half, 2)}</b>, most at p = <b>${short(push.peak, 2)}</b>. `;
+}
+
 // A line of Python that prints the masses of every estimator that is seen.
-function command(all, size) {
-  const read = all.filter(({ name }) => !isFormula(name));
-  if (!read.length) return pythonLines(all[0]);
+function command(read, size, { estimators }) {
+  if (read.some((weight) => isFormula(weight.name) || isTabled(weight, estimators))) return commandOfAll(read, size);
   const calls = read.map(({ name, parameters }) => {
     const given = Object.entries(parameters).map(([key, value]) => `, ${key}=${typeof value === "number" ? value : `'${value}'`}`);
     return `masses('${name}', ${size}${given.join("")})`;
   });
   return `python -c "from simlab.theory import masses; print(${calls.join(", ")}${calls.length > 1 ? ", sep='\\n'" : ""})"`;
+}
+
+// The same where formulas, or estimators without a closed form, are among them.
+function commandOfAll(read, size) {
+  const files = [...new Set(read.map(({ name }) => name).filter((name) => name.includes(":")))];
+  const register = files.length ? `from simlab.explore.own import register_files; register_files([${files.map((name) => `'${name}'`).join(", ")}]); ` : "";
+  const asked = read.map((weight) => `{'weight': '${writeWeight(weight)}', 'group_size': ${size}}`);
+  return `python -c "${register}from simlab.explore.mass_request import answered; print(*map(answered, [${asked.join(", ")}]), sep='\\n')"`;
 }
 
 // The pinned estimators, each with a button that takes it away, and one that pins the present one.
@@ -151,4 +210,5 @@ export default {
   symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "G", "γ"],
   compute,
   extra,
+  questions: { path: "masses", of: (values, description) => tableQuestions(readAll(values, description), values.group_size, description.estimators) },
 };

@@ -140,5 +140,5 @@ export default {
     const [result] = shown(values, description);
     return Object.hasOwn(result.dimensions, setting) && (Boolean(wrong(values, result)) || !placed(values, result).includes(setting));
   },
-  questions,
+  questions: { path: "result", of: questions },
 };

@@ -4,6 +4,7 @@ import { compared, DIFFERENCE, pairable } from "./compare.js";
 import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { halfWidth, joined } from "./simulate.js";
 import { escaped, exact, short } from "./text.js";
+import { theoryName, theoryOf } from "./theory.js";
 import { commandWeight } from "./weight_text.js";
 
 const SIMULATED = ["weight", "group_size", "learning_rate", "optimizer", "surrogate", "epochs", "lag", "false_positive",
@@ -46,15 +47,11 @@ function linesOf(way, metric, panel, run, first, look) {
 }
 
 // What theory says of the sliders' run.
-function theory(result, look) {
-  const shared = { colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}" };
-  const expected = result.metrics.tail_miss_expected?.mean;
-  return [
-    ...(result.theory ? [look.line("theory of the sliders' run", result.step, result.theory,
-      { ...shared, panel: 0, csv: "q_pos, expected steps" })] : []),
-    ...(expected ? [look.line("theory of the sliders' run", result.step, expected,
-      { ...shared, panel: 3, showlegend: !result.theory, csv: "tail-miss probability (Lemma 3.1) of the simulated masses" })] : []),
-  ];
+function theory(values, result, look) {
+  const known = METRICS.map(([metric], panel) => [metric, panel, theoryOf(result, metric)]).filter(([, , line]) => line);
+  return known.map(([metric, panel, line], place) => look.line(`${theoryName(values.optimizer)} of the sliders' run`, result.step, line,
+    { colour: look.ink.text, dash: 1, width: 1.8, hovertemplate: "%{y:.4f}", panel, showlegend: place === 0,
+      csv: metric === "tail_miss_rate" ? "tail-miss probability (Lemma 3.1) of the simulated masses" : `${metric}, expected steps` }));
 }
 
 // The metrics and axes of a way of comparing.
@@ -81,7 +78,7 @@ function compute({ values, description, look, results }) {
   const shown = way.startsWith("difference") ? others : runs;
   const lines = shown.flatMap((run) => panels.flatMap(({ metric }, panel) => linesOf(way, metric, panel, run, first, look)));
   const traces = runs.length
-    ? [...lines, ...(way === "runs" && results[0] ? theory(results[0], look) : [])]
+    ? [...lines, ...(way === "runs" && results[0] ? theory(values, results[0], look) : [])]
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
   const said = notesOf(way, runs);
@@ -91,7 +88,7 @@ function compute({ values, description, look, results }) {
 // What keeps a way of comparing from showing anything.
 function notesOf(way, runs) {
   if (way === "runs" || !runs.length) return [];
-  if (!pairable(runs.map(({ result }) => result))) return ["runs are compared by seed, which those computed in advance do not hold: simlab explore"];
+  if (!pairable(runs.map(({ result }) => result))) return ["these runs were computed in advance without their seeds, by which runs are compared: simlab explore"];
   return way.startsWith(DIFFERENCE) && runs.length === 1 ? ["pin a run to compare with"] : [];
 }
 
@@ -113,9 +110,10 @@ function readout(values, description, runs, result) {
     return `<b>${short(result.metrics[name].mean.at(-1), 3)}</b> ± ${short(half.at(-1), 2)}`;
   };
   const drift = result.theory
-    ? "Dashed: the expected step, taken again and again (exact at first), and Lemma 3.1 at the simulated masses."
+    ? `Dashed: ${values.optimizer === "sgd" ? "the expected step, taken again and again (exact at first)"
+      : "Adam's steps of expected gradients, without the noise that slows it"}, and Lemma 3.1 at the simulated masses.`
     : result.metrics.tail_miss_expected
-      ? "Dashed: Lemma 3.1 at the simulated masses. The expected drift is known for plain steps (sgd) of a stateless weight."
+      ? "Dashed: Lemma 3.1 at the simulated masses. The expected drift is known for one epoch of a weight of rewards alone."
       : "No theory is drawn: it takes a sampler that is the policy itself, and a verifier that does not err.";
   return `After ${values.steps} steps, over ${result.seeds} seeds: Q<sub>pos</sub> ${end("q_pos")}, ` +
     `M<sub>ret</sub> ${end("retained_mass")}. ${differencesInWords(runs)} ${drift}`;

@@ -1,6 +1,7 @@
 // Panel 3: where one step moves probability, term by term.
 
 import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./redistribution.js";
+import { isTabled, tableOf, tableQuestions } from "./mass_tables.js";
 import { masses } from "./masses.js";
 import { axes, rangeOf, transparent } from "./look.js";
 import { element, exact, short } from "./text.js";
@@ -45,19 +46,34 @@ function termBars(look, names, terms, panel, name) {
   return bars(look, [...names, "sum"], all, colours, panel, name, colours);
 }
 
+// [m_S, m_F] of a weight; 0 while the server has not brought those that it computes.
+function massesAt(weight, p, size, { estimators }, slices) {
+  if (isTabled(weight, estimators)) {
+    const table = tableOf(weight, size, slices);
+    return table ? [table.success, table.failure].map((side) => side[Math.round(p * size)]) : [0, 0];
+  }
+  const defaults = Object.fromEntries(Object.entries(estimators).map(([known, own]) => [known, own.defaults]));
+  return masses(defaults, weight.name, weight.parameters, p, size);
+}
+
+// What is asked of the server: the masses of an estimator without a closed form, where it gives the rewards.
+function questions(values, { estimators }) {
+  if (values.rewards === "the sliders") return [];
+  return tableQuestions([readWeight(values.weight, estimators)], stepOf(values).groupSize, estimators);
+}
+
 // The step with the rewards of the sliders, or those that an estimator gives in a group with the policy's solve rate.
-function rewardedStep(values, description) {
+export function rewardedStep(values, description, slices) {
   const step = stepOf(values);
   if (values.rewards === "the sliders") return step;
-  const { name, parameters } = readWeight(values.weight, description.estimators);
-  const defaults = Object.fromEntries(Object.entries(description.estimators).map(([known, own]) => [known, own.defaults]));
+  const weight = readWeight(values.weight, description.estimators);
   const p = Math.round(values.correct_mass * step.groupSize) / step.groupSize;
-  const [success, failure] = masses(defaults, name, parameters, p, step.groupSize);
+  const [success, failure] = massesAt(weight, p, step.groupSize, description, slices);
   return { ...step, rewardCorrect: p > 0 ? success / p : 0, rewardIncorrect: p < 1 ? -failure / (1 - p) : 0 };
 }
 
-function compute({ values, description, look }) {
-  const step = rewardedStep(values, description);
+function compute({ values, description, look, slices }) {
+  const step = rewardedStep(values, description, slices);
   const said = step.groupSize > values.group_size
     ? [`a group of ${values.group_size} cannot hold ${step.distinct} actions; held at ${step.groupSize}`] : [];
   const names = step.policy.map((_, index) => nameOf(values, index));
@@ -88,10 +104,10 @@ function compute({ values, description, look }) {
   const readout =
     `Rewards <b>${short(step.rewardCorrect, 3)}</b> and <b>${short(step.rewardIncorrect, 3)}</b>, expected reward S<sub>R</sub> = <b>${short(baseline(step), 3)}</b>. The correct mass changes by ` +
     `<b>${short(total(gained), 3)}</b>, the correct actions that the group missed by <b>${short(total(lost), 3)}</b>.`;
-  return { traces, layout, readout, command: command(step), said, table: tableOf(names, step, change) };
+  return { traces, layout, readout, command: command(step), said, table: tableOfActions(names, step, change) };
 }
 
-function tableOf(names, step, change) {
+function tableOfActions(names, step, change) {
   const rows = names.map((name, i) => [
     name, step.correct[i] ? 1 : 0, step.sampled[i] ? 1 : 0, step.policy[i], change[i],
   ]);
@@ -179,5 +195,8 @@ export default {
   symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "G", "η"],
   compute,
   extra,
+  questions: { path: "masses", of: questions },
+  // Either the sliders or the estimator give the rewards.
+  isIdle: (setting, values) => (values.rewards === "the sliders" ? setting === "weight" : ["correct_reward", "incorrect_reward"].includes(setting)),
   click: (point, tools) => { if (point.curveNumber < 2) toggle(tools, point.pointNumber); },
 };

@@ -27,9 +27,11 @@ export function writePins(runs) {
 
 const written = (value) => (typeof value === "number" ? exact(value) : value);
 
-// A run as it is pinned: the settings in which values differ from the defaults. `names` are those that make a run.
+// A run as it is pinned: the settings in which values differ from the defaults. `names` are those that make a run. A run
+// that differs in none is written by the first of them, for an empty text pins nothing.
 export function pinOf(values, names, own) {
-  return names.filter((name) => values[name] !== own.get(name).default).map((name) => [name, values[name]]);
+  const differing = names.filter((name) => values[name] !== own.get(name).default);
+  return (differing.length ? differing : names.slice(0, 1)).map((name) => [name, values[name]]);
 }
 
 // All settings of each pinned run; other settings, such as the seeds, are those of the present one.

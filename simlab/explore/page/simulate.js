@@ -1,6 +1,8 @@
 // Simulations of the server: the latest settings win, and the picture is refined, block of seeds by block, while idle.
 // Several runs are simulated in turns, that of the sliders first; what was simulated is kept.
 
+import { pairable } from "./compare.js";
+
 // The name of this page: the server lets its newest request take the place of an older one that waits.
 const PAGE = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("-");
 
@@ -70,7 +72,7 @@ export class Simulator {
 
   // Simulate runs {panel, settings} up to so many seeds; what was asked before is given up. `order(counts, seeds)` chooses
   // the run whose turn it is by the seeds that each has, -1 if all have enough. `paired` runs are compared seed by seed, so that
-  // what was computed in advance, which holds no seeds, is only shown until it is simulated.
+  // what was computed in advance without its seeds is only shown until it is simulated.
   async ask(runs, seeds, { order = fewest, paired = false } = {}) {
     Object.assign(this, { order, paired });
     const asked = JSON.stringify([runs, seeds]);
@@ -104,7 +106,7 @@ export class Simulator {
 
   seedsOf(key) {
     const known = this.result(key);
-    return known && !(this.paired && known.in_advance) ? known.seeds : 0;
+    return known && (!this.paired || pairable([known])) ? known.seeds : 0;
   }
 
   next(keys, seeds) {

@@ -1,7 +1,7 @@
 // What each panel simulates, from the server, or computed in advance where there is none.
 
 import { inAdvance, nearestInAdvance } from "./in_advance.js";
-import { controlsOf, runsOf } from "./pins.js";
+import { controlsOf, namesOf, runsOf } from "./pins.js";
 import { keyOf, resultsOf, Simulator } from "./simulate.js";
 
 export class Simulations {
@@ -43,15 +43,35 @@ export class Simulations {
     return [values, ...pinned].map((run) => ({ panel: id, settings: simulated.ask(run) }));
   }
 
-  // Without a server: the runs that were computed in advance, or the nearest of these, which is said.
+  // Without a server: what was computed in advance. Of the sliders' run it may be the nearest one, which is said; a run that is
+  // pinned and a cell of a map are drawn only if they are there themselves.
   showInAdvance(panel, runs) {
     const all = inAdvance(this.description);
-    const found = runs.map((run) => (panel.simulated.runs ? all.get(keyOf(run)) || null : nearestInAdvance(run, this.description)));
+    const found = runs.map((run) => all.get(keyOf(run)) || null);
+    if (!panel.simulated.runs) found[0] = nearestInAdvance(runs[0], this.description);
     this.results[panel.id] = resultsOf(runs, found);
+    this.say("status", runs.length ? [this.toldOf(panel, runs, found)] : []);
+  }
+
+  // What is said of runs that were computed in advance, and of those that were not.
+  toldOf(panel, runs, found) {
     const [first] = found;
-    const isNearest = first && !panel.simulated.runs && keyOf(first) !== keyOf(runs[0]);
-    const shown = isNearest ? `; shown: ${this.differences(first, runs[0])}` : "";
-    this.say("status", first ? [`computed in advance, ${first.seeds} seeds${shown}`] : []);
+    if (panel.simulated.runs) {
+      const any = found.find(Boolean);
+      return any ? `computed in advance, ${any.seeds} seeds` : "this map was not computed in advance: simlab explore";
+    }
+    const shown = keyOf(first) === keyOf(runs[0]) ? "" : `; shown: ${this.differences(first, runs[0])}`;
+    const own = controlsOf(panel.id, this.description.controls);
+    const names = namesOf(runs.map(({ settings }) => settings), panel.simulated.names, own);
+    const missing = names.filter((_, place) => place && !found[place]);
+    const left = missing.length ? `; not computed in advance: ${missing.join(" · ")} (simlab explore)` : "";
+    return `computed in advance, ${first.seeds} seeds${shown}${left}`;
+  }
+
+  // The settings that are drawn: without a server those of the run that is shown, which may be another one.
+  valuesShown(panel, values) {
+    const [result] = this.of(panel);
+    return this.description.server || !result || panel.simulated?.runs ? values : { ...values, ...result.settings };
   }
 
   // In which settings a run that is shown differs from the one that is asked for.

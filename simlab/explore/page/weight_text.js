@@ -67,11 +67,22 @@ export function writeWeight({ name, parameters }) {
   return inside.length ? `${name}(${inside.join(",")})` : name;
 }
 
+// Whether an estimator has masses: in closed form, or as the server computes them.
+export const hasMasses = ({ success, tabled }) => success !== null || Boolean(tabled);
+
+// The lines of a file that make an estimator of a registered one and its choices, for --arms "mine.py:weight".
+export function linkedLines({ name, parameters }, estimators) {
+  const written = (value) => (typeof value === "number" ? exact(value) : JSON.stringify(value));
+  const all = { ...estimators[name].defaults, ...parameters };
+  const given = Object.keys(estimators[name].parameters).map((key) => `        ${key}=${written(all[key])},`);
+  return [`from simlab.estimators import ${name}`, "", "", "def weight():", `    return ${name}(`, ...given, "    )", ""].join("\n");
+}
+
 // The text with its parameters held to their bounds, and what is to be said if one had to be.
 export function holdWeight(text, estimators, closed) {
   const { name, parameters } = readWeight(text, estimators);
-  if (closed && estimators[name].success === null) {
-    const allowed = Object.keys(estimators).filter((known) => estimators[known].success !== null);
+  if (closed && !hasMasses(estimators[name])) {
+    const allowed = Object.keys(estimators).filter((known) => hasMasses(estimators[known]));
     throw new Error(`estimator = ${cited(name)} has no masses in closed form; allowed: ${allowed.join(", ")}`);
   }
   const said = [];
