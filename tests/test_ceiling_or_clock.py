@@ -68,7 +68,7 @@ def test_the_readme_counts_as_the_data_do():
     assert f"The other {ceiling['no sigmoid']} have no ceiling" in PARAGRAPHS
     wide = counted("interference", "pass@256")
     later = sum(number for words, number in wide.items() if words.startswith("same asymptote"))
-    assert f"For pass@256 (d) {later} of {wide.total()} come to GRPO's asymptote" in PARAGRAPHS
+    assert f"For pass@256 (c) {later} of {wide.total()} come to GRPO's asymptote" in PARAGRAPHS
     bank = counted("bank", "pass@1")
     assert f"{bank['undecided']} of {bank.total()} weights are undecided" in PARAGRAPHS
     assert f"for GRPO and {counted('bank', 'pass@256')['not bending yet']} others" in PARAGRAPHS

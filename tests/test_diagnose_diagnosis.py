@@ -77,4 +77,4 @@ def test_what_cannot_be_diagnosed_is_refused():
     assert "level" in refusal(diagnosis, plain([1], 4), level=1.5)
     assert "rollouts" in refusal(diagnosis, plain([1], 4), rollouts=0)
     assert "'no_such' is unknown" in refusal(diagnosis, plain([1], 4), estimator="no_such")
-    assert "group_size = 1" in refusal(weigh, population(plain([1], 1), 0.9), "grpo", 1)
+    assert "a group of 1" in refusal(weigh, population(plain([1], 1), 0.9), "grpo", 1)

@@ -14,9 +14,10 @@ BACKGROUND = 0.5  # greys as light as this are background
 def look(figure: Figure) -> dict[str, Any]:
     """The width in inches, the smallest text in points, and how many lines of their own look each panel has."""
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    sizes = [float(text.get_fontsize()) for text in texts]
     return {
         "width": round(float(figure.get_size_inches()[0]), 2),
-        "smallest_text": round(min(float(text.get_fontsize()) for text in texts), 2),
+        "smallest_text": round(min(sizes), 2) if sizes else None,
         "lines": [len(_styles(axes)) for axes in figure.axes],
     }
 
