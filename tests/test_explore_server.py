@@ -21,7 +21,8 @@ from simlab.explore.controls import LARGEST_SEED
 from simlab.explore.refused import Refused
 
 pytestmark = pytest.mark.browser
-Laboratory = pytest.importorskip("simlab.explore.laboratory").Laboratory
+laboratory_module = pytest.importorskip("simlab.explore.laboratory")
+Laboratory = laboratory_module.Laboratory
 
 PORT = 8000
 JSON = {"Content-Type": "application/json"}
@@ -284,6 +285,23 @@ def test_a_newer_job_of_a_page_takes_the_place_of_its_older_one():
     assert {event["error"] for event in dragged} == {"a newer simulation of the same page took its place"}
 
 
+def test_no_update_of_twenty_pages_with_settings_of_their_own_is_lost():
+    """Each page changes its settings ten times: the last change of each ends with the result of these very settings."""
+
+    async def act(laboratory):
+        jobs = []
+        for change in range(10):
+            jobs += [(page, laboratory.submit(job(100 + 10 * page + change), page=str(page))) for page in range(20)]
+            await asyncio.sleep(0.02)
+        return [(page, (await heard(laboratory, one))[-1]) for page, one in jobs]
+
+    ends = in_line(act, 0.01)
+    assert [event["result"] for _, event in ends[-20:]] == [109 + 10 * page for page in range(20)]
+    for place, (page, event) in enumerate(ends):
+        took_its_place = event.get("error") == "a newer simulation of the same page took its place"
+        assert took_its_place or event["result"] == 100 + 10 * page + place // 20
+
+
 def test_pages_take_turns_block_by_block():
     order = []
 
@@ -321,6 +339,17 @@ def test_a_result_that_is_known_waits_for_nobody():
         return await heard(laboratory, known), laboratory.process.jobs
 
     assert in_line(act) == ([{"event": "result", "result": 100}], 1)
+
+
+def test_few_results_are_kept_those_that_were_asked_for_last(monkeypatch):
+    monkeypatch.setattr(laboratory_module, "KEPT_RESULTS", 3)
+
+    async def act(laboratory):
+        for steps in (100, 200, 300, 100, 400, 500):
+            await heard(laboratory, laboratory.submit(job(steps)))
+        return [event["result"] for event in laboratory.results.values()], laboratory.process.jobs
+
+    assert in_line(act, 0) == ([100, 400, 500], 5)
 
 
 # The whole server, in a process of its own
