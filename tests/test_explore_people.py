@@ -240,6 +240,34 @@ def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server)
     np.testing.assert_allclose(formula, named, atol=1e-4)
 
 
+def test_an_own_weight_goes_to_all_panels_at_once_and_undo_takes_it_back(alone, exported):
+    alone.open(f"{exported}#panel=masses&masses.weight={FORMULA}")
+    before = address_of(alone)
+    alone.page.click("text=Use in all panels")
+    drawn(alone)
+    assert alone.text("#said").endswith("@g=0.5 is in all panels now")
+    for panel in ("map", "step", "run", "bank", "interference"):
+        alone.page.click(f"#tab-{panel}")
+        assert alone.page.input_value(f"#{panel}-weight-formula") == "(1 - p)^g * (r - p)/s"
+        assert alone.page.input_value(f"#{panel}-weight-g-box") == "0.5"
+    alone.page.click("#tab-step")
+    assert alone.text("#readout").startswith("Rewards 0.707 and -0.707")  # at p = 1/2: 0.5^0.5, -0.5^0.5
+    while alone.page.is_enabled("#undo"):
+        alone.page.click("#undo")
+    drawn(alone)
+    assert address_of(alone) == before
+
+
+def test_a_weight_without_masses_goes_to_the_other_panels(alone, exported):
+    alone.open(f"{exported}#panel=run&run.weight=fade_entropy")
+    alone.page.click("text=Use in all panels")
+    drawn(alone)
+    assert alone.text("#said") == (
+        "fade_entropy is in all panels now but Gradient masses and One step, which need its masses"
+    )
+    assert "step.rewards" not in address_of(alone)
+
+
 # Results
 
 
@@ -304,6 +332,8 @@ def test_links_that_are_picked_from_lists_are_drawn_in_masses_and_in_one_step_wi
     seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight=linked(scale%3Dmean,sign%3Drelu)")
     until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
     assert seen.page.is_hidden("#step-correct_reward")
+    seen.open(f"{server.address}#panel=step")
+    assert seen.page.is_hidden("#step-weight")
 
 
 def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
