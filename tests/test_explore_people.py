@@ -9,6 +9,8 @@ import pytest
 import xarray as xr
 from explorer_cases import explorer, watched
 
+from simlab.explore.controls import PANELS
+
 pytestmark = pytest.mark.browser
 
 FORMULA = "%3D(1%20-%20p)%5Eg%20*%20(r%20-%20p)%2Fs%40g%3D0.5"  # =(1 - p)^g * (r - p)/s@g=0.5
@@ -365,6 +367,19 @@ def test_help_is_seen_on_focus_and_on_hover(alone, exported):
     alone.page.hover("[aria-describedby=miss-target_mass-help]")
     assert tip.is_visible()
     assert alone.page.locator("#symbols button").count() == 3
+    alone.open(f"{exported}#panel=run")
+    alone.page.focus("[aria-describedby=run-weight-gamma-help]")
+    assert alone.page.inner_text("#run-weight-gamma-help").startswith("exponent of the focal weight")
+    assert alone.page.locator("#run-weight-gamma-help").is_visible()
+
+
+@pytest.mark.parametrize("panel", [panel for panel in PANELS if panel != "miss"])
+def test_every_symbol_says_what_it_means_and_every_control_what_it_does(alone, exported, panel):
+    alone.open(f"{exported}#panel={panel}")
+    tips = alone.page.evaluate("[...document.querySelectorAll('.tip')].map((tip) => tip.textContent)")
+    assert all(tip not in ("", "undefined") for tip in tips)
+    fields = alone.page.locator("#controls input[type=range], #controls .heading select:not([id*=cell-])").count()
+    assert alone.page.locator("#controls .help").count() == fields
 
 
 def test_an_old_notice_does_not_stay_beside_a_new_error(alone, exported):

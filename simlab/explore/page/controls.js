@@ -92,7 +92,7 @@ export function weightControl({ id, label, help, names, estimators, onChange, on
   function rebuild(name) {
     const parts = {};
     for (const [key, known] of Object.entries(estimators[name].parameters)) {
-      const shared = { id: `${id}-${key}`, label: key, onChange: (value) => change(key, value) };
+      const shared = { id: `${id}-${key}`, label: key, help: known.help, onChange: (value) => change(key, value) };
       parts[key] = known.choices.length
         ? choiceControl({ ...shared, choices: known.choices })
         : numberControl({ ...shared, bounds: known });

@@ -189,7 +189,7 @@ export default {
   note: "Each prompt has a solve rate, quantiles of one Beta or two, and some correct modes of which a few are rare. " +
     "The base model's curves are exact, 1 − (1 − p)<sup>k</sup> averaged over prompts; the trained ones are simulated. A prompt has lost its rare " +
     "modes when they have less than a tenth of what they had.",
-  symbols: ["pass@k", "p", "G"],
+  symbols: ["pass@k", "k", "p", "G"],
   compute,
   pinned: { names: SIMULATED, colourOf },
   locked: (setting) => !["at", "k"].includes(setting),

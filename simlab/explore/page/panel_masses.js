@@ -207,7 +207,7 @@ export default {
   question: "How much does an estimator push on successes and on failures, at every solve rate?",
   note: "FADE's masses: the update is m<sub>S</sub> ∇<sub>S</sub> − m<sub>F</sub> ∇<sub>F</sub>. In a fresh state, and at " +
     "equal log-probabilities and lengths, where an estimator reads these.",
-  symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "G", "γ"],
+  symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "q", "G", "γ"],
   compute,
   extra,
   questions: { path: "masses", of: (values, description) => tableQuestions(readAll(values, description), values.group_size, description.estimators) },

@@ -192,7 +192,7 @@ export default {
   question: "Where does one update move probability, and what does it take from what the group missed?",
   note: "F-GRPO Eq. 17 and Proposition 3.2, to first order: distinct sampled actions get R<sub>c</sub> or R<sub>w</sub>, " +
     "all others 0. Click a bar to put an action into the group.",
-  symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "G", "η"],
+  symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "Q<sub>pos</sub>", "Q<sub>upos</sub>", "p", "dp", "G", "η"],
   compute,
   extra,
   questions: { path: "masses", of: questions },
