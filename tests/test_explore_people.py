@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import time
 
 import numpy as np
@@ -73,6 +74,16 @@ def address_of(found):
 
 def names_of(found):
     return found.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
+
+
+def looks_of(found, holds):
+    """Colour, dash and mark of every line whose name holds a text."""
+    return found.page.evaluate(
+        """(holds) => document.getElementById("chart").data
+            .filter((trace) => trace.visible !== false && trace.meta !== "band" && trace.name?.includes(holds))
+            .map(({line, marker, xaxis}) => [xaxis, line.color, line.dash, marker?.symbol].join(" "))""",
+        holds,
+    )
 
 
 # The map
@@ -223,6 +234,37 @@ def test_methods_of_a_tree_are_compared_at_equal_accuracy(seen, server):
     drawn(seen)
     assert "first has an accuracy of" in seen.text("#readout")
     assert "Modes held at an accuracy of" in seen.text("#readout")
+    assert re.search(r"the most are kept by \S.* \S+ of 6 at an accuracy of \S+, the fewest by ", seen.text("#readout"))
+
+
+@pytest.mark.parametrize(
+    ("panel", "holds", "axes"),
+    [("run", "group size G", 4), ("bank", "any answer, trained", 1), ("bank", "a rare mode", 2)],
+)
+def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, server, panel, holds, axes):
+    small = {"run": SMALL, "bank": "bank.steps=20&bank.seeds=4&bank.prompts=8"}[panel]
+    given = {"run": "actions=32&steps=50", "bank": "steps=20&prompts=8"}[panel]
+    pins = ";".join(f"{given}&group_size={size}" for size in range(3, 15)).replace("&", "%26").replace("=", "%3D")
+    seen.open(f"{server.address}#panel={panel}&{small}&{panel}.pinned={pins}")
+    until(seen, lambda: "13 runs: 4 of 4 seeds" in seen.text("#status") or "13 runs: 8 of 8" in seen.text("#status"))
+    drawn(seen)
+    looks = looks_of(seen, holds)
+    assert len(set(looks)) == len(looks) >= 13 * axes
+    assert seen.page.is_disabled("text=Pin this run to compare")
+    assert seen.text(".full") == "12 runs are pinned, as many as are compared: remove one to pin another."
+    assert seen.text("#command").count("simlab sweep") == 13
+
+
+def test_twelve_pinned_estimators_are_told_apart_and_the_extremes_are_named(alone, exported):
+    pins = ";".join(f"f_grpo(gamma={gamma / 2},base=grpo)" for gamma in range(1, 13))
+    alone.open(f"{exported}#panel=masses&masses.weight=easy_power(alpha=3)&masses.pinned={pins}")
+    looks = looks_of(alone, "m<sub>S</sub> = m<sub>F</sub>")
+    assert len(set(looks)) == len(looks) == 26  # lines, and points of the group size
+    assert alone.text(".full").startswith("12 estimators are pinned")
+    assert alone.text("#command").count("masses('") == 13
+    readout = alone.text("#readout")
+    assert "Of the 13 weights f_grpo(gamma=6,base=grpo) turns most to prompts that are seldom solved" in readout
+    assert "easy_power(alpha=3) most to those that often are" in readout
 
 
 # Formulas

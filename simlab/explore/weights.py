@@ -20,7 +20,7 @@ from simlab.explore.parameter_help import help_of
 from simlab.theory import CLOSED_FORMS
 from simlab.values import shortened
 
-MOST_PINNED = 5
+MOST_PINNED = 12
 SEPARATOR = ";"
 
 
