@@ -325,6 +325,13 @@ def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server, result
     until(seen, lambda: "at group_size 8" in seen.text("#readout"))
     np.testing.assert_allclose(seen.page.evaluate(means), result[1][:, 1].mean(axis=1), rtol=1e-5)
     assert seen.page.locator("#results-step").is_hidden()
+    assert seen.page.evaluate("document.getElementById('chart').layout.xaxis.type") == "linear"
+    seen.page.select_option("#results-axes", "logarithmic across")
+    drawn(seen)
+    kinds = "['xaxis', 'yaxis'].map((axis) => document.getElementById('chart').layout[axis].type)"
+    until(seen, lambda: seen.page.evaluate(kinds) == ["log", "linear"])
+    seen.page.select_option("#results-axes", "logarithmic")
+    until(seen, lambda: seen.page.evaluate(kinds) == ["log", "log"])
     seen.page.select_option("#results-view", "map")
     drawn(seen)
     assert np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5)
