@@ -458,7 +458,7 @@ def test_a_link_of_the_server_opens_in_the_exported_page(alone):
 # Looks
 
 
-@pytest.mark.parametrize("panel", ["map", "miss", "step", "run", "tree"])
+@pytest.mark.parametrize("panel", PANELS)
 def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, exported, panel):
     alone.page.set_viewport_size({"width": 390, "height": 844})
     alone.open(f"{exported}#panel={panel}")
@@ -468,6 +468,22 @@ def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, 
     alone.page.evaluate("document.getElementById('chart').scrollIntoView()")
     assert alone.page.locator("#controls").bounding_box()["y"] < 400
     assert cut_off(alone) == []
+    assert overlapping(alone) == []
+
+
+def overlapping(found):
+    """Titles of panels on which the labels of another panel's axis stand."""
+    return found.page.evaluate(
+        """() => {
+            const boxes = (place) => [...document.querySelectorAll(`#chart ${place}`)].map((one) =>
+                [one.textContent, one.getBoundingClientRect()]);
+            const meet = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+                && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+            return boxes(".annotation-text").flatMap(([title, box]) =>
+                boxes(".xaxislayer-above text, .g-xtitle text, .g-x2title text, .g-x3title text")
+                    .filter(([, tick]) => meet(box, tick)).map(([tick]) => `${title}: ${tick}`));
+        }"""
+    )
 
 
 @pytest.mark.parametrize("width", [1280, 1400])

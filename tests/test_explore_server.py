@@ -403,6 +403,22 @@ def test_it_listens_on_the_loopback_interface_only():
     assert listening == ["0100007F"]
 
 
+def test_the_usual_port_is_always_the_same_and_another_one_is_said_where_it_is_taken(monkeypatch):
+    from simlab.explore import server  # noqa: PLC0415  # an extra that the default tests do without
+
+    assert server.USUAL_PORT == 8737  # links hold it
+    with contextlib.closing(server.listening(0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(server, "USUAL_PORT", port)
+        other, said = server.listening_as_usual()
+        with contextlib.closing(other):
+            assert other.getsockname()[1] != port
+            assert said == f"port {port} is taken; "
+    usual, said = server.listening_as_usual()
+    with contextlib.closing(usual):
+        assert (usual.getsockname(), said) == (("127.0.0.1", port), "")
+
+
 def test_a_taken_port_is_one_line_and_exit_code_2():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -25,7 +25,9 @@ def plain_steps(learning_rate: float) -> Move:
 
 def adam_steps(learning_rate: float) -> Move:
     """What Adam makes of one gradient after another."""
-    mean, square, count = np.float64(0), np.float64(0), 0
+    mean: np.ndarray = np.zeros(())
+    square: np.ndarray = np.zeros(())
+    count = 0
 
     def move(gradient: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
         nonlocal mean, square, count

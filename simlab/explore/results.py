@@ -109,7 +109,7 @@ class Result:
 
 
 def _thinned(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]:
-    """Places evenly apart of too long dimensions, unread, and how far apart; seeds, which are averaged over, all stay."""
+    """Places evenly apart of too long dimensions, unread, and how far apart; seeds are averaged over, and stay."""
     long = {name: size for name, size in dataset.sizes.items() if size > LONGEST_DIMENSION and name != AVERAGED}
     every = {str(name): math.ceil(size / LONGEST_DIMENSION) for name, size in long.items()}
     return dataset.isel({name: slice(None, None, step) for name, step in every.items()}), every
