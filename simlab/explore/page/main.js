@@ -89,6 +89,18 @@ function goBack() {
   readAddress();
 }
 
+// Take an estimator to all panels; one of them may need masses that it has not.
+function useEverywhere(weight) {
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
+  const left = state.holdWeightEverywhere(weight);
+  const titles = PANELS.filter(({ id }) => left.includes(id)).map(({ title }) => title);
+  say("said", [`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
+  say("error", []);
+  if (state.preset) showPreset("");
+  refresh();
+}
+
 // Choose what is looked at, such as a cell that is pointed at: this is in the link, but nothing to undo.
 function look(name, text) {
   state.hold(name, text);
@@ -167,7 +179,7 @@ function buildControls(panel) {
     const own = control.name.split(".")[0];
     const setting = control.name.slice(own.length + 1);
     const isLocked = !description.server && panel.locked?.(setting);
-    const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text)) : null;
+    const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text), useEverywhere) : null;
     if (part && isLocked) lock(part);
     if (part) parts.push({ ...part, name: setting });
   }

@@ -4,6 +4,7 @@ import { axes } from "./look.js";
 import { cellRun, cellsOf, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { mapCommand } from "./map_command.js";
 import { halfWidth, joined } from "./simulate.js";
+import { fullInWords, swatchOf } from "./pins_control.js";
 import { element, short } from "./text.js";
 import { theoryName, theoryOf } from "./theory.js";
 
@@ -224,8 +225,9 @@ function extra(tools) {
   const open = element("button", { type: "button", text: "Open this cell's run", onclick: () => openCell(tools) });
   const play = element("button", { type: "button", text: "Play the training", onclick: () => playTime(tools) });
   const list = element("ul", { class: "pins", "aria-label": "pinned cells" });
+  const full = element("p", { class: "full" });
   const rows = selects.map((select, i) => element("div", { class: "heading" }, labels[i], select));
-  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, list);
+  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, full, list);
   let shown = "";
   function show(values) {
     const key = `${values.across} ${values.down}`;
@@ -240,7 +242,8 @@ function extra(tools) {
     [selects[0].value, selects[1].value] = [column, row];
     const cells = values.pinned ? values.pinned.split(";") : [];
     pinButton.disabled = cells.includes(values.cell) || cells.length >= description.most_cells;
-    list.replaceChildren(...cells.map((cell) => element("li", {}, element("span", {}), element("span", { text: cell.replace(",", ", ") }),
+    full.textContent = fullInWords(cells.length, description.most_cells, "cells");
+    list.replaceChildren(...cells.map((cell, place) => element("li", {}, swatchOf(place + 1, description), element("span", { text: cell.replace(",", ", ") }),
       element("button", { type: "button", class: "remove", "aria-label": `remove ${cell}`, text: "×",
         onclick: () => change("map.pinned", cells.filter((other) => other !== cell).join(";")) }))));
   }
