@@ -4,6 +4,7 @@
 the marker look at what that one leaves out, and why.
 """
 
+import faulthandler
 import subprocess
 
 import numpy as np
@@ -36,6 +37,7 @@ INSTEAD = {line: other for line, (other, _) in SHORTENED.items()}
 @pytest.mark.fresh
 @pytest.mark.parametrize("page", MADE, ids=named)
 def test_every_block_runs_from_nothing(page, tmp_path):
+    faulthandler.cancel_dump_traceback_later()  # packages may take longer to arrive than any other test takes
     for folder in ("empty", "beside", "cache"):
         (tmp_path / folder).mkdir()
     text = script(page, tmp_path / "beside", INSTEAD)

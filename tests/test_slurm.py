@@ -32,7 +32,7 @@ esac
 def test_the_job_array_that_is_shown_makes_a_whole_result(tmp_path):
     (job,) = [block for block in blocks(ROOT / "docs" / "slurm.md", "sh") if "#SBATCH" in block]
     (submit,) = [block for block in blocks(ROOT / "docs" / "slurm.md", "sh") if block.startswith("array=")]
-    (tmp_path / "array.sbatch").write_text(job)
+    (tmp_path / "array.sbatch").write_text(job.replace("--out", "--seeds 4 --steps 10 --out"))  # in less time
     for name, program in (("venv/bin/simlab", SIMLAB), ("bin/sbatch", SBATCH)):
         path = tmp_path / name
         path.parent.mkdir(parents=True)
@@ -41,5 +41,5 @@ def test_the_job_array_that_is_shown_makes_a_whole_result(tmp_path):
     there = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     subprocess.run(["bash", "-euc", submit], cwd=tmp_path, env=there, check=True)
     with xarray.open_dataset(tmp_path / "array.nc") as result:
-        assert result.sizes["seed"] > 1
+        assert result.sizes["seed"] == 4
         assert not result.q_pos.isnull().any()
