@@ -6,9 +6,9 @@ The focal weight ``[f-grpo:eq-13]`` as masses, in the simulator, beside a claim 
 import marimo
 
 __generated_with = "0.25.2"
-app = marimo.App(app_title="A tour of simlab")
+app = marimo.App(width="medium", app_title="A tour of simlab")
 
-with app.setup:
+with app.setup(hide_code=True):
     import tempfile
     from pathlib import Path
 

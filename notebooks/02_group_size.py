@@ -8,7 +8,7 @@ import marimo
 __generated_with = "0.25.2"
 app = marimo.App(app_title="Group size and tail miss")
 
-with app.setup:
+with app.setup(hide_code=True):
     import marimo as mo
     import matplotlib.pyplot as plt
     import numpy as np

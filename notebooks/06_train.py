@@ -6,9 +6,9 @@ Unbiased pass@k ``[f-grpo:eq-27]`` of two weights on addition, with what one run
 import marimo
 
 __generated_with = "0.25.2"
-app = marimo.App(app_title="Train a small model and compare pass@k")
+app = marimo.App(width="medium", app_title="Train a small model and compare pass@k")
 
-with app.setup:
+with app.setup(hide_code=True):
     import json
     import math
     import tempfile

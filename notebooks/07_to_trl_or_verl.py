@@ -9,7 +9,7 @@ import marimo
 __generated_with = "0.25.2"
 app = marimo.App(app_title="Take your estimator to TRL or verl")
 
-with app.setup:
+with app.setup(hide_code=True):
     import importlib.util
     import statistics
 

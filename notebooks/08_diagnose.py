@@ -8,7 +8,7 @@ import marimo
 __generated_with = "0.25.2"
 app = marimo.App(app_title="From a log of TRL's to a decision")
 
-with app.setup:
+with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
 

@@ -40,7 +40,7 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
     ("data", "message"),
     [
         ({"training": {}}, "section = 'training' is unknown; allowed: task, arms, seeds, engine, model, warm"),
-        ({"rl": {"stepz": 3}}, "rl has no setting 'stepz'; it takes: learning_rate, warmup"),
+        ({"rl": {"stepz": 3}}, "rl has no setting 'stepz' (did you mean 'steps'?); it takes: learning_rate, warmup"),
         ({"rl": {"steps": "3"}}, "rl.steps = '3'; allowed: a whole number"),
         ({"rl": {"steps": 2.5}}, "rl.steps = 2.5; allowed: a whole number"),
         ({"rl": {"steps": True}}, "rl.steps = True; allowed: a whole number"),

@@ -64,6 +64,21 @@ def test_each_opens_with_what_the_reader_will_be_able_to_do(name):
     assert "you will be able to" in first_text
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_the_title_stands_first_and_imports_are_folded(name):
+    text = (CHECKOUT / name).read_text()
+    assert "\nwith app.setup(hide_code=True):\n" in text
+    assert "import" not in text.split("@app.cell")[1].split("def _():")[1].split('mo.md(r"""')[0]
+
+
+def test_the_table_of_the_tour_fits_its_column():
+    """Of a window of 1200 pixels: marimo's medium column takes 1110 of them, a letter of its tables 7.3."""
+    assert 'App(width="medium"' in (CHECKOUT / "01_tour.py").read_text()
+    page = (CHECKOUT.parent / "docs" / "tutorials" / "01_tour.md").read_text()
+    (table,) = re.findall("<pre class='text-xs'>(.*?)</pre>", page, re.DOTALL)
+    assert 100 < max(map(len, table.splitlines())) < 1110 / 7.3
+
+
 @pytest.fixture
 def taken():
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -3,37 +3,22 @@
 import os.path
 import re
 import shlex
-from pathlib import Path
+import subprocess
 
 import pytest
 
+from docs_build.shown_blocks import ROOT, blocks, commands, named
 from simlab import cli
 from simlab.estimators import registry
 from simlab.llm.training.options import build_settings
 from simlab.sweeps.options import build_sweeps
 
 pytestmark = pytest.mark.usefixtures("library_alone")  # a command names a file that registers an estimator
-ROOT = Path(__file__).parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"  # test_docs_build.py has these
 PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != TUTORIALS)]
 OWN_TESTS = ("train.md", "trl.md", "verl.md", "slurm.md")  # what they show runs elsewhere, or needs a cluster
+FINDING = ["What the papers say", "What was done", "What came out", "What it cannot show", "How to repeat it"]
 OTHER_LINKS = ("http", "#", "mailto:")
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The code blocks of a page, also those inside of lists."""
-    return re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE)
-
-
-def commands(page: Path) -> list[str]:
-    """The commands of simlab that a page shows, without their remarks; a line may have several, joined by ``&&``."""
-    lines = [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines()]
-    parts = [part.strip() for line in lines for part in line.split(" #")[0].split("&&")]
-    return [part for part in parts if part.startswith("simlab ")]
-
-
-def named(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 ALL = [(named(page), command) for page in PAGES if page.name not in OWN_TESTS for command in commands(page)]
@@ -114,6 +99,22 @@ def test_each_other_command_is_understood(command):
     assert options(command).run
 
 
+@pytest.mark.parametrize(
+    ("page", "command"), [(page, command) for page in PAGES if page.name in OWN_TESTS for command in commands(page)]
+)
+def test_so_is_each_command_that_runs_elsewhere(page, command, monkeypatch):
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "4")
+    assert options(os.path.expandvars(command)).run
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=named)
+def test_each_block_for_a_shell_is_one_that_a_shell_can_read(page):
+    for block in blocks(page, "sh"):
+        read = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
+        assert (read.returncode, read.stderr) == (0, ""), block
+
+
 @pytest.mark.parametrize("page", ["docs/how-to/sweeps.md", "docs/findings/ceiling-or-clock.md"])
 def test_the_fit_command_reads_what_the_sweep_before_it_writes(page):
     shown = commands(ROOT / page)
@@ -132,11 +133,10 @@ def test_each_link_between_files_leads_to_one(page):
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "findings").glob("[!i]*.md")), ids=named)
-def test_a_finding_begins_with_its_answer_and_ends_with_its_source(page):
+def test_a_finding_begins_with_its_answer_and_has_the_same_parts_as_all(page):
     title, answer, *_ = [part for part in page.read_text().split("\n\n") if part]
     assert title.startswith("# ")
     assert title.endswith("?")
     assert answer.startswith("**")
-    headings = re.findall(r"^## (.*)", page.read_text(), re.MULTILINE)
-    assert headings[-2:] == ["What it cannot show", "Repeat it"]
-    assert "figures/README.md#" in page.read_text().split("## Repeat it")[1]
+    assert re.findall(r"^## (.*)", page.read_text(), re.MULTILINE) == FINDING
+    assert "figures/README.md#" in page.read_text().split("## How to repeat it")[1]

@@ -386,5 +386,5 @@ def test_a_baseline_without_a_fit_compares_nothing():
     )
     assert (
         refusal(scaling_tables, "pass@1", "rollouts", arms, "fgrpo")
-        == "baseline 'fgrpo' is no arm; allowed: flat, grpo"
+        == "baseline = 'fgrpo' is unknown (did you mean 'grpo'?); allowed: flat, grpo"
     )

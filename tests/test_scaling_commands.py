@@ -78,9 +78,9 @@ def test_early_records_are_left_out_by_rollouts(bank, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--metric", "pass@3"), "metric 'pass@3' is unknown; allowed: pass@1, pass@8, "),
-        (("--metric", "pass_at_k"), "metric 'pass_at_k' is unknown; allowed: pass@1, "),
-        (("--baseline", "rloo"), "baseline 'rloo' is no arm; allowed: grpo, group_size = 2, "),
+        (("--metric", "pass@3"), "metric = 'pass@3' is unknown (did you mean 'pass@8'?); allowed: pass@1, pass@8, "),
+        (("--metric", "pass_at_k"), "metric = 'pass_at_k' is unknown; allowed: pass@1, "),
+        (("--baseline", "rloo"), "baseline = 'rloo' is unknown; allowed: grpo, group_size = 2, "),
         (("--from", "-1"), "from = -1.0 is outside its range [0, inf)"),
         (("--from", "x"), "argument --from: 'x' cannot be read; allowed: a number"),
     ],

@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
+import pytest
 import xarray as xr
 
 from simlab.sweeps.compare import compared
-from simlab.sweeps.table import final_table, takeaway
+from simlab.sweeps.table import final_table, mean_and_error, takeaway
 from simlab.sweeps.words import in_words
 
 
@@ -47,13 +48,38 @@ def test_a_method_without_a_parameter_is_listed_once():
 
 def test_the_mean_and_its_standard_error_are_those_of_the_last_record():
     (row,) = [line.split() for line in final_table(result([[0.5]], estimators=("grpo",))).splitlines()[1:2]]
-    error = np.std([0.485, 0.495, 0.505, 0.515], ddof=1) / 2
-    assert row == ["grpo", "0.5", f"0.50000({round(error * 1e5)})"]
+    # deviations of .015 and .005: a variance of .0005 / 3, a standard error of .0129 / 2
+    assert row == ["grpo", "0.5", "0.5000(65)"]
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([0.25], "0.25000"),
+        ([0.2, 0.4], "0.30(10)"),
+        ([100.0, 140.0], "120(20)"),
+        ([10.0, 13.0], "11.5(15)"),
+        ([0.5, 0.5], "0.50000(0)"),
+        ([0.1, 0.10004], "0.10002(2)"),
+        ([0.5, 0.6992], "0.60(10)"),
+        ([np.nan, 0.5], "nan"),
+    ],
+)
+def test_a_standard_error_has_two_digits(values, told):
+    assert mean_and_error(np.array(values)) == told
 
 
 def test_the_sentence_names_where_the_first_column_ends_highest_and_lowest():
     told = takeaway(result([[0.5, 0.6], [0.9, 0.9]], without=["grpo"]))
     assert told == "in short: q_pos ends highest, 0.9 at grpo, and lowest, 0.5 at f_grpo, gamma 0.5"
+
+
+def test_cells_that_end_as_high_are_counted():
+    """The second and the third differ by .001 with a standard error of .003, and the first by .1."""
+    told = takeaway(result([[0.5], [0.6], [0.601]], spread=0.01, estimators=("rloo", "f_grpo", "grpo")))
+    assert told == (
+        "in short: q_pos ends highest, 0.601 at grpo (1 more within 2 standard errors), and lowest, 0.5 at rloo"
+    )
 
 
 def test_no_difference_is_claimed_that_the_seeds_do_not_show():
@@ -75,10 +101,10 @@ def test_results_are_compared_in_the_cells_that_both_have():
     """The second lacks f_grpo, and grpo ends higher in it by 0.1 in every seed."""
     first, second = result([[0.5], [0.6]]), result([[0.5], [0.7]]).isel(estimator=[1])
     lines = compared({"a": first, "b": second}).splitlines()
-    place = lines.index("less a, seed by seed:")
+    place = lines.index("difference from a, paired by seed:")
     assert lines[place + 2].split() == ["b", "grpo", "0.5", "0.10000(0)"]
     assert lines[-1] == (
-        "in short: q_pos is higher than in a in 1 of 1 cells, lower in 0, each by more than 2 standard errors"
+        "in short: compared with a, q_pos is higher in 1 and lower in 0 of 1 cell, each by more than 2 standard errors"
     )
     apart = compared({"a": first.isel(estimator=[0]), "b": second}).splitlines()
     assert apart[-1] == "in short: no cell of a stands in another result"

@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from simlab.cli.parser import add_command
+from simlab.errors import check_choice
 
 _BASH = """_simlab() {{
     local word=${{COMP_WORDS[COMP_CWORD]}} options=
@@ -36,12 +37,13 @@ def add_to(commands: Any) -> None:
         ],
         run=_completion,
     )
-    parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help="bash, zsh or fish")
+    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
 
 
 def _completion(options: argparse.Namespace) -> int:
     from simlab.cli import build_parser
 
+    check_choice("shell", options.shell, SHELLS)
     _, commands = build_parser()
     flags = {name: [flag for flag in parser.flags() if flag.startswith("--")] for name, parser in commands.items()}
     print(_fish(flags) if options.shell == "fish" else (_ZSH if options.shell == "zsh" else "") + _bash(flags))

@@ -145,9 +145,9 @@ def _sweep(options: argparse.Namespace) -> int:
         for name, sweep in sweeps.items():
             if name:
                 print(f"\n{name}:")
+            _run(options, sweep, *places[name], shard=shard, memory=memory, workers=workers)
             if options.out is None and (usual := _own(DEFAULT_OUT, name)) != places[name][0]:
                 print(f"{usual} holds the result of another sweep; this one's is {places[name][0]}")
-            _run(options, sweep, *places[name], shard=shard, memory=memory, workers=workers)
     return 0
 
 

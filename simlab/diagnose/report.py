@@ -105,7 +105,7 @@ def figure(found: Plotted) -> Figure:
         "pass@k": _pass_at_k,
         f"Groups of {found.recommendation.rollouts:,} rollouts a step": _teaching,
     }
-    whole = Figure(figsize=(9.6, 3.1), layout="constrained")
+    whole = Figure(figsize=(7.2, 2.7), layout="constrained")
     for (title, draw), axes in zip(drawn.items(), whole.subplots(1, len(drawn)).flat, strict=True):
         draw(axes, found)
         axes.set_title(title, loc="left", fontsize=9)
@@ -118,12 +118,18 @@ def _band(axes: Axes, x: Sequence[int], of: Sequence[Estimate], label: str | Non
     axes.plot(x, [one.value for one in of], color=colour, label=label, marker="o", markersize=3)
 
 
+def _in_use(axes: Axes, group_size: int) -> None:
+    axes.axvline(group_size, color="0.6", linewidth=0.8)
+    place = axes.get_xaxis_transform()
+    axes.text(group_size, 0.12, "in use", transform=place, rotation=90, ha="right", color="0.4", fontsize=7)
+
+
 def _dead(axes: Axes, found: Plotted) -> None:
     sizes = [own.group_size for own in found.groups.at_sizes]
     _band(axes, sizes, [own.all_wrong for own in found.groups.at_sizes], "all wrong", "C3")
     _band(axes, sizes, [own.all_right for own in found.groups.at_sizes], "all right", "C2")
-    axes.axvline(found.groups.observed.group_size, color="0.6", linewidth=0.8)
-    axes.set(xlabel="group size G (the line: in use)", ylabel="share of groups", ylim=(0, 1))
+    _in_use(axes, found.groups.observed.group_size)
+    axes.set(xlabel="group size G", ylabel="share of groups", ylim=(0, 1))
     axes.legend(fontsize=7)
 
 
@@ -142,7 +148,7 @@ def _teaching(axes: Axes, found: Plotted) -> None:
     _band(axes, sizes, [split.teaching for split in splits], "teach")
     against = [split.against for split in splits if split.against is not None]
     if len(against) == len(splits):
-        _band(axes, sizes, against, "teach against a typical solution", "C3")
-    axes.axvline(found.recommendation.group_size, color="0.6", linewidth=0.8)
-    axes.set(xlabel="group size G (the line: in use)", ylabel="groups a step", ylim=(0, None))
+        _band(axes, sizes, against, "teach against a\ntypical solution", "C3")
+    _in_use(axes, found.recommendation.group_size)
+    axes.set(xlabel="group size G", ylabel="groups a step", ylim=(0, None))
     axes.legend(fontsize=7)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from simlab.columns import aligned
-from simlab.errors import InputError
+from simlab.errors import check_choice
 from simlab.scaling.curves import Curves
 from simlab.scaling.estimates import Fit, Interval, Refusal, fit_curves
 from simlab.scaling.verdicts import MARGIN, Difference, against
@@ -28,8 +28,8 @@ def scaling_tables(
     Raises:
         InputError: for a baseline that is none of the arms.
     """
-    if baseline is not None and baseline not in arms:
-        raise InputError(f"baseline {baseline!r} is no arm; allowed: {', '.join(arms)}")
+    if baseline is not None:
+        check_choice("baseline", baseline, arms)
     fits = {name: fit_curves(curves) for name, curves in arms.items()}
     lines = [
         f"{metric} = {FORMULA}, C in {unit}; 95 % intervals by the bootstrap over seeds",

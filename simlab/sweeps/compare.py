@@ -77,10 +77,11 @@ def _differences(cells: Mapping[str, Cells], names: list[str], columns: list[str
             rows.append([result, *labels, *map(mean_and_error, less)])
             for word, sign in (("higher", 1), ("lower", -1)):
                 clear[word] += bool(sign * less[0].mean() > CLEAR * standard_error(less[0]))
-    if len(rows) == 1:
+    number = len(rows) - 1
+    if not number:
         return ["", f"in short: no cell of {reference} stands in another result"]
     return [
-        *("", f"less {reference}, seed by seed:", *aligned(rows), ""),
-        f"in short: {columns[0]} is higher than in {reference} in {clear['higher']} of {len(rows) - 1} cells, lower in "
-        f"{clear['lower']}, each by more than {CLEAR:g} standard errors",
+        *("", f"difference from {reference}, paired by seed:", *aligned(rows), ""),
+        f"in short: compared with {reference}, {columns[0]} is higher in {clear['higher']} and lower in "
+        f"{clear['lower']} of {number} cell{'s' * (number > 1)}, each by more than {CLEAR:g} standard errors",
     ]

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from simlab.errors import InputError
+from simlab.errors import check_choice
 from simlab.plotting import grid_dimensions
 from simlab.scaling import Curves
 from simlab.sweeps.grid import Sweep
@@ -53,6 +53,5 @@ def _values(dataset: xr.Dataset, metric: str) -> xr.DataArray:
     ks = [str(own) for own in dataset["k"].values] if "pass_at_k" in dataset else []
     if at and name == "pass" and k in ks:
         return dataset["pass_at_k"].sel(k=int(k))
-    if metric in numbers:
-        return dataset[metric]
-    raise InputError(f"metric {metric!r} is unknown; allowed: {', '.join([f'pass@{own}' for own in ks] + numbers)}")
+    check_choice("metric", metric, [*(f"pass@{own}" for own in ks), *numbers])
+    return dataset[metric]

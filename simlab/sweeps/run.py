@@ -167,11 +167,15 @@ def _missing(todo: Sequence[Unit], store: Store, strangers: int) -> list[Unit]:
             print(f"{damage}, and it is set aside", file=sys.stderr)
     missing = [unit for unit in distinct.values() if not store.has(unit)]
     if len(missing) < len(distinct):
-        print(f"{len(distinct) - len(missing)} of {len(distinct)} units are finished already", file=sys.stderr)
+        print(f"{_of_units(len(distinct) - len(missing), len(distinct))} finished already", file=sys.stderr)
     if strangers:
         are = f"1 part in {store.folder} is" if strangers == 1 else f"{strangers} parts in {store.folder} are"
         print(f"{are} of other sweeps or code versions: left alone", file=sys.stderr)
     return missing
+
+
+def _of_units(number: int, total: int) -> str:
+    return f"{number} of {total} units {'is' if number == 1 else 'are'}"
 
 
 def _progress(missing: Sequence[Unit], todo: Sequence[Unit]) -> Any:
@@ -191,7 +195,8 @@ def _join(
 ) -> xr.Dataset:
     holders = [next((store for store in stores if store.has(unit)), None) for unit in everything]
     if absent := holders.count(None):
-        raise InputError(f"{absent} of {len(everything)} units are missing; run the shards that hold them, then merge")
+        lacking = _of_units(absent, len(everything))
+        raise InputError(f"{lacking} missing; run the shards that hold what is missing, then merge")
     processors = Counter[str]()
     records = (
         (unit, _without_processor(store.load(unit), processors))

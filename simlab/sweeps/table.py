@@ -13,6 +13,7 @@ COLUMNS = ("q_pos", "retained_mass", "entropy", "tail_miss_rate")
 ABSENT = "-"  # in place of a parameter that a method has not
 # Differences of fewer standard errors than this are not called any.
 CLEAR = 2.0
+PLACES = 5  # of a mean, at most
 
 
 def final_table(dataset: xr.Dataset) -> str:
@@ -50,9 +51,16 @@ def takeaway(dataset: xr.Dataset) -> str:
     varied = [place for place, name in enumerate(names) if dataset.sizes[name] > 1]
     ends = [
         f"{values.mean():.4g} at {', '.join(_named(names[at], labels[at]) for at in varied if labels[at] != ABSENT)}"
+        + _ties(values, [other for _, other in cells])
         for labels, values in (high, low)
     ]
     return f"in short: {metric} ends highest, {ends[0]}, and lowest, {ends[1]}"
+
+
+def _ties(values: np.ndarray, cells: list[np.ndarray]) -> str:
+    """How many other cells cannot be told from one, paired by seed; nothing of none."""
+    near = sum(not abs((own - values).mean()) > CLEAR * standard_error(own - values) for own in cells) - 1
+    return f" ({near} more within {CLEAR:g} standard errors)" if near else ""
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
@@ -99,7 +107,7 @@ def _legend(dataset: xr.Dataset, axis: str) -> str:
 
 def legend(seeds: Any, end: str) -> str:
     """The line that says what the numbers of a table are: means over so many seeds at their end."""
-    return f"mean over {seeds} seeds at {end}; 0.65342(42) is a mean of 0.65342 with a standard error of 0.00042"
+    return f"mean over {seeds} seeds at {end}; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
 
 
 def standard_error(values: np.ndarray) -> float:
@@ -108,10 +116,10 @@ def standard_error(values: np.ndarray) -> float:
 
 
 def mean_and_error(values: np.ndarray) -> str:
-    """``0.67188(12)``: a mean to five places and its standard error in units of the last of them."""
-    if len(values) < 2:
-        return f"{values.mean():.5f}"
+    """``0.6719(12)``: a mean and two digits of its standard error, in units of the last place; five places at most."""
     error = standard_error(values)
-    if not np.isfinite(error):  # retained mass is 0 / 0 where the dtype cannot tell the initial correct mass from 0
-        return f"{values.mean():.5f}"
-    return f"{values.mean():.5f}({round(error * 1e5)})"
+    if len(values) < 2 or not np.isfinite(error):  # retained mass is 0 / 0 where the initial correct mass reads 0
+        return f"{values.mean():.{PLACES}f}"
+    exponent = int(f"{error:.1e}".partition("e")[2])  # of the rounded error: 0.0996 is 1.0e-1
+    places = min(max(1 - exponent, 0), PLACES) if error else PLACES
+    return f"{values.mean():.{places}f}({round(error * 10**places)})"

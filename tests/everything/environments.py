@@ -59,7 +59,7 @@ ENVIRONMENTS = (
         "python3.11",
         "3.11",
         (*WITHOUT_TORCH, "torch", "transformers", "trl"),
-        ("dask", "browser", "docs", "notebooks", "torch", "transformers", "trl"),
+        ("dask", "browser", "docs", "notebooks", "fresh", "torch", "transformers", "trl"),
     ),
     Environment("python3.11-verl", "3.11", ("test", "torch", "verl"), ("verl",), unmarked=False),
     Environment("python3.12", "3.12", WITHOUT_TORCH, ("dask", "browser", "docs", "notebooks"), slow=False),

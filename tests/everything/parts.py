@@ -24,7 +24,7 @@ class Part:
 
 
 def markers() -> list[str]:
-    """The markers of ``pyproject.toml`` that mean packages: all but ``slow``."""
+    """The markers of ``pyproject.toml`` that an environment must be able to run: all but ``slow``."""
     told = tomllib.loads(PROJECT.read_text())["tool"]["pytest"]["ini_options"]["markers"]
     return [name for line in told if (name := line.partition(":")[0]) != "slow"]
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from simlab.errors import InputError
+from simlab.errors import InputError, did_you_mean
 from simlab.llm.extra import package
 from simlab.llm.tasks.boxed import Comparison, boxed
 from simlab.values import shortened
@@ -220,5 +220,7 @@ def verifier(name: str) -> Verifier:
     if kind == "regex" and colon:
         return Pattern(pattern)
     if name not in VERIFIERS:
-        raise InputError(f"verifier = {shortened(name)} is unknown; allowed: {', '.join(VERIFIERS)}, regex:PATTERN")
+        hint = did_you_mean(name, VERIFIERS)
+        known = ", ".join(VERIFIERS)
+        raise InputError(f"verifier = {shortened(name)} is unknown{hint}; allowed: {known}, regex:PATTERN")
     return VERIFIERS[name]()

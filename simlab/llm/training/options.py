@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from simlab.errors import InputError, check_choice
+from simlab.errors import InputError, check_choice, did_you_mean
 from simlab.grammar import split
 from simlab.llm.training.folder import RUN
 from simlab.llm.training.presets import preset
@@ -94,6 +95,7 @@ def _of_pair(pair: str) -> dict[str, Any]:
     place, equals, text = pair.partition("=")
     section, _, name = place.partition(".")
     if not equals or not name:
-        raise InputError(f"--param {pair!r} cannot be read; allowed: SECTION.NAME=VALUE, such as task.digits=3")
+        hint = did_you_mean(section, [f"{own}.{field.name}" for own in SECTIONS for field in fields(SECTIONS[own])])
+        raise InputError(f"--param {pair!r} cannot be read{hint}; allowed: SECTION.NAME=VALUE, such as task.digits=3")
     check_choice("section", section, ["task", *SECTIONS])
     return {section: {name: read_value(text)}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.errors import InputError, check_choice, check_range, check_whole, did_you_mean
 from simlab.estimators.registry import check_domain
 from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.optimizer import OptimizerSettings
@@ -393,7 +393,8 @@ def _built(name: str, section: type, values: Any) -> Any:
     read = {}
     for entry, value in values.items():
         if entry not in known:
-            raise InputError(f"{name} has no setting {entry!r}; it takes: {', '.join(known)}")
+            hint = did_you_mean(entry, known)
+            raise InputError(f"{name} has no setting {entry!r}{hint}; it takes: {', '.join(known)}")
         wanted = type(known[entry].default)
         # A command line's "none" is read as None; where texts are allowed it is a choice.
         read[entry] = "none" if wanted is str and value is None else value

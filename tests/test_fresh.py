@@ -1,0 +1,120 @@
+"""What a newcomer types: every block of README.md and docs/start.md, from a clone and an environment that are fresh.
+
+``pytest -m fresh tests/test_fresh.py`` installs packages and takes a quarter of an hour on two cores. The tests without
+the marker look at what that one leaves out, and why.
+"""
+
+import faulthandler
+import subprocess
+
+import numpy as np
+import pytest
+
+import simlab
+from docs_build import newcomer
+from docs_build.shown_blocks import HERE, ROOT, blocks, lines, named, script
+
+START, README = ROOT / "docs" / "start.md", ROOT / "README.md"
+MADE = {
+    START: {"first.nc", "first.png", "mine.py", "own.nc", "rollouts.jsonl", "report.html"},
+    README: {"fig2.nc", "fig2.png", "sweep.nc", "cost.nc", "report.html", "run"},
+}
+SUITE = 'pip install -e ".[test]" && pytest'
+COUNTDOWN = (
+    'pip install -e ".[llm]" && simlab train --preset countdown --arms "grpo,f_grpo(gamma=1)" --seeds 5 --out run'
+)
+# Lines that are not run as they are written: what is run in their place, and why.
+SHORTENED = {
+    SUITE: ('pip install -e ".[test]"', "the suite takes half an hour, and .ci/run runs this line in an environment"),
+    COUNTDOWN: (
+        f"{COUNTDOWN} --seeds 2 --param warm_start.steps=2 --param rl.steps=2",
+        "ten arms of 60 steps take half an hour",
+    ),
+}
+INSTEAD = {line: other for line, (other, _) in SHORTENED.items()}
+
+
+@pytest.mark.fresh
+@pytest.mark.parametrize("page", MADE, ids=named)
+def test_every_block_runs_from_nothing(page, tmp_path):
+    faulthandler.cancel_dump_traceback_later()  # packages may take longer to arrive than any other test takes
+    for folder in ("empty", "beside", "cache"):
+        (tmp_path / folder).mkdir()
+    text = script(page, tmp_path / "beside", INSTEAD)
+    if page == README:  # whoever reads it has logs
+        text = text.replace("\nsimlab diagnose", f"\npython '{logs(tmp_path)}'\nsimlab diagnose")
+    ran = subprocess.run(
+        ["bash", "-c", text],
+        cwd=tmp_path / "empty",
+        env=newcomer.environment(tmp_path / "cache"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-5000:]
+    assert MADE[page] - {path.name for path in (tmp_path / "empty" / "simlab").iterdir()} == set()
+
+
+def logs(folder):
+    """A program that writes logs, as docs/start.md shows it."""
+    (code,) = [block for block in blocks(START, "python") if "rollouts.jsonl" in block]
+    path = folder / "logs.py"
+    path.write_text(code)
+    return path
+
+
+@pytest.mark.parametrize("page", MADE, ids=named)
+def test_every_line_of_a_page_is_in_its_script(page, tmp_path):
+    written = script(page, tmp_path, INSTEAD).splitlines()
+    for line in (line for block in blocks(page, "sh") for line in block.splitlines() if HERE not in line):
+        assert written.count(INSTEAD.get(line, line)) == 1, line
+        assert f"== {line}" in written
+    assert sum(line.startswith(("python '", "cp '")) for line in written) == len(blocks(page, "python")) > 0
+
+
+def test_the_script_reads_as_one(tmp_path):
+    for page in MADE:
+        subprocess.run(["bash", "-n"], input=script(page, tmp_path, INSTEAD), text=True, check=True)
+
+
+@pytest.mark.parametrize("line", SHORTENED)
+def test_what_is_shortened_is_a_line_of_the_readme_and_has_a_reason(line):
+    other, reason = SHORTENED[line]
+    assert line in lines(README)
+    assert len(reason.split()) > 4
+    assert other.startswith(line) or line.startswith(other)
+
+
+def test_the_suite_is_what_a_submission_must_pass():
+    gate = (ROOT / ".ci" / "run").read_text()
+    assert SUITE in README.read_text().split("<!-- test command -->")[1].split("```")[1]
+    assert "/<!-- test command -->/" in gate
+    assert 'eval "$test_command"' in gate
+
+
+def test_the_weight_that_a_newcomer_writes_moves_no_action_that_nobody_drew(tmp_path):
+    namespace = {}
+    exec(blocks(START, "python")[0], namespace)
+    rewards = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0]])
+    found = simlab.advantages(simlab.chain(namespace["only_hard"]), rewards)
+    np.testing.assert_array_equal(found, [[0.75, -0.25, -0.25, -0.25], [0, 0, 0, 0]])
+
+
+# The times
+
+
+def test_a_stage_ends_where_the_next_line_begins():
+    found = [("git clone x", 0.0), ("python3 -m venv v", 1.0), ("pip install .", 3.0), ("simlab sweep a", 6.0)]
+    found += [("cp mine", 10.0), ("simlab sweep b", 10.5), ("python logs", 15.0), ("simlab diagnose", 15.5), ("", 21.0)]
+    assert list(newcomer.stages(found).values()) == [1.0, 3.0, 6.0, 10.0, 15.0, 21.0]
+
+
+def test_the_page_says_when_others_were_at_work():
+    machine = {"cpu": "c", "cores": 2, "memory_gib": 1, "system": "s", "date": "2026-01-01", "load_average": 3.5}
+    ends = dict(zip(newcomer.STAGES, (1.0, 3.0, 6.0, 10.0, 15.0, 21.0), strict=True))
+    busy, quiet = newcomer.report(ends, machine), newcomer.report(ends, machine | {"load_average": 0.1})
+    assert "| **a first figure** | 4 | 10 |" in busy
+    assert "load of 3.5 on 2" in busy
+    assert "upper bounds" in busy
+    assert "Nothing else was at work" in quiet
