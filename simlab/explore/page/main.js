@@ -38,11 +38,15 @@ let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
 let slices = null; // of results, as they were asked for
+let unread = ""; // what was wrong with slices; other errors stay said when slices come
 const reader = new Reader((found) => {
   slices = Object.assign(found, { asked: reader.asked });
-  say("error", []);
+  if (byId("error").textContent === unread) say("error", []);
   refresh();
-}, (message) => say("error", [message]));
+}, (message) => {
+  unread = message;
+  say("error", [message]);
+});
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
 const simulations = new Simulations(description, {
