@@ -104,6 +104,20 @@ def test_the_map_is_there_at_once_also_without_a_server_and_keys_choose_and_pin_
     assert address_of(alone) == link
 
 
+def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colour_of_its_training(alone, exported):
+    alone.open(f"{exported}#panel=map&map.cell=16,1&map.pinned=32,0;512,2")
+    frames = alone.page.evaluate(
+        """document.getElementById("chart").layout.shapes.filter((one) => one.line.width === 3).map((one) => [
+            (one.x0 + one.x1) / 2, (one.y0 + one.y1) / 2, one.line.color])"""
+    )
+    trained = alone.page.evaluate(
+        """document.getElementById("chart").data.filter((trace) => trace.csv?.startsWith("retained mass of"))
+            .map((trace) => trace.line.color)"""
+    )
+    # Columns and rows of the cells; the pointed one is drawn last, over the others.
+    assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
+
+
 def test_the_scrubber_shows_every_cell_as_it_was(alone):
     ends = []
     for at in ("1", "0"):
@@ -469,6 +483,9 @@ def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, 
     assert alone.page.locator("#controls").bounding_box()["y"] < 400
     assert cut_off(alone) == []
     assert overlapping(alone) == []
+    tab = alone.page.locator(f"#tab-{panel}").bounding_box()
+    assert tab["x"] >= 0
+    assert tab["x"] + tab["width"] <= 390
 
 
 def overlapping(found):

@@ -25,6 +25,7 @@ import { TourBox } from "./tour_box.js";
 import { Undo } from "./undo.js";
 
 const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
+const BESIDE_TAB = 48; // pixels of the tabs before the chosen one that are seen, where not all have room
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 
 const description = JSON.parse(document.getElementById("description").textContent);
@@ -162,6 +163,7 @@ function showPanel() {
     const selected = tab.id === `tab-${panel.id}`;
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
+    if (selected) byId("tabs").scrollLeft = tab.offsetLeft - byId("tabs").offsetLeft - BESIDE_TAB;
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${panel.id}`);
   byId("question").textContent = panel.question;
