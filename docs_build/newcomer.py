@@ -102,7 +102,8 @@ def report(ends: Mapping[str, Mark], machine: Mapping[str, object]) -> str:
         before = end
     load, cores = float(str(machine["load_average"])), int(str(machine["cores"]))
     shared = (
-        f"Other programs were at work on the same cores (a load of {load} on {cores} before the start). Seconds on the clock\n"
+        f"Other programs were at work on the same cores (a load of {load} on {cores} before the start). "
+        "Seconds on the clock\n"
         "are upper bounds; those of the processor say what an idle core takes, without the downloads."
         if load > SHARED * cores
         else "Nothing else was at work."
