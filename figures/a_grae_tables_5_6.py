@@ -7,14 +7,17 @@ simlab figures a_grae_tables_5_6                (draws from what is kept here)
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.style
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
+from figures.shared.end_labels import end_labels
 from figures.shared.paper_panels import draw_gains, draw_paths, windows_of
 from figures.shared.paper_runs import Data, condense, pairs_table, table
 from simlab.plotting import STYLE
@@ -28,10 +31,10 @@ STYLES = {
     "grpo": ("GRPO", "0.4", "-"),
     "positive_dominant": ("positive-dominant", "C1", "--"),
     "negative_dominant": ("negative-dominant", "C0", "--"),
-    ASS: ("ASS (by sign)", "C0", "-"),
+    ASS: ("ASS (sign)", "C0", "-"),
     "easy_focused": ("easy-focused", "C3", "--"),
     "hard_focused": ("hard-focused", "C2", "--"),
-    DDAS: ("DDAS (by difficulty)", "C2", "-"),
+    DDAS: ("DDAS (difficulty)", "C2", "-"),
     "a_grae": ("A-GRAE", "C6", "-"),
 }
 # The pairs that the paper speaks of: each half beside its controls, the whole beside its halves.
@@ -45,25 +48,41 @@ OTHERS = [
 ]
 
 
+# Which arms a row of panels shows: by sign above, by difficulty below, and in both the whole beside GRPO.
+ROWS = (
+    ("grpo", "positive_dominant", "negative_dominant", ASS, "a_grae"),
+    ("grpo", "easy_focused", "hard_focused", DDAS, "a_grae"),
+)
+
+
 def draw(data: Data) -> Figure:
-    """Differences from GRPO, the ways of pass@32, and the entropy."""
+    """Differences from GRPO; and by sign and by difficulty, the ways of pass@32 and the entropy."""
     arms = {arm: BASELINE for arm in STYLES if arm != BASELINE}
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-        figure.suptitle("Smaller successes keep entropy, not pass@k; the focus on hard groups keeps some", fontsize=10)
-        left, middle, right = figure.subplots(1, 3)
-        draw_gains(left, data, arms, {arm: label for arm, (label, _, _) in STYLES.items()})
-        left.set_title("(a) less GRPO", loc="left")
-        draw_paths(middle, data, STYLES)
-        middle.set_title("(b) from the start (x)", loc="left")
-        for arm, (label, colour, dashes) in STYLES.items():
-            entropy = np.mean(data["training"][arm]["entropy"], axis=0)
-            right.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
-        right.set(xlabel="step", ylabel="nats")
-        right.set_title("(c) entropy of tokens", loc="left")
-        left.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
-        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        panels = figure.subplot_mosaic("abc;ade", width_ratios=(1.15, 1, 1))
+        for below, above in ("db", "ec"):
+            panels[below].sharex(panels[above])
+            panels[below].sharey(panels[above])
+        draw_gains(panels["a"], data, arms, {arm: label for arm, (label, _, _) in STYLES.items()})
+        panels["a"].legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
+        for places, shown, kind in zip(("bc", "de"), ROWS, ("sign", "difficulty"), strict=True):
+            path, entropy = (panels[place] for place in places)
+            draw_paths(path, data, {arm: STYLES[arm] for arm in shown})
+            _draw_entropy(entropy, data, shown)
+            path.set_title(f"({places[0]}) {kind}, from x", loc="left")
+            entropy.set_title(f"({places[1]}) entropy of tokens", loc="left")
+        panels["a"].set_title("(a) less GRPO", loc="left")
     return figure
+
+
+def _draw_entropy(axes: Axes, data: Data, arms: Sequence[str]) -> None:
+    for arm in arms:
+        label, colour, dashes = STYLES[arm]
+        entropy = np.mean(data["training"][arm]["entropy"], axis=0)
+        axes.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
+    axes.set(xlabel="step", ylabel="nats")
+    end_labels(axes)
 
 
 def main(arguments: list[str]) -> None:

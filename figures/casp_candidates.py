@@ -111,7 +111,7 @@ def _draw_matrix(axes: Axes, columns: list[dict[str, Any]], rows: int) -> QuadMe
     for place, column in enumerate(columns):
         for rank, (text, own) in enumerate(zip(column["texts"], column["p"], strict=True)):
             colour = "white" if own > 0.6 else "black"
-            axes.text(place, rank, text, color=colour, fontsize=6.5, ha="center", va="center")
+            axes.text(place, rank, text, color=colour, fontsize=7, ha="center", va="center")
     path = [column["sampled"] for column in columns]
     axes.plot(range(len(path)), path, ls="", marker="s", ms=12, markerfacecolor="none", color="C1")
     axes.set(ylim=(rows - 0.5, -0.5), xticks=range(len(columns)), yticks=range(rows))

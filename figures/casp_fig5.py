@@ -123,7 +123,7 @@ def _draw_tree(axes: Axes, problem: Tree, p: np.ndarray) -> None:
             axes.plot((level - 1, level), ends, "--" if leaks else "-", **style)
     for leaf in np.flatnonzero(problem.correct):
         text = f"{word(int(leaf), depth, branching)} {levels[depth][leaf]:.2f}"
-        axes.text(depth + 0.12, places[depth][leaf], text, fontsize=6.5, va="center")
+        axes.text(depth + 0.12, places[depth][leaf], text, fontsize=7, va="center")
     accuracy = levels[depth][problem.correct].sum()
     axes.set(xlim=(-0.1, depth + 1.7), ylim=(1.02, -0.02), xlabel=f"accuracy {accuracy:.2f}", xticks=(), yticks=())
     axes.spines[:].set_visible(False)
@@ -137,7 +137,7 @@ def _draw_endings(axes: Axes, data: dict[str, Any]) -> None:
         shifted = np.array(y) + np.linspace(-0.25, 0.25, len(y))
         axes.plot(x, shifted, ls="", marker=marker, ms=2.5, color=colour, label=name)
     axes.set(xlabel="accuracy", ylabel="modes held, of 6", xlim=(0.4, 1.05), ylim=(0, 7.9), yticks=range(7))
-    axes.legend(loc="upper center", fontsize=6.5, ncols=1, labelspacing=0.15, borderpad=0, handletextpad=0.1)
+    axes.legend(loc="upper center", fontsize=7, ncols=1, labelspacing=0.15, borderpad=0, handletextpad=0.1)
     axes.set_title("(e) all seeds", loc="left")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
+from figures.shared.end_labels import end_labels
 from figures.shared.paper_panels import draw_gains, draw_paths
 from figures.shared.paper_runs import COMPARED, Data, condense, ends, interval, pairs_table, table
 from simlab.llm.compare.estimates import estimate
@@ -47,17 +48,16 @@ def draw(data: Data) -> Figure:
     others = {arm: BASELINE for arm in data["arms"] if arm != BASELINE and arm not in list(FOCAL)[1:]}
     with mpl.style.context(STYLE):
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-        figure.suptitle("A lower rate keeps as much of pass@32 as the focal weight, a KL penalty more", fontsize=10)
         left, middle, right = figure.subplots(1, 3)
         draw_gains(left, data, FOCAL, {arm: f"{labels[arm]} less {labels.get(FOCAL[arm], 'GRPO')}" for arm in FOCAL})
         left.set_title("(a) focal weight", loc="left")
         draw_gains(middle, data, others, labels)
         middle.set_title("(b) less GRPO", loc="left")
-        shown = [BASELINE, "f_grpo(gamma=0.5)@token_mean", "f_cispo(gamma=1.0)", *list(others)[-4:]]
+        shown = [BASELINE, next(iter(FOCAL)), *list(others)[-4:]]
         styles = {arm: (labels.get(arm, "GRPO"), f"C{place}", "-") for place, arm in enumerate(shown)}
         draw_paths(right, data, styles)
         right.set_title("(c) from the start (x)", loc="left")
-        right.legend(fontsize=6, handlelength=1, loc="lower left", borderaxespad=0)
+        end_labels(right)
         figure.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 

@@ -1,6 +1,7 @@
 """Every figure is drawn the same way every time, and carries what it was drawn from."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib.text import Text
 import figures
 from figures.shared.headline import headline
 from figures.shared.images import write
+from figures.shared.look import look
 from figures.shared.plotted import plotted
 from figures.shared.registry import names, script
 from figures.shared.rerun import recipe
@@ -66,6 +68,51 @@ def test_a_figure_says_what_it_shows_and_what_differs_from_the_papers(name):
     assert "\n" not in found.differs
     assert found.message == found.message.strip(".\n ")
     assert json.loads((FOLDER / "images" / f"{name}.json").read_text())["message"] == found.message
+
+
+# At the width of a page: 7.2 inches, text of 7 points, and no more than six lines to tell apart in a panel.
+WIDEST, SMALLEST_TEXT, MOST_LINES = 7.2, 7.0, 6
+POINTS = 72  # of an inch
+
+
+def check_that_it_fits(found):
+    assert found["width"] <= WIDEST
+    assert found["smallest_text"] is None or found["smallest_text"] >= SMALLEST_TEXT
+    assert max(found["lines"], default=0) <= MOST_LINES
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_figure_fits_a_page(name):
+    one = script(name)
+    figure = one.draw()
+    headline(figure, one.message)
+    check_that_it_fits(look(figure))
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_image_that_is_kept_fits_a_page(name):
+    kept = FOLDER / "images" / name
+    found = re.search(r'<svg[^>]* width="([\d.]+)pt"', kept.with_suffix(".svg").read_text())
+    assert float(found[1]) / POINTS <= WIDEST + 0.005
+    measured = json.loads(kept.with_suffix(".json").read_text()).get(
+        "look"
+    )  # what was drawn before it was measured lacks it
+    if measured:
+        check_that_it_fits(measured)
+
+
+def test_a_figure_that_fits_no_page_is_noticed():
+    figure = Figure(figsize=(8, 3))
+    axes = figure.subplots()
+    for height in range(7):
+        axes.plot([0, 1], [height, height], color=f"C{height}")
+        axes.plot([0, 1], [height, height + 1], color=f"C{height}")  # the same method
+    axes.plot([0, 1], [0, 1], color="0.8")  # what lies behind
+    axes.axvline(0.5, color="k")
+    axes.text(0, 0, "small", fontsize=6)
+    assert look(figure) == {"width": 8.0, "smallest_text": 6.0, "lines": [7]}
+    with pytest.raises(AssertionError):
+        check_that_it_fits(look(figure))
 
 
 def test_the_message_stands_above_a_figure_and_takes_nothing_from_its_panels():

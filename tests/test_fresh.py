@@ -5,7 +5,10 @@ the marker look at what that one leaves out, and why.
 """
 
 import faulthandler
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,17 +107,51 @@ def test_the_weight_that_a_newcomer_writes_moves_no_action_that_nobody_drew(tmp_
 # The times
 
 
+LINES = [
+    "git clone x",
+    "python3 -m venv v",
+    "pip install .",
+    "simlab sweep a",
+    "cp mine",
+    "simlab sweep b",
+    "python logs",
+]
+
+
 def test_a_stage_ends_where_the_next_line_begins():
-    found = [("git clone x", 0.0), ("python3 -m venv v", 1.0), ("pip install .", 3.0), ("simlab sweep a", 6.0)]
-    found += [("cp mine", 10.0), ("simlab sweep b", 10.5), ("python logs", 15.0), ("simlab diagnose", 15.5), ("", 21.0)]
-    assert list(newcomer.stages(found).values()) == [1.0, 3.0, 6.0, 10.0, 15.0, 21.0]
+    found = [newcomer.Mark(line, 2.0 * place, 1.0) for place, line in enumerate([*LINES, "simlab diagnose", ""])]
+    assert [mark.clock for mark in newcomer.stages(found).values()] == [2.0, 4.0, 6.0, 8.0, 12.0, 16.0]
+
+
+def test_times_are_those_of_the_clock_and_of_the_shell_with_its_children():
+    printed = ["0m0.500s 0m0.250s\n", "1m2.000s 0m1.250s\n", "== pip install .\n", "Collecting\n"]
+    printed += ["0m0.500s 0m0.250s\n", "2m2.000s 0m1.250s\n", "== \n"]
+    clock = iter([3.0, 90.0])
+    found = list(newcomer.marks(printed, lambda: next(clock)))
+    assert found == [("pip install .", 3.0, 64.0), ("", 90.0, 124.0)]
+
+
+def test_a_script_is_timed_line_by_line(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("```sh\ntrue\nmkdir -p made && cd made\n```\n\n```python\nopen('here', 'w')\n```\n")
+    monkeypatch.setattr(newcomer, "PAGE", page)
+    monkeypatch.setattr("docs_build.shown_blocks.ROOT", tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    (tmp_path / "all").mkdir()
+    found = newcomer.timed(tmp_path / "all")
+    assert [mark.line for mark in found][:2] == ["true", "mkdir -p made && cd made"]
+    assert found[-1].line == ""
+    assert found[-1].clock > found[0].clock
+    assert found[-1].processor > 0
+    assert (tmp_path / "all" / "empty" / "made" / "here").exists()
 
 
 def test_the_page_says_when_others_were_at_work():
     machine = {"cpu": "c", "cores": 2, "memory_gib": 1, "system": "s", "date": "2026-01-01", "load_average": 3.5}
-    ends = dict(zip(newcomer.STAGES, (1.0, 3.0, 6.0, 10.0, 15.0, 21.0), strict=True))
+    ends = {stage: newcomer.Mark("", 10.0 * place, 2.0 * place) for place, stage in enumerate(newcomer.STAGES, 1)}
     busy, quiet = newcomer.report(ends, machine), newcomer.report(ends, machine | {"load_average": 0.1})
-    assert "| **a first figure** | 4 | 10 |" in busy
-    assert "load of 3.5 on 2" in busy
+    assert "| **a first figure** | 10 | 2 | 40 |" in busy
+    assert "load of 3.5 on 2 " in busy
     assert "upper bounds" in busy
     assert "Nothing else was at work" in quiet
