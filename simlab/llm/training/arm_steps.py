@@ -15,6 +15,7 @@ from simlab.llm.training.groups import Groups
 from simlab.llm.training.interrupt import interrupts
 from simlab.llm.training.kept_rollouts import kept_rollouts
 from simlab.llm.training.policy_gradient import Trainer
+from simlab.llm.training.program_maps import give_up_many
 from simlab.llm.training.progress import Progress
 from simlab.llm.training.seeds import VERIFIER_KEY, first_problem, key_of
 from simlab.llm.training.state import State
@@ -79,6 +80,7 @@ def _evaluate(arm: Arm, state: State) -> dict[str, Any] | None:
     """Evaluate an arm after a step where that is due, unless it is done; what was written of it."""
     if not arm.is_due(state.step):
         return None
+    give_up_many()
     try:
         return arm.evaluate(arm.setup.merged(state.parameters, arm.start.parameters), state.step)
     except InputError as error:
