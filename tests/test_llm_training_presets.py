@@ -63,3 +63,11 @@ def test_fades_logarithmic_schedule_ends_with_the_run():
     found = settings("fade-fig-9")
     (arm,) = (arm for arm in found.arms if "logarithmic" in arm)
     assert read_arm(arm).method.floats["estimator.last"] == found.rl.steps
+
+
+def test_fades_ablations_leave_out_one_half_of_its_schedule_each():
+    arms = settings("fade-fig-9").arms
+    whole = read_arm("fade@constant").method.floats
+    parts = [read_arm(arm).method.floats for arm in arms if arm.startswith("fade(")]
+    changed = [{name: own[name] for name in own if own[name] != whole[name]} for own in parts]
+    assert changed == [{"estimator.delta_min": 1.0}, {"estimator.alpha_max": 1.0}]

@@ -53,15 +53,17 @@ def test_windows_are_means_over_steps_alone():
     np.testing.assert_allclose(windows(np.arange(40.0).reshape(20, 2), 10), [[9, 10], [29, 30]])
 
 
+def put(path, lines):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(as_lines(lines, name_of(path))[0])
+
+
+def evaluation(step, one, **more):
+    at_k = {str(k): {"mean": one * k / 32} for k in (1, 4, 32)}
+    return {"step": step, "pass_at_k": at_k, "distinct": [1, 2], "rare_nll": 0.5, **more}
+
+
 def test_a_run_folder_is_condensed_with_the_start_first(tmp_path):
-    def put(path, lines):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(as_lines(lines, name_of(path))[0])
-
-    def evaluation(step, one):
-        at_k = {str(k): {"mean": one * k / 32} for k in (1, 4, 32)}
-        return {"step": step, "pass_at_k": at_k, "distinct": [1, 2], "rare_nll": 0.5}
-
     run = {
         "settings": {"rl": {"steps": 40}},
         "arms": ["grpo"],
@@ -83,3 +85,25 @@ def test_a_run_folder_is_condensed_with_the_start_first(tmp_path):
     assert found["arms"]["grpo"]["distinct"] == [[1.5, 1.5]] * 2
     assert found["training"]["grpo"]["entropy"] == [np.arange(1.5, 40, 2).tolist()] * 2
     assert found["provenance"] == {name: value for name, value in run.items() if name != "checksum"}
+
+
+def test_candidates_by_rank_and_histograms_are_condensed_where_a_run_records_them(tmp_path):
+    run = {"settings": {"rl": {"steps": 2}}, "arms": ["grpo", "casp"], "seeds": [0, 1]}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+
+    def counted(step, tokens):
+        return evaluation(step, 0.5, entropy_histogram=[tokens, 1], candidate_histogram=[[0, tokens], [tokens, 0]])
+
+    for seed in (0, 1):
+        put(tmp_path / f"start/seed-{seed}" / EVALUATIONS, [counted(0, 1 + seed)])
+        for tokens, arm in ((10, "grpo"), (20, "casp")):
+            put(tmp_path / f"arms/{arm}/seed-{seed}" / EVALUATIONS, [counted(1, 1000), counted(2, tokens + seed)])
+            lines = [{"step": s, "entropy": 1, "clipped_share": 0, "rank_logp": [-s, -tokens]} for s in (1, 2)]
+            put(tmp_path / f"arms/{arm}/seed-{seed}" / METRICS, lines)
+    found = condense(tmp_path)
+    assert found["training"]["casp"]["rank_logp"] == [[[-1, -20], [-2, -20]]] * 2
+    assert found["histograms"] == {
+        "(start)": {"entropy_histogram": [3, 2], "candidate_histogram": [[0, 3], [3, 0]]},
+        "grpo": {"entropy_histogram": [21, 2], "candidate_histogram": [[0, 21], [21, 0]]},
+        "casp": {"entropy_histogram": [41, 2], "candidate_histogram": [[0, 41], [41, 0]]},
+    }

@@ -46,8 +46,9 @@ def end_labels(axes: Axes, names: Mapping[str, str] | None = None, size: float =
     Call it when all is drawn and the limits stand. ``names`` says what is written in place of some labels.
     """
     axes.get_xlim(), axes.get_ylim()  # asking brings the limits up to date with what is drawn
-    lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
-    ends = [line.get_xydata()[np.isfinite(line.get_ydata().astype(float))][-1] for line in lines]
+    lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+    points = [np.array(line.get_xydata(), float) for line in lines]
+    ends = np.array([each[np.isfinite(each[:, 1])][-1] for each in points])
     heights = axes.transAxes.inverted().transform(axes.transData.transform(ends))[:, 1].clip(0, 1)
     inches = axes.get_window_extent().height / axes.figure.dpi
     for line, height in zip(lines, spread(heights, LINE * size / 72 / inches), strict=True):

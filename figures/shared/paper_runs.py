@@ -15,7 +15,9 @@ from simlab.seals import CHECKSUM
 
 MEASURES = ("pass@1", "pass@4", "pass@32", "distinct", "rare_nll")
 COMPARED = ("pass@1", "pass@32", "rare_nll")
-TRAINING = ("entropy", "clipped_share")
+TRAINING = ("entropy", "clipped_share", "rank_logp")  # the last only of runs that record it
+HISTOGRAMS = ("entropy_histogram", "candidate_histogram")  # of the same runs
+START = "(start)"
 POINTS = 20  # of the training curve of a long run; a short one has a point for each step
 
 Data = dict[str, Any]
@@ -24,13 +26,14 @@ Data = dict[str, Any]
 def condense(run: Path) -> Data:
     """Of every arm ``MEASURES`` at each evaluation, the start first, and ``TRAINING`` by windows of steps.
 
-    Both are lists (seeds, evaluations or windows, ...).
+    Both are lists (seeds, evaluations or windows, ...). Of a run that records candidates also ``HISTOGRAMS`` over the
+    tokens of the last evaluation, summed over seeds, and those of ``START``.
     """
     file = {name: value for name, value in run_file(run).items() if name != CHECKSUM}
     seeds, arms = file["seeds"], file["arms"]
     start = [read_lines(run / f"start/seed-{seed}" / EVALUATIONS).lines for seed in seeds]
     window = max(1, file["settings"]["rl"]["steps"] // POINTS)
-    found: Data = {"provenance": file, "window": window, "arms": {}, "training": {}}
+    found: Data = {"provenance": file, "window": window, "arms": {}, "training": {}, "histograms": {}}
     for arm in arms:
         folders = [arm_folder(run, arm) / f"seed-{seed}" for seed in seeds]
         evaluations = [
@@ -44,8 +47,21 @@ def condense(run: Path) -> Data:
         found["training"][arm] = {
             name: rounded(np.stack([windows([line[name] for line in lines], window) for lines in metrics]), 4)
             for name in TRAINING
+            if name in metrics[0][0]
         }
+        if HISTOGRAMS[-1] in evaluations[0][-1]:
+            found["histograms"][START] = histograms([lines[0] for lines in evaluations])
+            found["histograms"][arm] = histograms([lines[-1] for lines in evaluations])
     return found
+
+
+def histograms(lines: Sequence[Data]) -> Data:
+    """The histograms of evaluations, summed.
+
+    >>> histograms([{"entropy_histogram": [1, 2], "candidate_histogram": [[3, 0]]}] * 2)
+    {'entropy_histogram': [2, 4], 'candidate_histogram': [[6, 0]]}
+    """
+    return {name: np.sum([line[name] for line in lines], axis=0).tolist() for name in HISTOGRAMS}
 
 
 def _number(line: Data, name: str) -> float:
