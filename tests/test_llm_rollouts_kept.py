@@ -5,9 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 from training_cases import settings, task
 
 from simlab.cli import main
+from simlab.diagnose.reading.read import read_log
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
@@ -103,6 +105,48 @@ def test_what_was_not_kept_is_refused_in_one_line(kept, capsys, arguments, reaso
     complaint = capsys.readouterr().err
     assert reason in complaint
     assert complaint.count("\n") == 1
+
+
+def test_all_that_was_kept_is_written_as_trl_writes_it_and_diagnose_reads_it(kept, tmp_path, capsys):
+    out, seen = kept
+    path = tmp_path / "kept.parquet"
+    assert main(["rollouts", str(out), "--parquet", str(path)]) == 0
+    assert capsys.readouterr().out == f"24 rollouts in {path}\n"
+    rows = parquet.read_table(path).to_pylist()
+    places = [(step, prompt, member) for step in (0, 1) for prompt in range(3) for member in range(4)]
+    for row, (step, prompt, member) in zip(rows, places, strict=True):
+        groups, advantages = seen[step]
+        own = groups.batch.tokens[prompt, member][groups.batch.mask[prompt, member]]
+        assert list(row) == ["step", "prompt", "completion", "reward", "advantage"]
+        assert row["step"] == step + 1
+        assert row["prompt"] == groups.problems[prompt].prompt
+        assert row["completion"] == task().vocabulary.decode(own.tolist()).removesuffix("<eos>")
+        assert row["reward"] == groups.rewards[prompt, member]
+        assert row["advantage"] == pytest.approx(advantages[prompt, member], abs=1e-5)
+    log = read_log([path]).log
+    assert log.format == "trl"
+    assert log.refused.count == 0
+    assert len(log.step) == 6, "groups"
+
+
+def test_one_step_is_written_alone(kept, tmp_path):
+    path = tmp_path / "kept.parquet"
+    assert main(["rollouts", str(kept[0]), "--parquet", str(path), "--step", "2"]) == 0
+    assert set(parquet.read_table(path)["step"].to_pylist()) == {2}
+
+
+def test_what_is_no_text_of_utf_8_is_written_with_a_question_mark():
+    from simlab.llm.rollouts_table import _encodable  # noqa: PLC0415
+
+    assert _encodable("a\ud800b é") == "a?b é"
+
+
+@pytest.mark.parametrize("arguments", [["--prompt", "0"], ["--rollout", "0"]])
+def test_a_file_holds_whole_steps(kept, tmp_path, capsys, arguments):
+    path = tmp_path / "kept.parquet"
+    assert main(["rollouts", str(kept[0]), "--parquet", str(path), *arguments]) == 2
+    assert f"{arguments[0]} chooses what is shown, and --parquet writes whole steps" in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_a_completion_cannot_command_the_terminal(tmp_path, capsys):

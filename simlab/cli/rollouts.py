@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from simlab.cli.parser import add_command
-from simlab.cli.values import read_path, read_whole
+from simlab.cli.values import read_file, read_path, read_whole
 
 
 def add_to(commands: Any) -> None:
@@ -15,9 +15,13 @@ def add_to(commands: Any) -> None:
         summary="show rollouts of a training run, token by token",
         about=(
             "Show what a training run has kept of its rollouts: prompt, rewards, advantages and texts of a group.\n"
-            "With --rollout, one of them token by token."
+            "With --rollout, one of them token by token. With --parquet, write all of an arm and seed to a file."
         ),
-        examples=["simlab rollouts run", "simlab rollouts run --step 20 --rollout 0"],
+        examples=[
+            "simlab rollouts run",
+            "simlab rollouts run --step 20 --rollout 0",
+            "simlab rollouts run --parquet kept.parquet",
+        ],
         run=_rollouts,
     )
     parser.add_argument("folder", type=read_path, metavar="RUN", help="folder that simlab train wrote")
@@ -33,12 +37,29 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--rollout", type=read_whole, metavar="N", help="which rollout of the group, from 0, to see by token"
     )
+    parser.add_argument(
+        "--parquet",
+        type=read_file,
+        metavar="FILE",
+        help="write them there in TRL's columns, for simlab diagnose; of all steps, unless --step says which",
+    )
 
 
 def _rollouts(options: argparse.Namespace) -> int:
+    from simlab.errors import InputError
+    from simlab.files import check_replaceable
     from simlab.llm.compare import read_run
+    from simlab.llm.rollouts_table import write_rollouts
     from simlab.llm.rollouts_view import show_rollouts
 
-    chosen = {name: getattr(options, name) for name in ("arm", "seed", "step", "prompt", "rollout")}
-    print(show_rollouts(read_run(options.folder), **chosen))
+    run, steps = read_run(options.folder), {name: getattr(options, name) for name in ("arm", "seed", "step")}
+    one = {name: getattr(options, name) for name in ("prompt", "rollout")}
+    if options.parquet is None:
+        print(show_rollouts(run, **steps, **one))
+        return 0
+    for name, value in one.items():
+        if value is not None:
+            raise InputError(f"--{name} chooses what is shown, and --parquet writes whole steps; allowed: one of them")
+    check_replaceable(options.parquet)
+    print(f"{write_rollouts(run, options.parquet, **steps)} rollouts in {options.parquet}")
     return 0

@@ -28,11 +28,23 @@ class Own(NamedTuple):
     """Keys and values of what the rollouts have sampled, of each layer; those from ``written`` on hold nothing yet.
 
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
+    The first axis has all heads of all rollouts, P G K: were it three, and one of them 1, XLA would drop that one where
+    it reads, and copy everything for each token.
     """
 
-    keys: tuple[Float[Array, "P G K E C"], ...]
-    values: tuple[Float[Array, "P G K C E"], ...]
+    keys: tuple[Float[Array, "PGK E C"], ...]
+    values: tuple[Float[Array, "PGK C E"], ...]
     written: Int[Array, ""]
+
+    def chosen(self, shape: tuple[int, int], prompts: Int[Array, "Q 1"], members: Int[Array, "Q H"]) -> "Own":
+        """Those of some of the (P, G) rollouts of a ``shape``."""
+
+        def of_rollouts(field: Array) -> Array:
+            rows = field.reshape(*shape, -1, *field.shape[1:])[prompts, members]
+            return rows.reshape(-1, *field.shape[1:])
+
+        keys, values = (tuple(map(of_rollouts, fields)) for fields in (self.keys, self.values))
+        return Own(keys, values, self.written)
 
 
 def read_prompts(
@@ -51,9 +63,9 @@ def read_prompts(
 
 def nothing_yet(config: ModelConfig, prompts: Prompts, group_size: int, capacity: int) -> Own:
     """Room for ``capacity`` tokens of every rollout."""
-    shape = (len(prompts.lengths), group_size, config.num_kv_heads, config.head_dim, capacity)
+    shape = (len(prompts.lengths) * group_size * config.num_kv_heads, config.head_dim, capacity)
     keys = tuple(jnp.zeros(shape, of_prompt.dtype) for of_prompt in prompts.keys)
-    return Own(keys, tuple(jnp.swapaxes(empty, 3, 4) for empty in keys), jnp.zeros((), jnp.int32))
+    return Own(keys, tuple(jnp.swapaxes(empty, 1, 2) for empty in keys), jnp.zeros((), jnp.int32))
 
 
 def read_token(
@@ -81,22 +93,24 @@ class _Seeing:
 
     def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
         prompt_keys, prompt_values, own_keys, own_values = memory
-        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, keys[..., None], self.written, axis=4)
-        own_values = jax.lax.dynamic_update_slice_in_dim(own_values, values[:, :, :, None], self.written, axis=3)
+        heads, size = (len(own_keys), *queries.shape[3:]), prompt_keys.shape[2]
+        new_key, new_value = (new.reshape(len(own_keys), -1) for new in (keys, values))
+        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key[:, :, None], self.written, axis=2)
+        own_values = jax.lax.dynamic_update_slice_in_dim(own_values, new_value[:, None], self.written, axis=1)
+        of_own = jnp.einsum("bre,bec->brc", queries.reshape(heads), own_keys)
         scores = [
             jnp.einsum("pgkre,pkse->pgkrs", queries, prompt_keys),
-            jnp.einsum("pgkre,pgkec->pgkrc", queries, own_keys),
+            of_own.reshape(*queries.shape[:4], -1),
         ]
-        size = prompt_keys.shape[2]
         visible = [
             jnp.broadcast_to(self._in_prompt(size), scores[0].shape),
-            jnp.broadcast_to(jnp.arange(own_keys.shape[4]) <= self.written, scores[1].shape),
+            jnp.broadcast_to(jnp.arange(scores[1].shape[-1]) <= self.written, scores[1].shape),
         ]
         together = jnp.concatenate(scores, axis=-1) / math.sqrt(self.config.head_dim)
         weights = attention_weights(together, jnp.concatenate(visible, axis=-1)).astype(values.dtype)
         seen = jnp.einsum("pgkrs,pkse->pgkre", weights[..., :size], prompt_values)
-        seen = seen + jnp.einsum("pgkrc,pgkce->pgkre", weights[..., size:], own_values)
-        return seen, (own_keys, own_values)
+        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*heads[:2], -1), own_values)
+        return seen + of_own.reshape(queries.shape), (own_keys, own_values)
 
     def _in_prompt(self, size: int) -> Array:
         return (jnp.arange(size) < self.lengths[:, None])[:, None, None, None]

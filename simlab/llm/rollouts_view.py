@@ -1,7 +1,6 @@
 """Show rollouts that a run has kept: a group with rewards, advantages and texts, or a rollout token by token."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from simlab.columns import aligned
@@ -36,13 +35,10 @@ def show_rollouts(
     Raises:
         InputError: for an arm, seed, step, prompt or rollout that was not kept, and a damaged file.
     """
-    name = next(iter(run.arms)) if arm is None else arm
-    check_choice("arm", name, run.arms)
-    lines = _lines(arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS)
-    steps = {line["step"]: line["groups"] for line in lines}
-    groups = steps[_checked("step", max(steps) if step is None else step, sorted(steps))]
+    name, steps = kept_steps(run, arm, seed)
+    groups = steps[check_kept("step", max(steps) if step is None else step, sorted(steps))]
     mixed = [place for place, group in enumerate(groups) if len({one["reward"] for one in group["rollouts"]}) > 1]
-    place = _checked("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
+    place = check_kept("prompt", next(iter(mixed), 0) if prompt is None else prompt, range(len(groups)))
     group = groups[place]
     rewards = [one["reward"] for one in group["rollouts"]]
     head = (
@@ -52,22 +48,31 @@ def show_rollouts(
     if rollout is None:
         rows = [_row(number, one) for number, one in enumerate(group["rollouts"])]
         return "\n".join([head, f"prompt: {_cut(group['prompt'], 4 * WIDTH)}", "", *_left(rows)])
-    one = group["rollouts"][_checked("rollout", rollout, range(len(rewards)))]
+    one = group["rollouts"][check_kept("rollout", rollout, range(len(rewards)))]
     said = f"rollout {rollout}: reward {one['reward']:g}, solution {_solution(one)}, {len(one['tokens'])} tokens"
     texts = [f"prompt: {_visible(group['prompt'])}", f"text: {_visible(one['text'])}"]
     return "\n".join([head, said, *texts, "", *_left(_tokens(one))])
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def kept_steps(run: Run, arm: str | None = None, seed: int = 0) -> tuple[str, dict[int, list[dict[str, Any]]]]:
+    """An arm, by default the first, and the groups that a seed of it has kept, by step.
+
+    Raises:
+        InputError: for an arm or seed of which nothing was kept, and a damaged file.
+    """
+    name = next(iter(run.arms)) if arm is None else arm
+    check_choice("arm", name, run.arms)
+    path = arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS
     found = read_lines(path)
     if found.damage:
         raise InputError(found.damage)
     if not found.lines:
         raise InputError(f"{path} has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0")
-    return found.lines
+    return name, {line["step"]: line["groups"] for line in found.lines}
 
 
-def _checked(name: str, value: int, known: Sequence[int]) -> int:
+def check_kept(name: str, value: int, known: Sequence[int]) -> int:
+    """The number of a step, prompt or rollout; raise ``InputError`` for one that is not among those kept."""
     if value not in known:
         raise InputError(f"{name} {value} was not kept; allowed: {known[0]} to {known[-1]}")
     return value

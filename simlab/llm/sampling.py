@@ -295,7 +295,7 @@ def _move(state: State, prompts: Int[Array, " Q"], members: Int[Array, "Q H"], a
 
     return State(
         jax.tree.map(lambda field: field[prompts], state.prompts),
-        Own(of_rows(state.own.keys), of_rows(state.own.values), state.own.written),
+        state.own.chosen(state.alive.shape, *rows),
         state.keys[rows],
         alive,
         of_rows(state.drawn),

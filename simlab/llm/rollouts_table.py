@@ -1,0 +1,54 @@
+"""Write the rollouts that a run has kept as parquet, in the columns that TRL logs its completions in."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simlab.files import write_output
+from simlab.llm.compare.runs import Run
+from simlab.llm.extra import package
+from simlab.llm.rollouts_view import check_kept, kept_steps
+
+
+def write_rollouts(run: Run, path: Path, *, arm: str | None = None, seed: int = 0, step: int | None = None) -> int:
+    """Write a row a rollout: ``step``, ``prompt``, ``completion``, ``reward`` and ``advantage``; how many there are.
+
+    The advantage is the mean over the tokens of a rollout; methods that weigh rollouts give them all the same one.
+    How many rollouts a run keeps of a step is its ``record.rollouts``, so that the file is bounded too.
+
+    Args:
+        run: the folder's.
+        path: the file.
+        arm: by default the first.
+        seed: the seed of it.
+        step: by default all that were kept.
+
+    Raises:
+        InputError: for an arm, seed or step that was not kept, a damaged file, and where pyarrow is not installed.
+    """
+    arrow, parquet = (package(name, "logs") for name in ("pyarrow", "pyarrow.parquet"))
+    _, steps = kept_steps(run, arm, seed)
+    chosen = sorted(steps) if step is None else [check_kept("step", step, sorted(steps))]
+    groups = ((number, group) for number in chosen for group in steps[number])
+    rows = [_row(number, group["prompt"], one) for number, group in groups for one in group["rollouts"]]
+    content = io.BytesIO()
+    parquet.write_table(arrow.Table.from_pylist(rows), content)
+    write_output(path, content.getvalue())
+    return len(rows)
+
+
+def _row(step: int, prompt: str, one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "step": step,
+        "prompt": _encodable(prompt),
+        "completion": _encodable(one["text"]),
+        "reward": float(one["reward"]),
+        "advantage": float(np.mean(one["advantages"])),
+    }
+
+
+def _encodable(text: str) -> str:
+    """The text with ``?`` for half of a surrogate pair, which UTF-8 cannot have."""
+    return text.encode("utf-8", "replace").decode()
