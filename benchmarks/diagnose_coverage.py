@@ -12,6 +12,7 @@ A run that ends early is gone on with by the same command: banks that the same c
 """
 
 import argparse
+import dataclasses
 import json
 import sys
 from collections import defaultdict
@@ -30,10 +31,13 @@ from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components
 from simlab.diagnose.pass_at_k import of_population
 from simlab.diagnose.predict import score
+from simlab.diagnose.rarest import rarest
 from simlab.diagnose.recommend import split_at
 from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import change, learnability, mean_solve_rate, population, share_below, split
-from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen_mass
+from simlab.diagnose.tail_misses import tail_misses
+from simlab.diagnose.typical import typical
+from simlab.diagnose.unseen import unseen_mass
 from simlab.files import write_whole
 from simlab.identity.code import code_fingerprint
 
@@ -110,23 +114,45 @@ PASSES = {"G": 1, "2G": 2, "16G": 16}
 
 
 def of_solutions(shape: str, size: int) -> dict[str, float]:
-    """Masses of the typical solution and of one drawn once, and tail misses at them, of each number of solutions."""
-    sums: dict[str, float] = defaultdict(float)
-    for count in range(1, MOST_SOLUTIONS + 1):
-        for share in zipf(count).tolist():
-            sums["pairs"] += expectation_of_grid(shape, lambda p, q=share: (p * q) ** 2)
-            sums["singles"] += expectation_of_grid(shape, lambda p, q=share: p * q)
-            sums["once"] += expectation_of_grid(shape, lambda p, q=share: size * p * q * (1 - p * q) ** (size - 1))
-            sums["mass of once"] += expectation_of_grid(
-                shape, lambda p, q=share: size * (p * q) ** 2 * (1 - p * q) ** (size - 1)
-            )
-    mass = sums["pairs"] / sums["singles"]
-    rate = expectation(shape, lambda p: p**2) / expectation(shape, lambda p: p)
-    return {
-        "mass of a typical solution": mass,
-        "mass of a solution drawn once": sums["mass of once"] / sums["once"],
-        "tail miss of a typical solution": (1 - mass) ** size - (rate - mass) ** size - (1 - rate) ** size,
+    """Masses of the typical solution and of one drawn once, and how often groups miss them.
+
+    Each is a mean over the bank: every solution of every number of solutions, at every solve rate, by its own mass.
+    """
+
+    def mean(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+        """The sum over a prompt's solutions of a function of solve rate and mass, on average over prompts."""
+        return sum(
+            expectation_of_grid(shape, lambda p, q=share: function(p, p * q)) / MOST_SOLUTIONS
+            for count in range(1, MOST_SOLUTIONS + 1)
+            for share in zipf(count).tolist()
+        )
+
+    def missed(G: int, p: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        return (1 - pi) ** G - (p - pi) ** G - (1 - p) ** G
+
+    def teaches(G: int, p: np.ndarray) -> np.ndarray:
+        return 1 - p**G - (1 - p) ** G
+
+    def once(p: np.ndarray, pi: np.ndarray) -> np.ndarray:
+        return pi * (1 - pi) ** (size - 1)
+
+    correct, of_once = mean(lambda p, pi: pi), mean(once)
+    found = {
+        "mass of a typical solution": mean(lambda p, pi: pi**2) / correct,
+        "mass of a solution drawn once": mean(lambda p, pi: pi * once(p, pi)) / of_once,
+        "tail miss of a solution drawn once": mean(lambda p, pi: once(p, pi) * missed(size, p, pi)) / of_once,
     }
+    holding: dict[str, float] = {}
+    for where, times in SIZES.items():
+        G = int(times * size)
+        gone, reached = mean(lambda p, pi, G=G: pi * missed(G, p, pi)), mean(lambda p, pi, G=G: pi * teaches(G, p))
+        teaching = expectation(shape, lambda p, G=G: teaches(G, p))
+        found[f"tail miss at {where}"] = gone / correct
+        found[f"taught against at {where}"] = gone / reached
+        holding[where] = teaching * (1 - gone / reached) / times
+    found["groups holding it at G / 2"] = holding["G / 2"]
+    found["more groups holding it at G / 2"] = holding["G / 2"] - holding["G"]
+    return found
 
 
 def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -165,13 +191,26 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
     found = unseen_mass(drawn, LEVEL)
     yield "undrawn mass", Checked(found.mass, left)
     yield "undrawn share", Checked(found.share, share)
-    naive = Estimate("undrawn share", found.good_turing, np.nan, np.nan, LEVEL, "Good-Turing")
-    yield "undrawn share by Good-Turing", Checked(naive, share)
-    usual = tail_misses(typical(drawn, LEVEL, seed), (size,))
+    without = dataclasses.replace(found.share, low=np.nan, high=np.nan)
+    yield "undrawn share, error", Checked(without, share)
+    naive = dataclasses.replace(without, value=found.good_turing)
+    yield "undrawn share by Good-Turing, error", Checked(naive, share)
+    sizes = tuple(int(times * size) for times in SIZES.values())
+    solution = typical(drawn, LEVEL, seed, sizes)
+    usual = tail_misses(solution, sizes)
     yield "mass of a typical solution", Checked(usual.mass, truth["mass of a typical solution"])
-    yield "tail miss of a typical solution", Checked(usual.missed[0], truth["tail miss of a typical solution"])
-    once = tail_misses(rarest(drawn, LEVEL, seed), (size,))
-    yield "mass of a solution drawn once", Checked(once.mass, truth["mass of a solution drawn once"])
+    for where, missed, against in zip(SIZES, usual.missed, usual.against, strict=True):
+        yield f"tail miss at {where}", Checked(missed, truth[f"tail miss at {where}"])
+        yield f"taught against at {where}", Checked(against, truth[f"taught against at {where}"])
+    now = population(seen, LEVEL)
+    part = split_at(now, solution, size // 2, size, size)
+    assert part.holding is not None
+    assert part.net is not None
+    for name, estimate in (("groups holding it at G / 2", part.holding), ("more groups holding it at G / 2", part.net)):
+        yield name, Checked(estimate, truth[name])
+    once = tail_misses(rarest(drawn, LEVEL, seed, (size,)), (size,))
+    for name, estimate in (("mass", once.mass), ("tail miss", once.missed[0])):
+        yield f"{name} of a solution drawn once", Checked(estimate, truth[f"{name} of a solution drawn once"])
 
 
 def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
@@ -183,13 +222,14 @@ def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
 def cell(shape: str, size: int, prompts: int, repetitions: int, solutions_alone: bool) -> dict[str, Any]:
     """Coverage, widths and errors of one setting."""
     truth, rows = truths(shape, size), defaultdict(list)
+    first = 1000 * list(SHAPES).index(shape)  # entropies depend on the seed alone, and are drawn anew for each shape
     for seed in range(repetitions):
         own = bank(shape, prompts, seed)
         seen = log(own, size, 10_000 + seed, steps=2)
         found = (
             of_answers(own, seen, truth, size, seed)
             if solutions_alone
-            else (*checked(seen, truth, size, seed), *predicted(own, size, 20_000 + seed))
+            else (*checked(seen, truth, size, first + seed), *predicted(own, size, 20_000 + seed))
         )
         for name, one in found:
             estimate = one.estimate
@@ -250,14 +290,16 @@ def main() -> None:
         "--solutions", action="store_true", help="what is estimated from answers, in a table of its own"
     )
     parser.add_argument("--table", action="store_true", help="print the table of what is kept")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS, help="logs of a bank")
+    parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings")
     parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     path = OF_SOLUTIONS if options.solutions else DATA
     if options.table:
         print(table(json.loads(path.read_text())))
         return
-    settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS, REPETITIONS)
-    cells = [] if options.quick else kept_cells(path)
+    settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS[: options.settings], options.repetitions)
+    cells = [] if options.quick else kept_cells(path, repetitions)
     work = [(shape, *setting, repetitions, options.solutions) for setting in settings for shape in SHAPES]
     left = [own for own in work if own[:3] not in map(place_of, cells)]
     content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
@@ -275,27 +317,34 @@ def place_of(own: dict[str, Any]) -> tuple[str, int, int]:
     return own["shape"], own["group_size"], own["prompts"]
 
 
-def kept_cells(path: Path) -> list[dict[str, Any]]:
-    """What the same code has found before."""
+def kept_cells(path: Path, repetitions: int) -> list[dict[str, Any]]:
+    """What the same code has found before, of at least as many logs."""
     if not path.exists():
         return []
     now = code()
-    return [own for own in json.loads(path.read_text())["cells"] if own.get("code") == now]
+    return [
+        own
+        for own in json.loads(path.read_text())["cells"]
+        if own.get("code") == now and own["repetitions"] >= repetitions
+    ]
 
 
 def keep(path: Path, content: dict[str, Any]) -> None:
     """Write the numbers, and the table of them."""
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
+    logs = " or ".join(sorted({str(own["repetitions"]) for own in content["cells"]}))
+    title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}").replace(
+        "LOGS", logs
+    )
     done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
-    title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}")
     write_whole(path.with_suffix(".md"), (title + done + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
 
-Per cent of {REPETITIONS} simulated logs whose {LEVEL:.0%} interval holds the truth (standard error 2), by
-`python -m benchmarks.COMMAND`. The five numbers of a cell are banks of
-the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error of an estimate without an interval.
+Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4 for 50), by
+`python -m benchmarks.COMMAND`. The numbers of a cell are banks of
+the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error, of an estimate without an interval too.
 
 """
 
