@@ -84,7 +84,7 @@ function mapTraces(values, metric, results, look, description, title) {
       colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
       customdata: ys.map((_, row) => said.slice(row * xs.length, (row + 1) * xs.length)),
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
-      texttemplate: "%{text}", textfont: { size: 10.5 },
+      texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 },
       colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
   ];
 }
@@ -92,12 +92,12 @@ function mapTraces(values, metric, results, look, description, title) {
 // Frames around the pinned cells and the pointed one, which leave their numbers free; the colours are those of their training,
 // on a ground of their own, so that they are seen on cells of the same colour.
 function frames(values, look, description) {
-  const inside = 0.44; // of a cell, from its middle
+  const [inside, ground, own] = look.narrow ? [0.5, 5, 2] : [0.44, 7, 3]; // of a cell, from its middle; and widths of lines
   return singleCells(values).map((pair, i) => {
     const { column, row } = placeOf(values, pair, description);
     const frame = { type: "rect", x0: column - inside, x1: column + inside, y0: row - inside, y1: row + inside };
-    return [{ ...frame, line: { color: look.ink.card, width: 7 } },
-      { ...frame, line: { color: look.colour(i), width: 3, dash: look.dash(look.turn(i)) } }];
+    return [{ ...frame, line: { color: look.ink.card, width: ground } },
+      { ...frame, line: { color: look.colour(i), width: own, dash: look.dash(look.turn(i)) } }];
   }).reverse().flat();
 }
 
