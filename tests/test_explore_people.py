@@ -118,6 +118,14 @@ def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colou
     assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
 
 
+def test_a_quantity_that_is_the_same_everywhere_has_no_best_and_no_worst(alone, exported):
+    alone.open(f"{exported}#panel=map&map.quantity=pass@256")
+    assert "With gamma 0 it is 1 at every group size." in alone.text("#readout")
+    assert "best" not in alone.text("#readout")
+    heat = "(({zmin, zmax}) => [zmin, zmax])(document.getElementById('chart').data[0])"
+    assert alone.page.evaluate(heat) == [0, 1]
+
+
 def test_the_scrubber_shows_every_cell_as_it_was(alone):
     ends = []
     for at in ("1", "0"):
