@@ -7,7 +7,8 @@ Twenty clients change a setting of the simulation ten times each, at once, each 
 a newer request takes the place of an older one of the same client; a client's update is lost if its last request ends
 without the result of its settings. An hour of use is 3600 changes, a second of an hour each, sent as fast as they are
 drawn, over all panels in turn; the memory is that of the page after a collection, and of the server and its simulating
-process.
+process. The latter two grow until they keep as many compiled programs as they may, ``KEPT_PROGRAMS`` of some 20 MB, of
+which the start compiles those of the presets, and ``KEPT_RESULTS`` results; then they are flat.
 """
 
 import contextlib

@@ -16,6 +16,7 @@ from simlab.explore.controls import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PA
 from simlab.explore.description import as_html, description, palette
 from simlab.explore.drift import adam_steps, expected_path, plain_steps
 from simlab.explore.formula import TAG
+from simlab.explore.linked_tables import SIZES, computed_tables, linked_tables
 from simlab.explore.mass_table import computed_masses, group_masses, has_table
 from simlab.explore.presets import PRESETS, WARM, preset
 from simlab.explore.settings import hold, hold_panel
@@ -285,6 +286,19 @@ def test_masses_of_linked_choices_are_sums_over_the_group():
                                                sign="divide_failures"))  # fmt: skip
         assert found[0][correct] == pytest.approx(sum(weights[:correct]) / 4)
         assert found[1][correct] == pytest.approx(-sum(weights[correct:]) / 4)
+
+
+def test_an_exported_page_holds_the_masses_of_all_linked_choices():
+    assert computed_tables((4,)) == {"4": linked_tables()["4"]}
+    for size in SIZES:
+        rates = np.arange(size + 1) / size
+        success, failure = linked_tables()[str(size)]["mean mean none relu"]
+        np.testing.assert_allclose(success, np.where(rates > 0, 1 - rates, 0), rtol=5e-4)  # p (1 - p) / p
+        assert failure == [0] * (size + 1)
+    assert not any("history" in choices for choices in linked_tables()["8"])  # it reads the batches before
+    told = {server: description(server=server)["estimators"]["linked"] for server in (False, True)}
+    assert told[False]["tables"] == linked_tables()
+    assert "tables" not in told[True]  # the server computes any
 
 
 def test_what_reads_more_than_rewards_or_their_order_has_no_table():

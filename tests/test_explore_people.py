@@ -118,6 +118,14 @@ def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colou
     assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
 
 
+def test_a_quantity_that_is_the_same_everywhere_has_no_best_and_no_worst(alone, exported):
+    alone.open(f"{exported}#panel=map&map.quantity=pass@256")
+    assert "With gamma 0 it is 1 at every group size." in alone.text("#readout")
+    assert "best" not in alone.text("#readout")
+    heat = "(({zmin, zmax}) => [zmin, zmax])(document.getElementById('chart').data[0])"
+    assert alone.page.evaluate(heat) == [0, 1]
+
+
 def test_the_scrubber_shows_every_cell_as_it_was(alone):
     ends = []
     for at in ("1", "0"):
@@ -399,6 +407,22 @@ def test_links_that_are_picked_from_lists_are_drawn_in_masses_and_in_one_step_wi
     assert seen.page.is_hidden("#step-correct_reward")
     seen.open(f"{server.address}#panel=step")
     assert seen.page.is_hidden("#step-weight")
+
+
+def test_linked_choices_are_drawn_without_a_server_in_groups_that_were_computed_in_advance(alone, exported):
+    linked = "linked(scale%3Dmean,sign%3Drelu)"
+    alone.open(f"{exported}#panel=masses&masses.weight={linked}")
+    lines = alone.page.evaluate(
+        "document.getElementById('chart').data.filter((trace) => trace.mode === 'markers').map((trace) => trace.y)"
+    )
+    rates = np.arange(9) / 8
+    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), rtol=5e-4)  # p (1 - p) / p
+    np.testing.assert_allclose(lines[1], 0)
+    alone.open(f"{exported}#panel=step&step.rewards=the estimator&step.weight={linked}")
+    assert alone.text("#readout").startswith("Rewards 1 and 0,")  # p = 4/8: (1 - p) / p
+    for setting in ("masses.group_size=9", "masses.weight=linked(difficulty%3Dfocal,gamma%3D2)"):
+        alone.open(f"{exported}#panel=masses&masses.weight={linked}&{setting}")
+        assert "were not computed in advance: simlab explore; allowed: groups of 4, 8, 16" in alone.text("#said")
 
 
 def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):

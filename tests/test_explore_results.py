@@ -160,6 +160,7 @@ def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(re
     assert usual == {"variable": "q_pos", "across": "step", "lines": "arm", "view": "curves", "second": NONE}
     assert controls["results.group_size"].high == 2
     assert controls["results.group_size"].choices == ("2", "8", "32")
+    assert all(control.help for control in controls.values())
     assert controls_of([]) == []
 
 

@@ -13,6 +13,7 @@ from simlab.explore.controls import CONTROLS, MAPPED, MOST_CELLS, MOST_RUNS, SIM
 from simlab.explore.formula import TAG
 from simlab.explore.in_advance import in_advance
 from simlab.explore.interference_map import interference_map
+from simlab.explore.linked_tables import LINKED, linked_tables
 from simlab.explore.mass_table import has_table
 from simlab.explore.presets import PRESETS
 from simlab.explore.results_controls import controls_of
@@ -65,8 +66,8 @@ def _estimator(name: str, *, server: bool) -> dict[str, Any]:
         "defaults": entry.parameters,
         "success": form.success if form else None,
         "failure": form.failure if form else None,
-        "tabled": server and has_table(name),
-    }
+        "tabled": has_table(name) and (server or name == LINKED),
+    } | ({} if server or name != LINKED else {"tables": linked_tables()})
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,9 @@ def controls_of(results: list[dict[str, Any]]) -> list[Control]:
     lines = next((name for name in own if name not in (across, AVERAGED, BOUND) and len(first[name]) > 1), NONE)
     dimensions = tuple(longest)
     return [
-        Control("results.file", "choice", "result", names[0], choices=tuple(names)),
+        Control(
+            "results.file", "choice", "result", names[0], choices=tuple(names), help="which one is drawn"
+        ),
         Control(
             "results.second",
             "choice",
@@ -40,13 +42,22 @@ def controls_of(results: list[dict[str, Any]]) -> list[Control]:
             choices=(NONE, *names),
             help="another result, at the same place",
         ),
-        Control("results.variable", "choice", "variable", variable, choices=tuple(variables)),
-        Control("results.across", "choice", "across", across, choices=dimensions),
-        Control("results.lines", "choice", "lines", lines, choices=(NONE, *dimensions)),
-        Control("results.view", "choice", "drawn as", "curves", choices=("curves", "map")),
+        Control("results.variable", "choice", "variable", variable, choices=tuple(variables), help="what is drawn"),
+        Control("results.across", "choice", "across", across, choices=dimensions, help="the dimension of the x axis"),
+        Control("results.lines", "choice", "lines", lines, choices=(NONE, *dimensions), help="a line for each label"),
+        Control("results.view", "choice", "drawn as", "curves", choices=("curves", "map"), help="a map has no bands"),
         Control("results.axes", "choice", "axes", AXES[0], choices=AXES, help="logarithms show what is above 0"),
         *(
-            Control(f"results.{name}", "whole", name, 0, 0, len(labels) - 1, choices=tuple(map(_text, labels)))
+            Control(
+                f"results.{name}",
+                "whole",
+                name,
+                0,
+                0,
+                len(labels) - 1,
+                choices=tuple(map(_text, labels)),
+                help="where in this dimension the rest is read",
+            )
             for name, labels in longest.items()
             if len(labels) > 1
         ),

@@ -74,6 +74,8 @@ function mapTraces(values, metric, results, look, description, title) {
     const from = nearest[row * xs.length + column];
     return from === null ? null : meanAt(results[from], metric, values.at);
   }));
+  const known = z.flat().filter((one) => one !== null);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
   const said = cells.map((cell, i) => {
     const where = `${values.across} ${short(cell.x)}, ${values.down} ${short(cell.y)}`;
     return results[i] ? `${where}: ${short(meanAt(results[i], metric, values.at), 3)} ± ${short(halfAt(results[i], metric, values.at), 1)}, ` +
@@ -82,9 +84,10 @@ function mapTraces(values, metric, results, look, description, title) {
   return [
     { type: "heatmap", name: title, x: xs.map((_, i) => i), y: ys.map((_, i) => i), z, ...axes(0), showlegend: false, xgap: 1, ygap: 1,
       colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
+      ...(least === most ? { zmin: Math.min(least, 0), zmax: Math.max(most, 1) } : {}), // one colour, and a scale that holds it
       customdata: ys.map((_, row) => said.slice(row * xs.length, (row + 1) * xs.length)),
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
-      texttemplate: "%{text}", textfont: { size: 10.5 },
+      texttemplate: "%{text}", textfont: { size: look.narrow ? 9.5 : 10.5 },
       colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
   ];
 }
@@ -92,12 +95,12 @@ function mapTraces(values, metric, results, look, description, title) {
 // Frames around the pinned cells and the pointed one, which leave their numbers free; the colours are those of their training,
 // on a ground of their own, so that they are seen on cells of the same colour.
 function frames(values, look, description) {
-  const inside = 0.44; // of a cell, from its middle
+  const [inside, ground, own] = look.narrow ? [0.5, 5, 2] : [0.44, 7, 3]; // of a cell, from its middle; and widths of lines
   return singleCells(values).map((pair, i) => {
     const { column, row } = placeOf(values, pair, description);
     const frame = { type: "rect", x0: column - inside, x1: column + inside, y0: row - inside, y1: row + inside };
-    return [{ ...frame, line: { color: look.ink.card, width: 7 } },
-      { ...frame, line: { color: look.colour(i), width: 3, dash: look.dash(look.turn(i)) } }];
+    return [{ ...frame, line: { color: look.ink.card, width: ground } },
+      { ...frame, line: { color: look.colour(i), width: own, dash: look.dash(look.turn(i)) } }];
   }).reverse().flat();
 }
 
@@ -124,6 +127,7 @@ function curveTraces(values, metric, results, look, description) {
 function trainingTraces(values, metric, results, look, description) {
   const single = singleCells(values);
   const found = results.slice(cellsOf(values, description).length);
+  if (!found.some(Boolean)) return [look.line("", [0], [null], { panel: 2, showlegend: false })];
   const lines = single.flatMap((pair, i) => {
     const result = found[i];
     if (!result) return [];
@@ -203,7 +207,9 @@ function readout(values, metric, results, description) {
     const own = xs.map((_, column) => meanAt(results[row * xs.length + column], metric, values.at));
     const place = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one > better * own[found]) ? i : found), -1);
     const worst = own.reduce((found, one, i) => (one !== null && (found < 0 || better * one < better * own[found]) ? i : found), -1);
-    return place < 0 ? "" : `With ${values.down} ${short(ys[row])} it is best at ${values.across} <b>${short(xs[place])}</b> ` +
+    if (place < 0) return "";
+    if (own[place] === own[worst]) return `With ${values.down} ${short(ys[row])} it is <b>${short(own[place], 3)}</b> at every ${values.across}. `;
+    return `With ${values.down} ${short(ys[row])} it is best at ${values.across} <b>${short(xs[place])}</b> ` +
       `(${short(own[place], 3)}) and worst at <b>${short(xs[worst])}</b> (${short(own[worst], 3)}). `;
   };
   return `${values.quantity[0].toUpperCase()}${values.quantity.slice(1)}: ${best(0)}${best(ys.length - 1)}${known} of ${xs.length * ys.length} cells are simulated.`;

@@ -2,7 +2,7 @@
 
 import { isFormula } from "./formula.js";
 import { rangeOf } from "./look.js";
-import { isTabled, tableOf, tableQuestions } from "./mass_tables.js";
+import { isTabled, missingTables, tableOf, tableQuestions } from "./mass_tables.js";
 import { hasLimit, masses } from "./masses.js";
 import { fullInWords, swatchOf } from "./pins_control.js";
 import { element, escaped, short } from "./text.js";
@@ -67,7 +67,7 @@ function curvesOf(weight, { values, defaults, estimators, slices }) {
   const size = values.group_size;
   const shares = Array.from({ length: size + 1 }, (_, s) => s / size);
   if (isTabled(weight, estimators)) {
-    const table = tableOf(weight, size, slices);
+    const table = tableOf(weight, size, slices, estimators);
     return table && { limit: false, line: { rates: shares, ...table }, finite: { rates: shares, ...table } };
   }
   const finite = curve(defaults, weight, shares, size);
@@ -123,7 +123,7 @@ function compute({ values, description, look, slices }) {
       `groups, where there is one; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.` +
       (look.turn(read.length - 1) ? ` Where colours come again, dash-dotted: m<sub>S</sub>; dotted: m<sub>F</sub>.` : ""),
     command: command(read, values.group_size, description),
-    said: [],
+    said: missingTables(read, values.group_size, description.estimators),
   };
 }
 

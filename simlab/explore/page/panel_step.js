@@ -1,7 +1,7 @@
 // Panel 3: where one step moves probability, term by term.
 
 import { baseline, correctMassTerms, firstOrderChange, geometric, logitUpdate, unsampledCorrectTerms } from "./redistribution.js";
-import { isTabled, tableOf, tableQuestions } from "./mass_tables.js";
+import { isTabled, missingTables, tableOf, tableQuestions } from "./mass_tables.js";
 import { masses } from "./masses.js";
 import { axes, rangeOf, transparent } from "./look.js";
 import { element, exact, short } from "./text.js";
@@ -49,7 +49,7 @@ function termBars(look, names, terms, panel, name) {
 // [m_S, m_F] of a weight; 0 while the server has not brought those that it computes.
 function massesAt(weight, p, size, { estimators }, slices) {
   if (isTabled(weight, estimators)) {
-    const table = tableOf(weight, size, slices);
+    const table = tableOf(weight, size, slices, estimators);
     return table ? [table.success, table.failure].map((side) => side[Math.round(p * size)]) : [0, 0];
   }
   const defaults = Object.fromEntries(Object.entries(estimators).map(([known, own]) => [known, own.defaults]));
@@ -76,6 +76,9 @@ function compute({ values, description, look, slices }) {
   const step = rewardedStep(values, description, slices);
   const said = step.groupSize > values.group_size
     ? [`a group of ${values.group_size} cannot hold ${step.distinct} actions; held at ${step.groupSize}`] : [];
+  if (values.rewards !== "the sliders") {
+    said.push(...missingTables([readWeight(values.weight, description.estimators)], step.groupSize, description.estimators));
+  }
   const names = step.policy.map((_, index) => nameOf(values, index));
   const own = step.correct.map((right) => look.colour(right ? 0 : 1));
   const fill = own.map((colour, i) => (step.sampled[i] ? colour : transparent(colour, 0.15)));
