@@ -3,6 +3,7 @@
 from typing import Any
 
 import matplotlib.colors
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -35,5 +36,5 @@ def _is_followed(line: Line2D, axes: Axes) -> bool:
     """Whether a line joins numbers: not a lone mark, a line of reference across the panel, or a light grey one."""
     red, green, blue = matplotlib.colors.to_rgb(line.get_color())
     grey = max(red, green, blue) - min(red, green, blue) < 0.02 and red >= BACKGROUND
-    joined = line.get_linestyle() not in ("None", "none", "", " ") and len(line.get_xdata()) > 1
+    joined = line.get_linestyle() not in ("None", "none", "", " ") and np.size(line.get_xdata()) > 1
     return joined and not grey and line.get_transform().contains_branch(axes.transData)
