@@ -3,10 +3,11 @@
     pip install -e ".[browser]"
     python -m benchmarks.explorer_use
 
-Twenty clients change a setting of the simulation ten times each, at once, and a newer request takes the place of an
-older one of the same client; a client's update is lost if its last request ends without the result of its settings. An
-hour of use is 3600 changes, a second of an hour each, sent as fast as they are drawn, over all panels in turn; the
-memory is that of the page after a collection, and of the server and its simulating process.
+Twenty clients change a setting of the simulation ten times each, at once, each to values that no other client has, and
+a newer request takes the place of an older one of the same client; a client's update is lost if its last request ends
+without the result of its settings. An hour of use is 3600 changes, a second of an hour each, sent as fast as they are
+drawn, over all panels in turn; the memory is that of the page after a collection, and of the server and its simulating
+process.
 """
 
 import contextlib
@@ -46,19 +47,18 @@ def client(address: str, number: int) -> tuple[bool, float]:
     with ThreadPoolExecutor(CHANGES) as pool:
         asked = []
         for change in range(CHANGES):
-            body = {"panel": "run", "page": f"client-{number}", "first": 0, "settings": settings_of(change)}
+            body = {"panel": "run", "page": f"client-{number}", "first": 0, "settings": settings_of(number, change)}
             asked.append(pool.submit(answered, host, json.dumps(body)))
             time.sleep(0.05)
         began = time.monotonic()
         last = asked[-1].result()
-        return last.get("event") == "result" and last["result"]["step"][-1] == settings_of(CHANGES - 1)["steps"], (
-            time.monotonic() - began
-        )
+        own = settings_of(number, CHANGES - 1)["steps"]
+        return last.get("event") == "result" and last["result"]["step"][-1] == own, time.monotonic() - began
 
 
-def settings_of(change: int) -> dict[str, Any]:
-    """Settings that tell their change by the number of steps."""
-    return {"steps": 50 + change, "actions": 64, "group_size": 16}
+def settings_of(number: int, change: int) -> dict[str, Any]:
+    """Settings that tell their client and their change by the number of steps."""
+    return {"steps": 50 + CHANGES * number + change, "actions": 64, "group_size": 16}
 
 
 def answered(host: str, body: str) -> dict[str, Any]:

@@ -13,14 +13,16 @@ with app.setup(hide_code=True):
     import numpy as np
 
     from simlab.bundled import bundled_folder
-    from simlab.diagnose.groups import at_size, observed
+    from simlab.diagnose.groups import SIZES, at_size, observed
     from simlab.diagnose.predict import score
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.recommend import recommend
     from simlab.diagnose.solutions import solutions
     from simlab.diagnose.solve_rates import mean_solve_rate, population, share_below, split
     from simlab.diagnose.summary import share, shown
-    from simlab.diagnose.unseen import tail_misses, typical, unseen_mass
+    from simlab.diagnose.tail_misses import tail_misses
+    from simlab.diagnose.typical import typical
+    from simlab.diagnose.unseen import unseen_mass
 
     LEVEL, SEED = 0.9, 0
 
@@ -129,7 +131,7 @@ def _():
 def _(last):
     drawn = solutions(last)
     assert drawn is not None
-    left, usual = unseen_mass(drawn, LEVEL), typical(drawn, LEVEL, SEED)
+    left, usual = unseen_mass(drawn, LEVEL), typical(drawn, LEVEL, SEED, SIZES)
     missed = tail_misses(usual, (16,))
     assert 0 < left.share.low < left.share.high < 0.5
     assert missed.mass.value <= missed.solve_rate.value, "a solution is no likelier than all of them together"

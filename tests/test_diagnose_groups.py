@@ -11,14 +11,14 @@ from refusals import refusal
 
 from simlab.diagnose.confidence import confidence
 from simlab.diagnose.estimate import Estimate, bootstrapped
-from simlab.diagnose.groups import RANGES, gradient_masses, observed
+from simlab.diagnose.groups import RANGES, SIZES, gradient_masses, observed
 from simlab.diagnose.log import Confidence
 from simlab.diagnose.pass_at_k import pass_at_k
 from simlab.diagnose.predict import extrapolated, holdout, predict, score
 from simlab.diagnose.recommend import recommend
 from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import of_prompts, population
-from simlab.diagnose.unseen import typical
+from simlab.diagnose.typical import typical
 
 LEVEL = 0.9
 
@@ -199,7 +199,7 @@ def test_nothing_is_recommended_without_answers():
 
 def test_a_recommended_split_is_surely_better_in_both():
     seen = log(bank("uniform", 2000, 0), 64, 1)
-    now, solution = population(seen, LEVEL), typical(solutions(seen), LEVEL, 0)
+    now, solution = population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES)
     found = recommend(now, solution, 64, 2048)
     assert found.recommended is not None
     assert found.recommended.group_size < 64
@@ -207,9 +207,25 @@ def test_a_recommended_split_is_surely_better_in_both():
     assert found.recommended.net.low > 0
 
 
+@pytest.mark.parametrize("shape", ["uniform", "u-shaped", "many at 0", "many at 1", "two points"])
+@pytest.mark.parametrize("size", [2, 8])
+def test_groups_that_hold_the_solution_teach(shape, size):
+    seen = log(bank(shape, 60, 0), size, 10)
+    found = recommend(population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES), size, 64)
+    for own in found.splits:
+        parts = (own.holding.value, own.against.value)
+        assert all(math.isnan(part) or 0 <= part <= own.teaching.value + 1e-12 for part in parts)
+        if own.group_size < size:
+            assert sum(parts) == pytest.approx(own.teaching.value)
+            assert own.net.low < own.net.value < own.net.high
+    same = next(own for own in found.splits if own.group_size == size)
+    if size > 2:  # two rollouts do not tell which of two others would miss
+        assert (same.net.value, same.net.low, same.net.high) == (0, 0, 0)
+
+
 def test_one_prompt_is_no_ground_for_a_recommendation():
     seen = log(bank("uniform", 1, 3), 4, 1)
-    found = recommend(population(seen, LEVEL), typical(solutions(seen), LEVEL, 0), 4, 64)
+    found = recommend(population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES), 4, 64)
     assert found.recommended is None
 
 

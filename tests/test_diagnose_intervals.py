@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from simlab.diagnose.estimate import accelerated
+from simlab.diagnose.rarest import rarest
 from simlab.diagnose.solutions import Solutions
-from simlab.diagnose.unseen import rarest, tail_misses, typical
+from simlab.diagnose.tail_misses import tail_misses
+from simlab.diagnose.typical import Typical, typical
 
 LEVEL = 0.9
 STUDENT = {2: 2.919985580355516, 6: 1.9431802803927816}  # quantiles at 95 %, by degrees of freedom
@@ -71,10 +73,11 @@ def test_few_pairs_do_not_make_the_mass_of_a_typical_solution_too_sure():
     random = np.random.default_rng(0)
     held, percentile = [], []
     for seed in range(200):
-        own = typical(rare_pairs(random), LEVEL, seed)
-        found = own.estimate("mass", lambda rate, mass: mass)
+        own = typical(rare_pairs(random), LEVEL, seed, ())
+        found = own.estimate("mass", Typical.mass)
         held.append(found.low <= truth <= found.high)
-        low, high = np.quantile(own.mass[1:][np.isfinite(own.mass[1:])], [0.05, 0.95])
+        draws = Typical.mass(own.sums).value[1:]
+        low, high = np.quantile(draws[np.isfinite(draws)], [0.05, 0.95])
         percentile.append(low <= truth <= high)
     assert np.mean(held) >= 0.85
     assert np.mean(percentile) < np.mean(held)
@@ -83,14 +86,41 @@ def test_few_pairs_do_not_make_the_mass_of_a_typical_solution_too_sure():
 def test_a_log_without_pairs_tells_the_most_that_the_mass_may_be():
     """50 prompts of two right rollouts that differ: three pairs are the 95 % bound of a number that is 0."""
     alone = Solutions(np.full(50, 2), np.full(50, 2), np.repeat(np.arange(50), 2), np.ones(100, int))
-    found = tail_misses(typical(alone, LEVEL, 0), (2,)).mass
+    found = tail_misses(typical(alone, LEVEL, 0, (2,)), (2,)).mass
     assert found.value == 0 == found.low
     assert found.high == pytest.approx(-math.log(0.05) / 50, rel=0.1)
 
 
+def pairs(differ):
+    """50 prompts of two right rollouts of four, which give two solutions or one."""
+    prompt, times = (np.repeat(np.arange(50), 2), np.ones(100, int)) if differ else (np.arange(50), np.full(50, 2))
+    return Solutions(np.full(50, 2), np.full(50, 4), prompt, times)
+
+
+def test_groups_do_not_surely_hold_a_solution_because_no_pair_disagrees():
+    """One pair of 50 that differs would miss 1 / 50 of what groups of two reach."""
+    found = tail_misses(typical(pairs(differ=False), LEVEL, 0, (2,)), (2,)).against[0]
+    assert found.value == 0 == found.low
+    assert found.high == pytest.approx(-math.log(0.05) / 50, rel=0.1)
+
+
+def test_groups_do_not_surely_miss_a_solution_because_no_pair_agrees():
+    found = tail_misses(typical(pairs(differ=True), LEVEL, 0, (2,)), (2,)).against[0]
+    assert found.value == 1 == found.high
+    assert 1 - found.low == pytest.approx(-math.log(0.05) / 50, rel=0.1)
+
+
+def test_rollouts_that_nobody_can_compare_tell_no_mass():
+    """One right rollout a prompt."""
+    single = Solutions(np.ones(20, int), np.full(20, 4), np.arange(20), np.ones(20, int))
+    found = tail_misses(typical(single, LEVEL, 0, (2,)), (2,))
+    assert math.isnan(found.mass.high)
+    assert math.isnan(found.against[0].high)
+
+
 def test_without_a_correct_rollout_nothing_is_told():
     none = Solutions(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
-    for solution in (typical(none, LEVEL, 0), rarest(none, LEVEL, 0)):
-        found = tail_misses(solution, (4,))
+    for kind in (typical, rarest):
+        found = tail_misses(kind(none, LEVEL, 0, (4,)), (4,))
         assert math.isnan(found.mass.value)
         assert math.isnan(found.missed[0].high)

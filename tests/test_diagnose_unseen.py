@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from diagnose_logs import Bank, bank, log, plain, undrawn, zipf
 
+from simlab.diagnose.rarest import rarest
 from simlab.diagnose.solutions import Solutions, drawn_once, estimated, linear, never_drawn, solutions
-from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen, unseen_mass
+from simlab.diagnose.tail_misses import tail_misses
+from simlab.diagnose.typical import typical
+from simlab.diagnose.unseen import unseen, unseen_mass
 
 LEVEL = 0.9
 
@@ -92,6 +95,7 @@ def test_no_correct_rollout_leaves_an_unknown_share():
     assert found.windows[0].mass.value == 0
     assert math.isnan(found.windows[0].share.value)
     assert math.isnan(found.typical.mass.value)
+    assert math.isnan(found.typical.against[0].high)
     assert math.isnan(found.rarest.missed[0].low)
 
 
@@ -111,28 +115,16 @@ def test_the_estimate_is_closer_than_good_turing():
 def test_the_typical_solution_is_that_of_a_random_correct_rollout():
     """Prompts of two solutions, of which one is three times as likely: E pi = p (9 + 1) / 16."""
     own = Bank(np.full(400, 0.8), [np.array([0.75, 0.25])] * 400)
-    found = typical(solutions(log(own, 8, 0)), LEVEL, 0)
-    assert found.mass[0] == pytest.approx(0.8 * 10 / 16, abs=0.02)  # standard error .006
-    assert found.solve_rate[0] == pytest.approx(0.8, abs=0.02)
+    found = tail_misses(typical(solutions(log(own, 8, 0)), LEVEL, 0, ()), ())
+    assert found.mass.value == pytest.approx(0.8 * 10 / 16, abs=0.02)  # standard error .006
+    assert found.solve_rate.value == pytest.approx(0.8, abs=0.02)
 
 
 def test_what_is_drawn_once_is_rarer_than_once_in_n():
     own = Bank(np.full(1000, 0.8), [np.full(100, 0.01)] * 1000)
-    found = rarest(solutions(log(own, 16, 0)), LEVEL, 0)
-    assert found.mass[0] == pytest.approx(0.008, abs=0.002)  # 1 / 16 would be eight times as much
-    assert found.solve_rate[0] == pytest.approx(0.8, abs=0.02)
-
-
-def test_tail_misses_are_those_of_the_lemma():
-    own = Bank(np.full(300, 0.6), [np.array([0.5, 0.5])] * 300)
-    solution = typical(solutions(log(own, 8, 0)), LEVEL, 0)
-    found = tail_misses(solution, (2, 8))
-    tau, mu = solution.mass[0], solution.solve_rate[0]
-    for size, missed, against in zip((2, 8), found.missed, found.against, strict=True):
-        both = (1 - tau) ** size - (mu - tau) ** size - (1 - mu) ** size
-        assert missed.value == pytest.approx(both)
-        assert missed.low < missed.value < missed.high
-        assert against.value == pytest.approx(both / (1 - mu**size - (1 - mu) ** size))
+    found = tail_misses(rarest(solutions(log(own, 16, 0)), LEVEL, 0, ()), ())
+    assert found.mass.value == pytest.approx(0.008, abs=0.002)  # 1 / 16 would be eight times as much
+    assert found.solve_rate.value == pytest.approx(0.8, abs=0.02)
 
 
 def test_windows_tell_the_trend():

@@ -11,6 +11,7 @@ from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY, chain, estimator
 from simlab.estimators.registry import forget
+from simlab.explore import parameter_help
 from simlab.explore.controls import BY_NAME, CONTROLS, MOST_CELLS, MOST_RUNS, PANELS, SIMULATED
 from simlab.explore.description import as_html, description, palette
 from simlab.explore.drift import adam_steps, expected_path, plain_steps
@@ -129,14 +130,27 @@ def test_every_bound_of_a_parameter_is_one_that_the_estimator_allows(name):
             REGISTRY[name].build(**{key: value})
 
 
+def test_every_control_and_every_parameter_of_an_estimator_has_help():
+    of_buttons = ("step.sampled_correct", "step.sampled_incorrect")  # which say what they do
+    assert [control.name for control in CONTROLS if not control.help and control.name not in of_buttons] == []
+    for name in REGISTRY:
+        for key, parameter in parameters_of(name).items():
+            assert 10 < len(parameter.help) < 90, (name, key)
+
+
+def test_no_help_is_of_a_parameter_that_no_estimator_has():
+    used = {place for name in REGISTRY for key in parameters_of(name) for place in (key, f"{name}.{key}")}
+    assert parameter_help._HELP.keys() <= used
+
+
 def test_whole_parameters_stay_whole():
     assert hold_weight("pkpo(k=2.6)", closed=True) == ("pkpo(k=3)", "pkpo: k = 2.6 is outside [1, 64]; held at 3")
 
 
 def test_pinned_estimators_are_held_to_their_number():
-    held, said = hold_weights(";".join(["grpo"] * 7))
-    assert held == ";".join(["grpo"] * 5)
-    assert said == "7 estimators are pinned; held at 5"
+    held, said = hold_weights(";".join(["grpo"] * 13))
+    assert held == ";".join(["grpo"] * 12)
+    assert said == "13 estimators are pinned; held at 12"
 
 
 # Presets

@@ -63,7 +63,9 @@ def test_axe_sees_what_is_wrong(browser, server):
         assert "color-contrast" in found
 
 
-def test_nothing_serious_is_wrong_at_the_width_of_a_phone(browser, server):
+@pytest.mark.parametrize("panel", [*PANELS, "results"])
+def test_nothing_serious_is_wrong_at_the_width_of_a_phone(browser, server, panel):
     with watched(browser, server.address, viewport={"width": 390, "height": 800}) as seen:
-        seen.open(f"{server.address}#panel=map")
+        seen.open(f"{server.address}#panel={panel}")
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == 390
         assert serious(seen.page) == []

@@ -1,6 +1,7 @@
 """How the page compares runs, chooses cells of the map and reads formulas, in JavaScript, against loops in Python."""
 
 import itertools
+import math
 import random
 
 import numpy as np
@@ -13,10 +14,12 @@ from simlab.constructors import estimator_constructor
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.explore.axes import AXES
-from simlab.explore.controls import BY_NAME
+from simlab.explore.controls import BY_NAME, CONTROLS, names_of_runs
 from simlab.explore.description import description
 from simlab.explore.formula import FUNCTIONS, NAMES, read
+from simlab.explore.in_advance import in_advance
 from simlab.explore.settings import hold
+from simlab.explore.weights import read_weight
 
 pytestmark = pytest.mark.browser
 
@@ -331,3 +334,146 @@ def test_a_jump_of_a_mass_is_a_gap(called):
     for name in ("grpo", "pass_at_k_chen", "easy_power"):
         assert None not in called("panel_masses", "limitCurve", defaults, {"name": name, "parameters": {}})["success"]
     assert set(REGISTRY) >= set(told)
+
+
+# What is simulated
+
+
+def moments_of(values):
+    values = np.array(values, dtype=float)
+    mean = values.mean(axis=0)
+    return {"values": values.tolist(), "mean": mean.tolist(), "m2": ((values - mean) ** 2).sum(axis=0).tolist()}
+
+
+def block_of(values, step):
+    return {"step": step, "seeds": len(values), "metrics": {"q_pos": moments_of(values)}}
+
+
+@pytest.mark.parametrize("counts", [(4, 4), (4, 12), (1, 7)])
+def test_blocks_of_seeds_are_joined_to_what_all_seeds_give(called, counts):
+    step = [0, 5, 9]
+    values = GENERATOR.normal(3.0, 0.1, size=(sum(counts), len(step)))
+    parts = [block_of(part, step) for part in np.split(values, [counts[0]])]
+    found = called("simulate", "joined", *parts)
+    expected = block_of(values, step)
+    assert (found["seeds"], found["step"]) == (sum(counts), step)
+    for name in ("values", "mean", "m2"):
+        np.testing.assert_allclose(found["metrics"]["q_pos"][name], expected["metrics"]["q_pos"][name], rtol=1e-9)
+
+
+def test_what_no_seed_has_stays_empty_when_blocks_are_joined(called):
+    empty = {"step": [0], "seeds": 4, "metrics": {"rate": {"values": [[None]] * 4, "mean": [None], "m2": [None]}}}
+    found = called("simulate", "joined", empty, empty)
+    assert (found["metrics"]["rate"]["mean"], found["metrics"]["rate"]["m2"]) == ([None], [None])
+
+
+@pytest.mark.parametrize("seeds", [2, 4, 33])
+def test_a_band_is_196_standard_errors_to_either_side(called, seeds):
+    values = GENERATOR.normal(size=(seeds, 3))
+    expected = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(seeds)
+    np.testing.assert_allclose(called("simulate", "halfWidth", moments_of(values), seeds), expected, rtol=1e-12)
+    assert called("simulate", "halfWidth", {"m2": [None]}, 4) == [None]
+
+
+def passed(step, curves):
+    """Means of pass@k, ``curves`` (k, R), as a result of the interference holds them."""
+    names = {f"pass_at_{k}": {"mean": list(curve)} for k, curve in curves.items()}
+    return {"step": step, "k": list(curves), "metrics": names}
+
+
+@pytest.mark.parametrize("level", [0.1, 0.15, 0.2, 0.35, 0.49, 0.5])
+def test_pass_at_k_is_read_where_pass_at_1_reaches_a_level(called, level):
+    step = [0, 10, 30, 70]
+    curves = {1: [0.1, 0.2, 0.4, 0.5], 16: [0.7, 0.8, 0.6, 0.5], 256: [1.0, 0.9, 0.7, 0.65]}
+    found = called("crossing", "atLevel", passed(step, curves), level)
+    assert found["step"] == pytest.approx(np.interp(level, curves[1], step), rel=1e-12)
+    expected = [np.interp(level, curves[1], curve) for curve in curves.values()]
+    np.testing.assert_allclose(found["curve"], expected, rtol=1e-12)
+
+
+def test_a_level_below_the_start_is_read_there_and_one_that_is_not_reached_nowhere(called):
+    result = passed([0, 10], {1: [0.3, 0.4], 4: [0.6, 0.5]})
+    assert called("crossing", "atLevel", result, 0.2) == {"step": 0, "curve": [0.3, 0.6]}
+    assert called("crossing", "atLevel", result, 0.41) is None
+
+
+def naive_crossing(ks, gains):
+    """The first two neighbouring k of which the one has no loss and the next has one; linear in log k between them."""
+    for (k, gain), (next_k, next_gain) in itertools.pairwise(zip(ks, gains, strict=True)):
+        if gain >= 0 > next_gain:
+            return k * (next_k / k) ** (gain / (gain - next_gain))
+    return None
+
+
+def test_from_which_k_on_there_is_less(called):
+    ks = [2**power for power in range(13)]
+    for _ in range(20):
+        gains = GENERATOR.normal(size=13).tolist()
+        assert called("crossing", "crossing", ks, gains) == pytest.approx(naive_crossing(ks, gains))
+    assert called("crossing", "crossing", ks, [0.1] * 13) is None
+
+
+# Without a server: the nearest run that was computed in advance
+
+
+def all_settings(panel, own):
+    return {name: own.get(name, BY_NAME[f"{panel}.{name}"].default) for name in names_of_runs(panel)}
+
+
+def gamma_of(weight):
+    return float(weight.partition("gamma=")[2].partition(",")[0].rstrip(")") or 0) if "gamma=" in weight else 0.0
+
+
+def naive_distance(one, other):
+    """A setting that differs counts 100, a doubled group 1, gamma as it is; what the weight is else counts nothing."""
+    found = 100 * sum(one[name] != other[name] for name in one if name not in ("weight", "group_size"))
+    found += abs(math.log2(one.get("group_size", 1) / other.get("group_size", 1)))
+    return found + abs(gamma_of(one.get("weight", "")) - gamma_of(other.get("weight", "")))
+
+
+@pytest.mark.parametrize(
+    ("panel", "own"),
+    [
+        ("run", {}),
+        ("run", {"group_size": 20}),
+        ("run", {"group_size": 500, "weight": "f_grpo(gamma=0.6,base=grpo)"}),
+        ("run", {"weight": "f_grpo(gamma=8,base=grpo)", "learning_rate": 0.02}),
+        ("run", {"optimizer": "sgd", "actions": 64}),
+        ("interference", {"overlap": 0.31}),
+        ("bank", {"group_size": 9, "beta_a": 0.3}),
+        ("tree", {"group_size": 32}),
+    ],
+)
+def test_without_a_server_the_nearest_run_is_shown(called, panel, own):
+    asked = all_settings(panel, own)
+    runs = [all_settings(panel, run["settings"]) for run in in_advance() if run["panel"] == panel]
+    found = called("in_advance", "nearestInAdvance", {"panel": panel, "settings": asked}, description(server=True))
+    least = min(naive_distance(asked, run) for run in runs)
+    assert found["settings"] in runs
+    assert naive_distance(asked, found["settings"]) == pytest.approx(least, abs=1e-12)
+    assert (found["settings"] == asked) == (asked in runs)
+
+
+# One step with the rewards that an estimator gives
+
+
+@pytest.mark.parametrize(
+    "weight", ["grpo", "maxrl", "f_grpo(gamma=2,base=dr_grpo)", "w_reinforce(success=0.5)", "=r - p"]
+)
+@pytest.mark.parametrize(("mass", "size"), [(0.5, 8), (0.3, 8), (0.001, 4), (0.999, 4)])
+def test_the_rewards_of_one_step_are_the_advantages_of_a_group_with_the_policys_solve_rate(called, weight, mass, size):
+    own = {control.name.removeprefix("step."): control.default for control in CONTROLS if control.name[:5] == "step."}
+    given = own | {"rewards": "the estimator", "weight": weight, "correct_mass": mass, "group_size": size}
+    found = called("panel_step", "rewardedStep", given, description(server=True), None)
+    right = round(mass * size)
+    group = (np.arange(size) < right).astype(float)
+    name, parameters = read_weight(weight)
+    expected = simlab.advantages(name, group, **parameters)
+    assert found["rewardCorrect"] == pytest.approx(expected[group > 0].mean() if right else 0, abs=1e-5)
+    assert found["rewardIncorrect"] == pytest.approx(expected[group == 0].mean() if right < size else 0, abs=1e-5)
+
+
+def test_the_sliders_of_one_step_give_its_rewards(called):
+    own = {control.name.removeprefix("step."): control.default for control in CONTROLS if control.name[:5] == "step."}
+    found = called("panel_step", "rewardedStep", own | {"correct_reward": 2.5}, description(server=True), None)
+    assert (found["rewardCorrect"], found["rewardIncorrect"]) == (2.5, -1.0)

@@ -168,6 +168,15 @@ def test_a_dropped_file_that_is_no_result_says_why(browser):
         assert "ending in .nc or .json" in seen.page.inner_text("#error")
 
 
+def test_a_folder_that_is_dropped_says_what_opens_it(browser):
+    drop = """document.dispatchEvent(Object.assign(new Event("drop"), {dataTransfer: {types: ["Files"],
+        items: [{webkitGetAsEntry: () => ({isDirectory: true})}], files: [{name: "run"}]}}))"""
+    with explorer("--port", "0") as server, watched(browser, server.address) as seen:
+        seen.open(f"{server.address}#panel=miss")
+        seen.page.evaluate(drop)
+        assert seen.text("#error") == "run is a folder; open it with: simlab explore run"
+
+
 def test_an_exported_page_says_what_opens_a_file(browser, tmp_path, path):
     from simlab.explore.html import export  # noqa: PLC0415
 

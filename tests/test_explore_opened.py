@@ -46,7 +46,11 @@ def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
         1 / 16,
         pytest.approx(math.nan, nan_ok=True),
     ]
-    assert dataset.k.values.tolist() == [1, 2, 4, 8]
+    assert dataset.k.values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    # Of 8 samples with 4 correct, 3 others are drawn in 4 of 56 ways.
+    assert dataset.pass_at_k.sel(arm="grpo", k=3, seed=1).values.tolist() == pytest.approx(
+        [(1 - math.comb(6, 3) / 56) / 2, (1 - 4 / 56) / 2]
+    )
     # Pass@8 of 8 samples is whether any is correct.
     assert dataset.pass_at_k.sel(arm="grpo", k=8, seed=1).values.tolist() == [0.5, 0.5]
 

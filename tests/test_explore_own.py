@@ -56,7 +56,7 @@ def test_an_estimator_of_a_file_is_on_the_page_with_its_parameters_and_is_simula
         asked = {"panel": "run", "settings": SMALL | {"weight": "mine.py:weight(gamma=0.5)"}}
         by_name = "f_grpo(gamma=0.5,base=dr_grpo)"  # the same links, and so the same program
         named = {"panel": "run", "settings": SMALL | {"weight": by_name}}
-        assert server.ask("simulate", asked)["result"] == server.ask("simulate", named)["result"] | {"theory": None}
+        assert server.ask("simulate", asked)["result"] == server.ask("simulate", named)["result"]
         seen.open(f"{server.address}#panel=run&run.weight=mine.py:weight(gamma=0.5)&run.actions=32&run.steps=50")
         assert seen.page.input_value("#run-weight") == "mine.py:weight"
         assert seen.page.input_value("#run-weight-gamma-box") == "0.5"

@@ -361,10 +361,13 @@ def test_csv_and_svg_hold_what_is_seen(seen, server, panel, tmp_path):
     assert "http://" not in drawing.replace("http://www.w3.org/", "")
 
 
-def run_command(line, folder):
-    words = shlex.split(line)
-    words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "simlab.cli"]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+def run_commands(line, folder):
+    """The commands of a line one after the other, as a shell runs them."""
+    ended = []
+    for words in (shlex.split(one) for one in line.split(" && ")):
+        words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "simlab.cli"]
+        ended.append(subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300))
+    return ended
 
 
 @pytest.mark.parametrize(
@@ -378,7 +381,8 @@ def run_command(line, folder):
         ("panel=step", "0.00"),
         (
             "panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)"
-            "&run.surrogate=ppo_clip&run.epochs=2&run.lag=4&run.false_positive=0.1",
+            "&run.surrogate=ppo_clip&run.epochs=2&run.lag=4&run.false_positive=0.1"
+            "&run.pinned=actions%3D32%26steps%3D50%26weight%3Dgrpo",
             "q_pos",
         ),
         pytest.param("panel=interference&interference.steps=20", "q_pos", marks=pytest.mark.slow),
@@ -388,9 +392,9 @@ def run_command(line, folder):
 )
 def test_the_command_runs(seen, server, view, printed, tmp_path):
     seen.open(f"{server.address}#{view}")
-    ended = run_command(seen.text("#command"), tmp_path)
-    assert ended.returncode == 0, ended.stderr
-    assert printed in ended.stdout
+    for ended in run_commands(seen.text("#command"), tmp_path):
+        assert ended.returncode == 0, ended.stderr
+        assert printed in ended.stdout
 
 
 # The exported file

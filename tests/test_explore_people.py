@@ -2,12 +2,15 @@
 
 import itertools
 import math
+import re
 import time
 
 import numpy as np
 import pytest
 import xarray as xr
 from explorer_cases import explorer, watched
+
+from simlab.explore.controls import PANELS
 
 pytestmark = pytest.mark.browser
 
@@ -73,6 +76,16 @@ def names_of(found):
     return found.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
 
 
+def looks_of(found, holds):
+    """Colour, dash and mark of every line whose name holds a text."""
+    return found.page.evaluate(
+        """(holds) => document.getElementById("chart").data
+            .filter((trace) => trace.visible !== false && trace.meta !== "band" && trace.name?.includes(holds))
+            .map(({line, marker, xaxis}) => [xaxis, line.color, line.dash, marker?.symbol].join(" "))""",
+        holds,
+    )
+
+
 # The map
 
 
@@ -89,6 +102,20 @@ def test_the_map_is_there_at_once_also_without_a_server_and_keys_choose_and_pin_
     link = address_of(alone)
     alone.open(link)
     assert address_of(alone) == link
+
+
+def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colour_of_its_training(alone, exported):
+    alone.open(f"{exported}#panel=map&map.cell=16,1&map.pinned=32,0;512,2")
+    frames = alone.page.evaluate(
+        """document.getElementById("chart").layout.shapes.filter((one) => one.line.width === 3).map((one) => [
+            (one.x0 + one.x1) / 2, (one.y0 + one.y1) / 2, one.line.color])"""
+    )
+    trained = alone.page.evaluate(
+        """document.getElementById("chart").data.filter((trace) => trace.csv?.startsWith("retained mass of"))
+            .map((trace) => trace.line.color)"""
+    )
+    # Columns and rows of the cells; the pointed one is drawn last, over the others.
+    assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
 
 
 def test_the_scrubber_shows_every_cell_as_it_was(alone):
@@ -221,6 +248,37 @@ def test_methods_of_a_tree_are_compared_at_equal_accuracy(seen, server):
     drawn(seen)
     assert "first has an accuracy of" in seen.text("#readout")
     assert "Modes held at an accuracy of" in seen.text("#readout")
+    assert re.search(r"the most are kept by \S.* \S+ of 6 at an accuracy of \S+, the fewest by ", seen.text("#readout"))
+
+
+@pytest.mark.parametrize(
+    ("panel", "holds", "axes"),
+    [("run", "group size G", 4), ("bank", "any answer, trained", 1), ("bank", "a rare mode", 2)],
+)
+def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, server, panel, holds, axes):
+    small = {"run": SMALL, "bank": "bank.steps=20&bank.seeds=4&bank.prompts=8"}[panel]
+    given = {"run": "actions=32&steps=50", "bank": "steps=20&prompts=8"}[panel]
+    pins = ";".join(f"{given}&group_size={size}" for size in range(3, 15)).replace("&", "%26").replace("=", "%3D")
+    seen.open(f"{server.address}#panel={panel}&{small}&{panel}.pinned={pins}")
+    until(seen, lambda: "13 runs: 4 of 4 seeds" in seen.text("#status") or "13 runs: 8 of 8" in seen.text("#status"))
+    drawn(seen)
+    looks = looks_of(seen, holds)
+    assert len(set(looks)) == len(looks) >= 13 * axes
+    assert seen.page.is_disabled("text=Pin this run to compare")
+    assert seen.text(".full") == "12 runs are pinned, as many as are compared: remove one to pin another."
+    assert seen.text("#command").count("simlab sweep") == 13
+
+
+def test_twelve_pinned_estimators_are_told_apart_and_the_extremes_are_named(alone, exported):
+    pins = ";".join(f"f_grpo(gamma={gamma / 2},base=grpo)" for gamma in range(1, 13))
+    alone.open(f"{exported}#panel=masses&masses.weight=easy_power(alpha=3)&masses.pinned={pins}")
+    looks = looks_of(alone, "m<sub>S</sub> = m<sub>F</sub>")
+    assert len(set(looks)) == len(looks) == 26  # lines, and points of the group size
+    assert alone.text(".full").startswith("12 estimators are pinned")
+    assert alone.text("#command").count("masses('") == 13
+    readout = alone.text("#readout")
+    assert "Of the 13 weights f_grpo(gamma=6,base=grpo) turns most to prompts that are seldom solved" in readout
+    assert "easy_power(alpha=3) most to those that often are" in readout
 
 
 # Formulas
@@ -240,6 +298,34 @@ def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server)
     np.testing.assert_allclose(formula, named, atol=1e-4)
 
 
+def test_an_own_weight_goes_to_all_panels_at_once_and_undo_takes_it_back(alone, exported):
+    alone.open(f"{exported}#panel=masses&masses.weight={FORMULA}")
+    before = address_of(alone)
+    alone.page.click("text=Use in all panels")
+    drawn(alone)
+    assert alone.text("#said").endswith("@g=0.5 is in all panels now")
+    for panel in ("map", "step", "run", "bank", "interference"):
+        alone.page.click(f"#tab-{panel}")
+        assert alone.page.input_value(f"#{panel}-weight-formula") == "(1 - p)^g * (r - p)/s"
+        assert alone.page.input_value(f"#{panel}-weight-g-box") == "0.5"
+    alone.page.click("#tab-step")
+    assert alone.text("#readout").startswith("Rewards 0.707 and -0.707")  # at p = 1/2: 0.5^0.5, -0.5^0.5
+    while alone.page.is_enabled("#undo"):
+        alone.page.click("#undo")
+    drawn(alone)
+    assert address_of(alone) == before
+
+
+def test_a_weight_without_masses_goes_to_the_other_panels(alone, exported):
+    alone.open(f"{exported}#panel=run&run.weight=fade_entropy")
+    alone.page.click("text=Use in all panels")
+    drawn(alone)
+    assert alone.text("#said") == (
+        "fade_entropy is in all panels now but Gradient masses and One step, which need its masses"
+    )
+    assert "step.rewards" not in address_of(alone)
+
+
 # Results
 
 
@@ -253,6 +339,13 @@ def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server, result
     until(seen, lambda: "at group_size 8" in seen.text("#readout"))
     np.testing.assert_allclose(seen.page.evaluate(means), result[1][:, 1].mean(axis=1), rtol=1e-5)
     assert seen.page.locator("#results-step").is_hidden()
+    assert seen.page.evaluate("document.getElementById('chart').layout.xaxis.type") == "linear"
+    seen.page.select_option("#results-axes", "logarithmic across")
+    drawn(seen)
+    kinds = "['xaxis', 'yaxis'].map((axis) => document.getElementById('chart').layout[axis].type)"
+    until(seen, lambda: seen.page.evaluate(kinds) == ["log", "linear"])
+    seen.page.select_option("#results-axes", "logarithmic")
+    until(seen, lambda: seen.page.evaluate(kinds) == ["log", "log"])
     seen.page.select_option("#results-view", "map")
     drawn(seen)
     assert np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5)
@@ -304,6 +397,8 @@ def test_links_that_are_picked_from_lists_are_drawn_in_masses_and_in_one_step_wi
     seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight=linked(scale%3Dmean,sign%3Drelu)")
     until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
     assert seen.page.is_hidden("#step-correct_reward")
+    seen.open(f"{server.address}#panel=step")
+    assert seen.page.is_hidden("#step-weight")
 
 
 def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
@@ -335,6 +430,19 @@ def test_help_is_seen_on_focus_and_on_hover(alone, exported):
     alone.page.hover("[aria-describedby=miss-target_mass-help]")
     assert tip.is_visible()
     assert alone.page.locator("#symbols button").count() == 3
+    alone.open(f"{exported}#panel=run")
+    alone.page.focus("[aria-describedby=run-weight-gamma-help]")
+    assert alone.page.inner_text("#run-weight-gamma-help").startswith("exponent of the focal weight")
+    assert alone.page.locator("#run-weight-gamma-help").is_visible()
+
+
+@pytest.mark.parametrize("panel", [panel for panel in PANELS if panel != "miss"])
+def test_every_symbol_says_what_it_means_and_every_control_what_it_does(alone, exported, panel):
+    alone.open(f"{exported}#panel={panel}")
+    tips = alone.page.evaluate("[...document.querySelectorAll('.tip')].map((tip) => tip.textContent)")
+    assert all(tip not in ("", "undefined") for tip in tips)
+    fields = alone.page.locator("#controls input[type=range], #controls .heading select:not([id*=cell-])").count()
+    assert alone.page.locator("#controls .help").count() == fields
 
 
 def test_an_old_notice_does_not_stay_beside_a_new_error(alone, exported):
@@ -364,7 +472,7 @@ def test_a_link_of_the_server_opens_in_the_exported_page(alone):
 # Looks
 
 
-@pytest.mark.parametrize("panel", ["map", "miss", "step", "run", "tree"])
+@pytest.mark.parametrize("panel", PANELS)
 def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, exported, panel):
     alone.page.set_viewport_size({"width": 390, "height": 844})
     alone.open(f"{exported}#panel={panel}")
@@ -374,6 +482,25 @@ def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, 
     alone.page.evaluate("document.getElementById('chart').scrollIntoView()")
     assert alone.page.locator("#controls").bounding_box()["y"] < 400
     assert cut_off(alone) == []
+    assert overlapping(alone) == []
+    tab = alone.page.locator(f"#tab-{panel}").bounding_box()
+    assert tab["x"] >= 0
+    assert tab["x"] + tab["width"] <= 390
+
+
+def overlapping(found):
+    """Titles of panels on which the labels of another panel's axis stand."""
+    return found.page.evaluate(
+        """() => {
+            const boxes = (place) => [...document.querySelectorAll(`#chart ${place}`)].map((one) =>
+                [one.textContent, one.getBoundingClientRect()]);
+            const meet = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+                && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+            return boxes(".annotation-text").flatMap(([title, box]) =>
+                boxes(".xaxislayer-above text, .g-xtitle text, .g-x2title text, .g-x3title text")
+                    .filter(([, tick]) => meet(box, tick)).map(([tick]) => `${title}: ${tick}`));
+        }"""
+    )
 
 
 @pytest.mark.parametrize("width", [1280, 1400])

@@ -117,13 +117,29 @@ def test_what_is_no_slice_is_refused_in_one_line(results, body, reason):
     assert "\n" not in str(caught.value)
 
 
-def test_a_slice_of_too_many_values_and_a_dimension_too_long_are_refused(path, results, monkeypatch):
+def test_a_slice_of_too_many_values_and_too_many_seeds_are_refused(path, results, monkeypatch):
     monkeypatch.setattr(module, "LARGEST_READ", 19)
     with pytest.raises(InputError, match="q_pos has 20 values there; allowed: up to 19 at a time"):
         results.answer({"variable": "q_pos", "across": "step"})
-    monkeypatch.setattr(module, "LONGEST_DIMENSION", 4)
-    with pytest.raises(InputError, match="step has 5 values; allowed: up to 4"):
+    monkeypatch.setattr(module, "LONGEST_DIMENSION", 3)
+    with pytest.raises(InputError, match="seed has 4 values; allowed: up to 3"):
         Results((path,))
+
+
+def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
+    path, steps = tmp_path / "long.nc", np.arange(10_000)
+    values = np.stack([steps / 10_000, steps / 10_000 + 0.5])
+    unlabelled = ("place", steps / 1.0)
+    xr.Dataset({"q_pos": (("seed", "step"), values), "own": unlabelled}, coords={"step": 10 * steps}).to_netcdf(
+        path, engine="h5netcdf"
+    )
+    results = Results((path,))
+    (described,) = results.described()
+    assert described["every"] == {"step": 3, "place": 3}
+    assert results.answer({"variable": "own", "across": "place"})["mean"] == [described["dimensions"]["place"]]
+    assert described["dimensions"]["step"] == (10.0 * steps[::3]).tolist()
+    found = results.answer({"variable": "q_pos", "across": "step"})
+    np.testing.assert_allclose(found["mean"][0], values.mean(axis=0)[::3], rtol=1e-5)
 
 
 def test_only_what_is_asked_for_is_read(tmp_path):

@@ -21,7 +21,8 @@ from simlab.explore.controls import LARGEST_SEED
 from simlab.explore.refused import Refused
 
 pytestmark = pytest.mark.browser
-Laboratory = pytest.importorskip("simlab.explore.laboratory").Laboratory
+laboratory_module = pytest.importorskip("simlab.explore.laboratory")
+Laboratory = laboratory_module.Laboratory
 
 PORT = 8000
 JSON = {"Content-Type": "application/json"}
@@ -127,7 +128,7 @@ def test_its_own_origin_and_host_are_let_through(client):
         ('{"panel": "run", "settings": {"steps": "many"}}', "is not a number"),
         ('{"panel": "run", "settings": {"weight": "grop"}}', "unknown (did you mean 'grpo'?); allowed: a_grae"),
         ('{"panel": "run", "first": -1}', "first = -1 is outside"),
-        ('{"panel": "run", "first": 1.5}', "no int"),
+        ('{"panel": "run", "first": 1.5}', "is not a whole number"),
         ('{"panel": "run", "first": 100000}', "lies too far"),
     ],
 )
@@ -284,6 +285,23 @@ def test_a_newer_job_of_a_page_takes_the_place_of_its_older_one():
     assert {event["error"] for event in dragged} == {"a newer simulation of the same page took its place"}
 
 
+def test_no_update_of_twenty_pages_with_settings_of_their_own_is_lost():
+    """Each page changes its settings ten times: the last change of each ends with the result of these very settings."""
+
+    async def act(laboratory):
+        jobs = []
+        for change in range(10):
+            jobs += [(page, laboratory.submit(job(100 + 10 * page + change), page=str(page))) for page in range(20)]
+            await asyncio.sleep(0.02)
+        return [(page, (await heard(laboratory, one))[-1]) for page, one in jobs]
+
+    ends = in_line(act, 0.01)
+    assert [event["result"] for _, event in ends[-20:]] == [109 + 10 * page for page in range(20)]
+    for place, (page, event) in enumerate(ends):
+        took_its_place = event.get("error") == "a newer simulation of the same page took its place"
+        assert took_its_place or event["result"] == 100 + 10 * page + place // 20
+
+
 def test_pages_take_turns_block_by_block():
     order = []
 
@@ -321,6 +339,17 @@ def test_a_result_that_is_known_waits_for_nobody():
         return await heard(laboratory, known), laboratory.process.jobs
 
     assert in_line(act) == ([{"event": "result", "result": 100}], 1)
+
+
+def test_few_results_are_kept_those_that_were_asked_for_last(monkeypatch):
+    monkeypatch.setattr(laboratory_module, "KEPT_RESULTS", 3)
+
+    async def act(laboratory):
+        for steps in (100, 200, 300, 100, 400, 500):
+            await heard(laboratory, laboratory.submit(job(steps)))
+        return [event["result"] for event in laboratory.results.values()], laboratory.process.jobs
+
+    assert in_line(act, 0) == ([100, 400, 500], 5)
 
 
 # The whole server, in a process of its own
@@ -372,6 +401,22 @@ def test_it_listens_on_the_loopback_interface_only():
         lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     listening = [line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[1].endswith(f":{port:04X}")]
     assert listening == ["0100007F"]
+
+
+def test_the_usual_port_is_always_the_same_and_another_one_is_said_where_it_is_taken(monkeypatch):
+    from simlab.explore import server  # noqa: PLC0415  # an extra that the default tests do without
+
+    assert server.USUAL_PORT == 8737  # links hold it
+    with contextlib.closing(server.listening(0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(server, "USUAL_PORT", port)
+        other, said = server.listening_as_usual()
+        with contextlib.closing(other):
+            assert other.getsockname()[1] != port
+            assert said == f"port {port} is taken; "
+    usual, said = server.listening_as_usual()
+    with contextlib.closing(usual):
+        assert (usual.getsockname(), said) == (("127.0.0.1", port), "")
 
 
 def test_a_taken_port_is_one_line_and_exit_code_2():

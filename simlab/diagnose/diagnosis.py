@@ -14,7 +14,8 @@ from simlab.diagnose.predict import Prediction, predict
 from simlab.diagnose.recommend import SMALLEST, Recommendation, recommend
 from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import WINDOWS, SolveRates, of_prompts, population, solve_rates, split
-from simlab.diagnose.unseen import Unseen, typical, unseen
+from simlab.diagnose.typical import typical
+from simlab.diagnose.unseen import Unseen, unseen
 from simlab.errors import InputError, check_range, check_whole
 
 ROLLOUTS = 2048
@@ -87,7 +88,8 @@ def diagnosis(
     of_groups = groups(last, now, estimator, others)
     seen = solutions(last)
     size = of_groups.observed.group_size
-    solution = typical(seen, level, seed) if seen is not None else None
+    sizes = tuple(own.group_size for own in of_groups.at_sizes)
+    solution = typical(seen, level, seed, sizes) if seen is not None else None
     return Diagnosis(
         level,
         estimator,
@@ -95,7 +97,7 @@ def diagnosis(
         solve_rates(parts, now, seed),
         of_groups,
         pass_at_k(of_prompts(last), now),
-        unseen(parts, level, seed),
+        unseen(parts, level, seed, sizes),
         confidence(last, estimator, level, seed),
         predict(log, level, share=holdout),
         recommend(now, solution, size, rollouts),

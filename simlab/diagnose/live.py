@@ -14,11 +14,14 @@ import numpy as np
 from simlab.diagnose.estimate import LEVEL, Estimate
 from simlab.diagnose.groups import dead_share, observed
 from simlab.diagnose.log import Answers, Log
+from simlab.diagnose.rarest import rarest
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.gather import answer_hash
 from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import learnability, mean_solve_rate, population, share_below
-from simlab.diagnose.unseen import rarest, tail_misses, typical, unseen_mass
+from simlab.diagnose.tail_misses import tail_misses
+from simlab.diagnose.typical import typical
+from simlab.diagnose.unseen import unseen_mass
 from simlab.errors import InputError, check_range, check_whole
 
 PREFIX = "diagnose/"
@@ -175,8 +178,8 @@ def _estimates(log: Log, level: float, seed: int) -> Iterator[tuple[str, Estimat
     seen = solutions(log)
     if seen is not None:
         yield "fitted/unseen_share", unseen_mass(seen, level).share
-        for name, solution in (("typical", typical(seen, level, seed)), ("rarest", rarest(seen, level, seed))):
-            yield f"fitted/tail_miss_{name}", tail_misses(solution, (size,)).missed[0]
+        for name, kind in (("typical", typical), ("rarest", rarest)):
+            yield f"fitted/tail_miss_{name}", tail_misses(kind(seen, level, seed, (size,)), (size,)).missed[0]
 
 
 def _numbers(name: str, own: Estimate) -> Iterator[tuple[str, float]]:

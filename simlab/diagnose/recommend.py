@@ -1,7 +1,7 @@
 """How to split a budget of rollouts a step into prompts x G: what teaches more, and what teaches against a solution.
 
-For every split, groups that teach a step are (R / G) Pr(active), and those that teach against the typical solution are
-(R / G) Pr(active and missed) ``[f-grpo:lemma-3.1]``. What remains, the groups that teach and hold the solution, is what
+For every split, groups that teach a step are (R / G) Pr(active), and of these the share Pr(missed | active) teaches
+against the typical solution ``[f-grpo:lemma-3.1]``. What remains, the groups that teach and hold the solution, is what
 a recommendation goes by: more groups that only teach against it are no gain.
 
 It is advice for pass@1. Where it was tested by training, the recommended split raised pass@1 and lowered pass@64:
@@ -9,15 +9,16 @@ what prompts share is not in a log (``benchmarks/results/diagnose_recommendation
 """
 
 import dataclasses
-
-import numpy as np
+from collections.abc import Callable
+from typing import NamedTuple
 
 from simlab.diagnose.estimate import Estimate
 from simlab.diagnose.groups import dead_share
 from simlab.diagnose.solve_rates import Population
-from simlab.diagnose.unseen import Solution
+from simlab.diagnose.subsets import Range, Sums, exactly
+from simlab.diagnose.tail_misses import Solution
+from simlab.diagnose.typical import Typical
 from simlab.errors import check_whole
-from simlab.theory import active, tail_miss
 
 SMALLEST, LARGEST = 2, 256  # group sizes of the splits
 
@@ -84,41 +85,60 @@ def recommend(now: Population, solution: Solution | None, group_size: int, rollo
 
 
 def split_at(now: Population, solution: Solution | None, size: int, in_use: int, rollouts: int) -> Split:
-    """The rollouts in groups of one size, beside the size in use."""
+    """The rollouts in groups of one size, beside the size in use.
+
+    Groups that hold the solution are those that teach, times 1 - ``Typical.against``: never more than those that teach.
+    Values are those of the fitted population, intervals those of the resampled prompts.
+    """
     groups, base = rollouts / size, rollouts / in_use
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
-    where = f"at G = {size}"
+    teach = now.estimate(f"groups that teach at G = {size}", teaching)
+    gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
     of_solution: tuple[Estimate | None, ...] = (None,) * 4
     if solution is not None:
-        of_solution = (
-            solution.estimate(f"groups against {where}", lambda p, tau: groups * _missed(size, p, tau)),
-            solution.estimate(
-                f"more groups against {where}",
-                lambda p, tau: groups * _missed(size, p, tau) - base * _missed(in_use, p, tau),
-            ),
-            solution.estimate(f"groups holding it {where}", lambda p, tau: groups * _held(size, p, tau)),
-            solution.estimate(
-                f"more groups holding it {where}",
-                lambda p, tau: groups * _held(size, p, tau) - base * _held(in_use, p, tau),
-            ),
-        )
-    return Split(
-        int(groups),
-        size,
-        now.estimate(f"groups that teach {where}", teaching),
-        now.estimate(f"more groups that teach {where}", teaching - usual),
-        *of_solution,
+        sizes = _Size(size, groups, teach.value), _Size(in_use, base, float(usual @ now.mixture.weights))
+        of_solution = (*_beside(solution, AGAINST, *sizes), *_beside(solution, HOLDING, *sizes))
+    return Split(int(groups), size, teach, gain, *of_solution)
+
+
+class _Size(NamedTuple):
+    """A group size, its groups a step, and how many of them teach."""
+
+    size: int
+    groups: float
+    teaching: float
+
+
+class _Share(NamedTuple):
+    """Groups of a kind: their share of all groups, and of those that teach."""
+
+    name: str
+    of_groups: Callable[[Sums, int], Range]
+    of_teaching: Callable[[Sums, int], Range]
+
+
+AGAINST = _Share("groups against", Typical.teaching_against, Typical.against)
+HOLDING = _Share("groups holding it", Typical.teaching_holding, Typical.holding)
+
+
+def _beside(solution: Solution, own: _Share, here: _Size, in_use: _Size) -> tuple[Estimate, Estimate]:
+    """Groups of a kind, and how many more than at the size in use."""
+
+    def value(at: _Size) -> float:
+        return at.teaching * float(own.of_teaching(solution.sums, at.size).value[0])
+
+    def groups(sums: Sums, at: _Size) -> Range:
+        return own.of_groups(sums, at.size).scaled(at.groups)
+
+    def more(sums: Sums) -> Range:
+        found = groups(sums, here)
+        return exactly(found.value - found.value) if here.size == in_use.size else found.less(groups(sums, in_use))
+
+    name = f"{own.name} at G = {here.size}"
+    return (
+        solution.estimate(name, lambda sums: groups(sums, here), value(here)),
+        solution.estimate(f"more {name}", more, value(here) - value(in_use)),
     )
-
-
-def _missed(size: int, rate: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Pr(active and missed)."""
-    return np.asarray(tail_miss(size, rate, mass))
-
-
-def _held(size: int, rate: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Pr(active and drawn)."""
-    return np.asarray(active(size, rate) - tail_miss(size, rate, mass))
 
 
 def _chosen(splits: tuple[Split, ...], in_use: int) -> tuple[Split | None, str]:

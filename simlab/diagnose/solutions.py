@@ -47,6 +47,21 @@ class Solutions(NamedTuple):
         total: Float[np.ndarray, " P"] = np.bincount(self.prompt, of_solutions, len(self.trials)).astype(float)
         return total  # of no solutions, bincount's sums are whole numbers
 
+    def answered(self) -> Float[np.ndarray, " P"]:
+        """The correct rollouts of each prompt whose solution is known."""
+        return self.summed(self.times.astype(float))
+
+    def drawn(self) -> Int[np.ndarray, " P"]:
+        """The solutions of each prompt that were drawn."""
+        return np.bincount(self.prompt, minlength=len(self.trials))
+
+    def with_trials(self, fewest: int) -> "Solutions":
+        """Without prompts of fewer rollouts."""
+        kept = self.trials >= fewest
+        inside = kept[self.prompt]
+        place = np.cumsum(kept) - 1
+        return Solutions(self.successes[kept], self.trials[kept], place[self.prompt[inside]], self.times[inside])
+
 
 class Linear(NamedTuple):
     """The coefficients c_x for x = 0 to N, and the largest misfit / pi."""

@@ -18,7 +18,7 @@ from jaxtyping import Int
 from simlab.explore.shapes import GROUPS, SEEDS, filled_to
 from simlab.problems import Problem
 from simlab.simulator.call import learners_of
-from simlab.simulator.compiled import Compiled, kept
+from simlab.simulator.compiled import Compiled, is_kept, kept
 from simlab.simulator.metrics import Metric, Row
 from simlab.simulator.settings import Settings, StaticSettings
 from simlab.simulator.storage import DENSE
@@ -66,7 +66,7 @@ class Block:
     def rows(self, first: int, say: Say) -> Rows:
         """The records of the seeds from ``first`` up, (seeds, R + 1, ...); ``say`` hears what has to be waited for."""
         schedule, inputs = self._arguments(first)
-        if self._key(inputs) not in _compiled_once:
+        if not is_kept(self._key(inputs)):
             say("compiling")
         code = self._compiled(schedule, inputs)
         say("simulating")
@@ -80,9 +80,7 @@ class Block:
         """The compiled program; threads that ask for the same one wait for its only compilation."""
         key = self._key(inputs)
         program = functools.partial(_program, self.static, self.recorded)
-        code = kept(key, lambda: jax.jit(program).lower(schedule, inputs).compile())
-        _compiled_once.add(key)
-        return code
+        return kept(key, lambda: jax.jit(program).lower(schedule, inputs).compile())
 
     def _arguments(self, first: int) -> tuple[Schedule, Inputs]:
         dtype = self.static.dtype
@@ -96,9 +94,6 @@ class Block:
         leaves, structure = jax.tree.flatten(inputs)
         shapes = tuple(leaf.shape for leaf in leaves)
         return "explore", self.static, self.recorded, len(self.steps), structure, shapes
-
-
-_compiled_once: set[Hashable] = set()
 
 
 def _program(settings: StaticSettings, recorded: Recorded, schedule: Schedule, inputs: Inputs) -> Row:

@@ -55,6 +55,9 @@ class Control:
 
 
 _GROUP = "rollouts that are drawn for one prompt"
+_RATE = "how far one step of the optimiser goes"
+_OPTIMIZER = "sgd takes gradients as they are, adam divides them by their recent size"
+_STEPS = "updates, each by one group of every prompt"
 
 CONTROLS: tuple[Control, ...] = (
     # Which G and gamma?
@@ -72,10 +75,10 @@ CONTROLS: tuple[Control, ...] = (
     ),
     Control("map.group_size", "whole", "group size G", 16, 2, 512, "log", help="where it is on no axis"),
     Control("map.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help="where it is on no axis"),
-    Control("map.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd")),
+    Control("map.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
     Control("map.actions", "whole", "actions", 1280, 8, 2048, "log", help="of one policy, where they are on no axis"),
     Control("map.correct", "number", "correct share", 0.08, 0.001, 0.9, "log", help="of the actions of one policy"),
-    Control("map.steps", "whole", "steps", 400, 50, 400),
+    Control("map.steps", "whole", "steps", 400, 50, 400, help=_STEPS),
     Control("map.seeds", "whole", "seeds of a cell", 8, 4, 64, "log", help="the map is refined while they come"),
     Control("map.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("map.cell", "cells", "cell", "16,1", help="whose training is drawn: across, down"),
@@ -123,7 +126,7 @@ CONTROLS: tuple[Control, ...] = (
         "step.incorrect_reward", "number", "reward if incorrect", -1.0, -4, 0,
         help="of a sampled incorrect action",
     ),
-    Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log"),
+    Control("step.learning_rate", "number", "learning rate η", 1.0, 0.001, 100, "log", help=_RATE),
     Control("step.seed", "whole", "seed of the draw", 0, 0, 9999, help="a group drawn with this seed"),
     # What does training do to a policy?
     Control(
@@ -131,8 +134,8 @@ CONTROLS: tuple[Control, ...] = (
         help="f_grpo puts a focal weight (1 − p)^γ on its base",
     ),
     Control("run.group_size", "whole", "group size G", 16, 2, 512, "log", help=_GROUP),
-    Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log"),
-    Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd")),
+    Control("run.learning_rate", "number", "learning rate", 0.01, 1e-4, 10, "log", help=_RATE),
+    Control("run.optimizer", "choice", "optimiser", "adam", choices=("adam", "sgd"), help=_OPTIMIZER),
     Control(
         "run.surrogate", "choice", "surrogate", "reinforce", choices=SURROGATES,
         help="they differ from the second epoch on, where the policy is no longer the one that drew the group",
@@ -153,7 +156,7 @@ CONTROLS: tuple[Control, ...] = (
     ),
     Control("run.anchor_logit", "number", "anchor logit", 5.0, 0, 12, help="of the likely correct action"),
     Control("run.correct_logit", "number", "rare correct logit", 3.0, -4, 12, help="of the others; incorrect ones: 0"),
-    Control("run.steps", "whole", "steps", 400, 50, 2000),
+    Control("run.steps", "whole", "steps", 400, 50, 2000, help=_STEPS),
     Control("run.seeds", "whole", "seeds", 32, 4, 256, "log", help="the band narrows while they are simulated"),
     Control("run.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control(
@@ -163,24 +166,24 @@ CONTROLS: tuple[Control, ...] = (
     ),
     Control("run.pinned", "runs", "pinned runs", "weight=f_grpo(gamma=0,base=grpo)", help="runs that stay to compare"),
     # What is pass@k of many prompts?
-    Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log"),
+    Control("bank.prompts", "whole", "prompts", 64, 1, 512, "log", help="each with a solve rate of its own"),
     Control("bank.beta_a", "number", "Beta a", 0.5, 0.05, 20, "log", help="small: many prompts that are hardly solved"),
     Control(
         "bank.beta_b", "number", "Beta b", 0.5, 0.05, 20, "log",
         help="small: many prompts that are nearly always solved",
     ),
-    Control("bank.second_share", "number", "share of a second Beta", 0.0, 0, 1),
-    Control("bank.second_a", "number", "second Beta a", 8.0, 0.05, 20, "log"),
-    Control("bank.second_b", "number", "second Beta b", 2.0, 0.05, 20, "log"),
-    Control("bank.modes", "whole", "correct modes of a prompt", 4, 2, 16),
+    Control("bank.second_share", "number", "share of a second Beta", 0.0, 0, 1, help="of the prompts; 0: none has it"),
+    Control("bank.second_a", "number", "second Beta a", 8.0, 0.05, 20, "log", help="where the second has a share"),
+    Control("bank.second_b", "number", "second Beta b", 2.0, 0.05, 20, "log", help="where the second has a share"),
+    Control("bank.modes", "whole", "correct modes of a prompt", 4, 2, 16, help="different answers that are right"),
     Control("bank.rare_modes", "whole", "of these rare", 3, 1, 15, help="fewer than the modes"),
     Control("bank.rare_ratio", "number", "a rare mode is ×", 0.01, 1e-4, 1, "log", help="as likely as a common one"),
-    Control("bank.k", "whole", "samples k", 16, 1, 2**20, "log"),
+    Control("bank.k", "whole", "samples k", 16, 1, 2**20, "log", help="at which pass@k is read"),
     Control("bank.weight", "weight", "estimator", "grpo", closed=False, help="that the bank is trained by"),
     Control("bank.group_size", "whole", "group size G", 8, 2, 512, "log", help=_GROUP),
-    Control("bank.learning_rate", "number", "learning rate", 10.0, 1e-3, 100, "log"),
-    Control("bank.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam")),
-    Control("bank.steps", "whole", "steps", 200, 20, 1000),
+    Control("bank.learning_rate", "number", "learning rate", 10.0, 1e-3, 100, "log", help=_RATE),
+    Control("bank.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"), help=_OPTIMIZER),
+    Control("bank.steps", "whole", "steps", 200, 20, 1000, help=_STEPS),
     Control("bank.at", "number", "time", 1.0, 0, 1, help="from the base model to the last step"),
     Control("bank.seeds", "whole", "seeds", 8, 4, 64, "log", help="the band narrows while they are simulated"),
     Control("bank.seed", "whole", "first seed", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
@@ -206,9 +209,9 @@ CONTROLS: tuple[Control, ...] = (
         help="of the base model; easy prompts have 0.3",
     ),
     Control("interference.temperature", "number", "temperature", 1.0, 0.3, 2, "log", help="of the sampled policy"),
-    Control("interference.learning_rate", "number", "learning rate", 1.0, 0.001, 10, "log"),
-    Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam")),
-    Control("interference.steps", "whole", "steps", 400, 20, 400),
+    Control("interference.learning_rate", "number", "learning rate", 1.0, 0.001, 10, "log", help=_RATE),
+    Control("interference.optimizer", "choice", "optimiser", "sgd", choices=("sgd", "adam"), help=_OPTIMIZER),
+    Control("interference.steps", "whole", "steps", 400, 20, 400, help=_STEPS),
     Control(
         "interference.level", "number", "pass@1 compared at", 0.4, 0.05, 0.95,
         help="pass@k is shown where mean pass@1 first reaches this level, and at the end",
@@ -221,17 +224,20 @@ CONTROLS: tuple[Control, ...] = (
     ),
     # What does training do to a tree?
     Control("tree.group_size", "whole", "group size G", 16, 2, 32, "log", help=_GROUP),
-    Control("tree.learning_rate", "number", "learning rate", 1.0, 0.01, 10, "log"),
-    Control("tree.steps", "whole", "steps", 500, 50, 2000),
+    Control("tree.learning_rate", "number", "learning rate", 1.0, 0.01, 10, "log", help=_RATE),
+    Control("tree.steps", "whole", "steps", 500, 50, 2000, help=_STEPS),
     Control("tree.entropy_bonus", "number", "entropy bonus", 1.0, 0, 2, help="of GRPO + entropy"),
     Control("tree.alpha", "number", "CaSP α", 0.5, 0, 1, help="what a success gives to its likeliest candidates"),
     Control(
         "tree.top_penalty", "number", "CaSP λ", 1.1, 1, 3,
         help="what a failure of the likeliest candidate costs more",
     ),
-    Control("tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4")),
+    Control(
+        "tree.candidates", "choice", "CaSP candidates N", "4", choices=("2", "3", "4"),
+        help="the likeliest letters of a node, which share what it gives and takes",
+    ),
     Control("tree.quantile", "number", "CaSP entropy gate q", 0.0, 0, 1, help="0 opens it for every token"),
-    Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED),
+    Control("tree.seed", "whole", "seed shown", 0, 0, LARGEST_SEED, help="seeds are counted up from here"),
     Control("tree.at", "number", "time", 1.0, 0, 1, help="from the start to the last step"),
     Control(
         "tree.compare", "choice", "show", "runs", choices=READINGS,

@@ -1,4 +1,4 @@
-"""Repeat the expected gradient step, to show how a policy moves on average: its correct mass, what it retains, its entropy.
+"""Repeat the expected gradient step, to show how a policy moves on average: correct mass, retained mass, entropy.
 
 The first plain step is exact to first order in the learning rate. Each later step starts from the expected policy, and
 not from the policy of any seed, so that the lines leave the means over seeds once the seeds differ much. Adam's steps
@@ -25,7 +25,9 @@ def plain_steps(learning_rate: float) -> Move:
 
 def adam_steps(learning_rate: float) -> Move:
     """What Adam makes of one gradient after another."""
-    mean, square, count = np.float64(0), np.float64(0), 0
+    mean: np.ndarray = np.zeros(())
+    square: np.ndarray = np.zeros(())
+    count = 0
 
     def move(gradient: Float[np.ndarray, " C"]) -> Float[np.ndarray, " C"]:
         nonlocal mean, square, count

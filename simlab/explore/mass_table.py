@@ -1,4 +1,4 @@
-"""Tell the masses of an estimator in groups of one size: by its closed form, or as the estimator itself computes them."""
+"""Tell the masses of an estimator in groups of one size: by its closed form, or as it computes them itself."""
 
 import functools
 from typing import Any

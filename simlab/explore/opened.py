@@ -8,13 +8,14 @@ import xarray as xr
 
 from simlab.errors import InputError
 from simlab.llm.compare import Evaluation, Run, Training, read_run
-from simlab.llm.instruments.pass_at_k import powers, unbiased_pass_at_k
+from simlab.llm.instruments.pass_at_k import unbiased_pass_at_k
 from simlab.llm.training.folder import RUN
 from simlab.reading import read_json
 
 ALLOWED = "a result of simlab sweep, a folder of simlab train, or a report of simlab diagnose --json"
 # What h5py and xarray raise for a file that is none of theirs, or a damaged one.
 FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, IndexError)
+MOST_K = 256  # of pass@k, which is told at every k up to it
 BOUND, BOUNDS = "bound", ("estimate", "low", "high")
 
 Cells = dict[tuple[str, int], Training]
@@ -80,7 +81,7 @@ def _evaluations(run: Run, cells: Cells, labels: Labels) -> dict[str, xr.DataArr
     every = [one for evaluations in of_cells.values() for one in evaluations]
     if not every:
         return {}
-    k = powers(min(one.samples for one in every))
+    k = [*range(1, min(MOST_K, *(one.samples for one in every)) + 1)]
     coordinates = {**labels, "evaluation": sorted({one.step for one in every})}
     passed, distinct = _empty({**coordinates, "k": k}), _empty(coordinates)
     for (arm, seed), evaluations in of_cells.items():

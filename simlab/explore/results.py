@@ -1,5 +1,6 @@
 """Open results for the page: say what is in them, and read slices of bounded size."""
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from simlab.explore.opened import BOUND, open_dataset
 from simlab.values import shortened
 
 MOST_FILES = 6
-LONGEST_DIMENSION = 4096  # labels of a dimension that the page is told
+LONGEST_DIMENSION = 4096  # labels of a dimension that the page is told; of a longer one, places evenly apart
 LARGEST_READ = 2**22  # values of one slice
 AVERAGED = "seed"
 ENTRIES = ("file", "variable", "across", "lines", "at")
@@ -22,31 +23,32 @@ ENTRIES = ("file", "variable", "across", "lines", "at")
 class Result:
     """A sweep, a training run or a report; the file of a sweep is open and unread.
 
+    Of a dimension longer than ``LONGEST_DIMENSION`` every n-th place is taken; ``every`` holds these n.
+
     Raises:
-        InputError: for a file that cannot be opened, has no numbers, or a dimension longer than ``LONGEST_DIMENSION``.
+        InputError: for a file that cannot be opened, has no numbers, or more seeds than ``LONGEST_DIMENSION``.
     """
 
     def __init__(self, path: Path):
         self.name = path.name
-        self.dataset = open_dataset(path)
+        self.dataset, self.every = _thinned(open_dataset(path))
         self.variables = {
             str(name): own for name, own in self.dataset.data_vars.items() if own.dims and own.dtype.kind in "fiub"
         }
         if not self.variables:
             raise InputError(f"{path} holds no variable of numbers with a dimension; allowed: a result with one")
         self.dimensions = sorted({str(name) for own in self.variables.values() for name in own.dims}, key=self._place)
-        for name in self.dimensions:
-            if self.dataset.sizes[name] > LONGEST_DIMENSION:
-                size = self.dataset.sizes[name]
-                raise InputError(f"{path}: {name} has {size} values; allowed: up to {LONGEST_DIMENSION}")
+        if (seeds := self.dataset.sizes.get(AVERAGED, 0)) > LONGEST_DIMENSION:
+            raise InputError(f"{path}: {AVERAGED} has {seeds} values; allowed: up to {LONGEST_DIMENSION}")
 
     def _place(self, name: str) -> int:
         return list(self.dataset.dims).index(name)
 
     def described(self) -> dict[str, Any]:
-        """Its ``name``, the labels of its ``dimensions``, and what its ``variables`` are."""
+        """Its ``name``, the labels of its ``dimensions``, every how many are taken, and what its ``variables`` are."""
         return {
             "name": self.name,
+            "every": self.every,
             "dimensions": {name: self._labels(name) for name in self.dimensions},
             "variables": {
                 name: {
@@ -60,7 +62,7 @@ class Result:
 
     def _labels(self, name: str) -> list[float | str]:
         if name not in self.dataset.coords:
-            return [float(place) for place in range(self.dataset.sizes[name])]
+            return [float(self.every.get(name, 1) * place) for place in range(self.dataset.sizes[name])]
         labels = self.dataset[name].values
         return [float(label) if labels.dtype.kind in "fiu" else str(label) for label in labels]
 
@@ -104,6 +106,13 @@ class Result:
         if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < size:
             raise InputError(f"{name} = {shortened(str(place))} is no place; allowed: 0 to {size - 1}")
         return place
+
+
+def _thinned(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, int]]:
+    """Places evenly apart of too long dimensions, unread, and how far apart; seeds are averaged over, and stay."""
+    long = {name: size for name, size in dataset.sizes.items() if size > LONGEST_DIMENSION and name != AVERAGED}
+    every = {str(name): math.ceil(size / LONGEST_DIMENSION) for name, size in long.items()}
+    return dataset.isel({name: slice(None, None, step) for name, step in every.items()}), every
 
 
 def _summary(values: np.ndarray) -> dict[str, Any]:

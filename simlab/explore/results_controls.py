@@ -8,6 +8,7 @@ from simlab.explore.opened import BOUND
 from simlab.explore.results import AVERAGED
 
 NONE = "none"
+AXES = ("linear", "logarithmic across", "logarithmic up", "logarithmic")
 USUAL_COLUMNS = ("step", "cost", "evaluation", "k", "group_size")
 USUAL_VARIABLES = ("q_pos", "pass_at_k")
 
@@ -43,6 +44,7 @@ def controls_of(results: list[dict[str, Any]]) -> list[Control]:
         Control("results.across", "choice", "across", across, choices=dimensions),
         Control("results.lines", "choice", "lines", lines, choices=(NONE, *dimensions)),
         Control("results.view", "choice", "drawn as", "curves", choices=("curves", "map")),
+        Control("results.axes", "choice", "axes", AXES[0], choices=AXES, help="logarithms show what is above 0"),
         *(
             Control(f"results.{name}", "whole", name, 0, 0, len(labels) - 1, choices=tuple(map(_text, labels)))
             for name, labels in longest.items()

@@ -52,8 +52,8 @@ def application(port: int, laboratory: Laboratory, results: Results | None = Non
 
     Routes: ``/`` the page, ``/page/NAME`` its files, ``/plotly.js``, ``/status``, and ``POST /simulate`` with a job,
     which answers with events, a line of JSON each (see ``worker``), ``POST /result`` with a slice of a result,
-    ``POST /masses`` with an estimator that has no closed form, and ``POST /open?name=NAME`` with a file that is opened as
-    a result.
+    ``POST /masses`` with an estimator that has no closed form, and ``POST /open?name=NAME`` with a file that is opened
+    as a result.
     """
     opened = results or Results()
 

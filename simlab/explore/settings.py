@@ -13,6 +13,7 @@ from simlab.explore.controls import BY_NAME, MOST_CELLS, MOST_RUNS, Control
 from simlab.explore.weights import hold_weight, hold_weights
 from simlab.values import NUMBER, read_number, shortened
 
+LISTS = ("runs", "weights")
 RUN, SETTING = ";", "&"  # between pinned runs, and between the settings of one
 
 
@@ -25,7 +26,7 @@ def hold(control: Control, value: Any) -> tuple[Any, str]:
     >>> hold(BY_NAME["miss.correct_mass"], 2)
     (1, 'correct mass μ = 2 is outside [1e-06, 1]; held at 1')
     """
-    check_plain(control.name, value, longest=MOST_RUNS * LONGEST_TEXT if control.kind == "runs" else LONGEST_TEXT)
+    check_plain(control.name, value, longest=MOST_RUNS * LONGEST_TEXT if control.kind in LISTS else LONGEST_TEXT)
     if control.kind in ("number", "whole"):
         return _hold_number(control, value)
     if control.kind == "choice":

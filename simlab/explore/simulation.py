@@ -107,7 +107,7 @@ def _is_on_policy_and_true(given: Given) -> bool:
 
 
 def drift(given: Given) -> dict[str, list[float]] | None:
-    """Metrics along expected steps, as ``expected_path`` has them; None unless a weight of this group's rewards takes them.
+    """Metrics along expected steps, as ``expected_path`` has them; None unless a weight of rewards alone takes them.
 
     Adam's are without the noise of the groups.
     """

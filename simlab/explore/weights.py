@@ -16,16 +16,17 @@ from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
 from simlab.explore import formula
 from simlab.explore.mass_table import has_table
+from simlab.explore.parameter_help import help_of
 from simlab.theory import CLOSED_FORMS
 from simlab.values import shortened
 
-MOST_PINNED = 5
+MOST_PINNED = 12
 SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a parameter of an estimator may be on the page: a number from ``low`` to ``high``, or a choice."""
+    """A parameter of an estimator on the page: a number from ``low`` to ``high`` or a choice, and what it does."""
 
     default: Any
     low: float = 0.0
@@ -33,6 +34,7 @@ class Parameter:
     whole: bool = False
     scale: str = "linear"
     choices: tuple[Any, ...] = ()
+    help: str = ""
 
 
 # Bounds by parameter, or by estimator and parameter where they differ. The page shows neither eps, which only guards
@@ -101,10 +103,10 @@ def parameters_of(name: str) -> dict[str, Parameter]:
 def _parameter(name: str, key: str, default: Any) -> Parameter | None:
     for place in (f"{name}.{key}", key):
         if place in _CHOICES:
-            return Parameter(default, choices=_CHOICES[place])
+            return Parameter(default, choices=_CHOICES[place], help=help_of(name, key))
         if place in _BOUNDS:
             low, high, scale = _BOUNDS[place]
-            return Parameter(default, low, high, isinstance(default, int), scale)
+            return Parameter(default, low, high, isinstance(default, int), scale, help=help_of(name, key))
     return None
 
 

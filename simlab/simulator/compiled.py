@@ -4,12 +4,12 @@ They are kept on disk too, for the next process, by ``compile_cache``: where JAX
 ``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
 """
 
-import collections
 import functools
 import hashlib
 import os
 import platform
 import threading
+import weakref
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,9 @@ class Compiled(NamedTuple):
 
 
 _kept: dict[Hashable, Compiled] = {}
-_locks: collections.defaultdict[Hashable, threading.Lock] = collections.defaultdict(threading.Lock)
+# Of the programs that a thread asks for at the moment.
+_locks: weakref.WeakValueDictionary[Hashable, threading.Lock] = weakref.WeakValueDictionary()
+_one_at_a_time = threading.Lock()
 
 
 def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
@@ -43,14 +45,29 @@ def kept(key: Hashable, compile_it: Callable[[], Any]) -> Compiled:
     device itself, so that each compiles.
     """
     keep_on_disk()
-    config: Any = jax.config
-    here = (config.jax_default_device or jax.local_devices()[0], key)
-    with _locks[key]:
+    here = _here(key)
+    with _lock(key):
         code = _kept.pop(here, None) or _measured(compile_it())
         _kept[here] = code  # the latest used comes last
     for oldest in list(_kept)[: -KEPT_PROGRAMS * jax.local_device_count()]:
         _kept.pop(oldest, None)
     return code
+
+
+def is_kept(key: Hashable) -> bool:
+    """Whether the program of a key is compiled on the thread's default device, and was not given up since."""
+    return _here(key) in _kept
+
+
+def _here(key: Hashable) -> Hashable:
+    config: Any = jax.config
+    return config.jax_default_device or jax.local_devices()[0], key
+
+
+def _lock(key: Hashable) -> threading.Lock:
+    """The lock of a key, the same for all threads that hold it."""
+    with _one_at_a_time:
+        return _locks.setdefault(key, threading.Lock())
 
 
 def _measured(call: Any) -> Compiled:

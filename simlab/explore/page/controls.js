@@ -73,8 +73,8 @@ export function choiceControl({ id, label, help, choices, onChange }) {
   return { node, show: (value) => { select.value = String(value); } };
 }
 
-// An estimator, and a control for each of its parameters.
-export function weightControl({ id, label, help, names, estimators, onChange }) {
+// An estimator, a control for each of its parameters, and a button that takes it to all panels.
+export function weightControl({ id, label, help, names, estimators, onChange, onAll }) {
   const inner = element("div", { class: "parameters" });
   const note = element("p", { class: "formula" });
   let shown = { name: "", parts: {} };
@@ -82,7 +82,8 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   const select = choiceControl({ id, label, help, choices: [...names, OWN],
     onChange: (name) => onChange(name === OWN ? FIRST_FORMULA : name) });
   const own = formulaField(id, (formula) => onChange(SIGN + formula), estimators);
-  const node = element("div", { class: "weight" }, select.node, own.node, note, inner);
+  const all = element("button", { type: "button", text: "Use in all panels", onclick: () => onAll(writeWeight(current)) });
+  const node = element("div", { class: "weight" }, select.node, own.node, note, inner, all);
 
   function change(key, value) {
     onChange(writeWeight({ name: current.name, parameters: { ...current.parameters, [key]: value } }));
@@ -91,7 +92,7 @@ export function weightControl({ id, label, help, names, estimators, onChange }) 
   function rebuild(name) {
     const parts = {};
     for (const [key, known] of Object.entries(estimators[name].parameters)) {
-      const shared = { id: `${id}-${key}`, label: key, onChange: (value) => change(key, value) };
+      const shared = { id: `${id}-${key}`, label: key, help: known.help, onChange: (value) => change(key, value) };
       parts[key] = known.choices.length
         ? choiceControl({ ...shared, choices: known.choices })
         : numberControl({ ...shared, bounds: known });
@@ -138,8 +139,9 @@ function formulaField(id, onFormula, estimators) {
   return { node, show };
 }
 
-// The control of a setting: {node, show}, or null where a panel has its own.
-export function controlOf(control, description, onChange) {
+// The control of a setting: {node, show}, or null where a panel has its own. `onAll(weight)` hears of an estimator that is to be
+// used in all panels.
+export function controlOf(control, description, onChange, onAll) {
   const shared = { id: control.name.replace(".", "-"), label: control.label, help: control.help, onChange };
   if (control.kind === "number" || control.kind === "whole") {
     const bounds = { ...control, low: lowest(control), high: highest(control) };
@@ -149,7 +151,7 @@ export function controlOf(control, description, onChange) {
   if (control.kind === "weight") {
     const all = Object.keys(description.estimators);
     const names = all.filter((name) => !control.closed || hasMasses(description.estimators[name]));
-    return weightControl({ ...shared, names, estimators: description.estimators });
+    return weightControl({ ...shared, names, estimators: description.estimators, onAll });
   }
   return null;
 }

@@ -164,7 +164,7 @@ export const writeFormulaWeight = ({ name, parameters }) => (Object.hasOwn(param
 
 // What the page knows of an estimator, of a formula.
 export function entryOf(name, largestG) {
-  const parameters = hasG(treeOf(name)) ? { g: { default: 1, low: 0, high: largestG, whole: false, scale: "linear", choices: [] } } : {};
+  const parameters = hasG(treeOf(name)) ? { g: { default: 1, low: 0, high: largestG, whole: false, scale: "linear", choices: [], help: "a number of your own in the formula" } } : {};
   const formula = name.slice(SIGN.length);
   return { tag: "formula", formula, parameters, defaults: parameters.g ? { g: 1 } : {}, success: `p (${formula}) at r = 1`,
     failure: `−q (${formula}) at r = 0` };

@@ -65,8 +65,13 @@ export class Look {
     return this.dashes[index % this.dashes.length];
   }
 
+  // How many times the colours were all taken before one of them: lines of one colour have other dashes, or other marks.
+  turn(colour) {
+    return typeof colour === "number" ? Math.floor(colour / this.palette.length) : 0;
+  }
+
   // A line; `name` stands in the legend, where there is one.
-  line(name, x, y, { colour = 0, dash = 0, width = 2, panel = 0, ...more } = {}) {
+  line(name, x, y, { colour = 0, dash = this.turn(colour), width = 2, panel = 0, ...more } = {}) {
     return {
       type: "scatter", mode: "lines", name, x, y, hoverinfo: "all", ...axes(panel),
       line: { color: typeof colour === "number" ? this.colour(colour) : colour, dash: this.dash(dash), width },

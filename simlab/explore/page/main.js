@@ -25,6 +25,7 @@ import { TourBox } from "./tour_box.js";
 import { Undo } from "./undo.js";
 
 const ALL_PANELS = [map, miss, masses, step, run, bank, interference, tree];
+const BESIDE_TAB = 48; // pixels of the tabs before the chosen one that are seen, where not all have room
 const TURNS = new Map([["ArrowRight", 1], ["ArrowLeft", -1]]); // of the tabs, by key
 
 const description = JSON.parse(document.getElementById("description").textContent);
@@ -38,11 +39,15 @@ let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
 let slices = null; // of results, as they were asked for
+let unread = ""; // what was wrong with slices; other errors stay said when slices come
 const reader = new Reader((found) => {
   slices = Object.assign(found, { asked: reader.asked });
-  say("error", []);
+  if (byId("error").textContent === unread) say("error", []);
   refresh();
-}, (message) => say("error", [message]));
+}, (message) => {
+  unread = message;
+  say("error", [message]);
+});
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
 const simulations = new Simulations(description, {
@@ -87,6 +92,18 @@ function goBack() {
   if (address === undefined) return;
   window.history.replaceState(null, "", address);
   readAddress();
+}
+
+// Take an estimator to all panels; one of them may need masses that it has not.
+function useEverywhere(weight) {
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
+  const left = state.holdWeightEverywhere(weight);
+  const titles = PANELS.filter(({ id }) => left.includes(id)).map(({ title }) => title);
+  say("said", [`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
+  say("error", []);
+  if (state.preset) showPreset("");
+  refresh();
 }
 
 // Choose what is looked at, such as a cell that is pointed at: this is in the link, but nothing to undo.
@@ -146,6 +163,7 @@ function showPanel() {
     const selected = tab.id === `tab-${panel.id}`;
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
+    if (selected) byId("tabs").scrollLeft = tab.offsetLeft - byId("tabs").offsetLeft - BESIDE_TAB;
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${panel.id}`);
   byId("question").textContent = panel.question;
@@ -167,7 +185,7 @@ function buildControls(panel) {
     const own = control.name.split(".")[0];
     const setting = control.name.slice(own.length + 1);
     const isLocked = !description.server && panel.locked?.(setting);
-    const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text)) : null;
+    const part = own === panel.id ? controlOf(control, description, (text) => change(control.name, text), useEverywhere) : null;
     if (part && isLocked) lock(part);
     if (part) parts.push({ ...part, name: setting });
   }

@@ -16,7 +16,9 @@ const OF_RATES = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "se
 const SIMULATED = [...OF_RATES, "modes", "rare_modes", "rare_ratio", "weight", "group_size", "learning_rate", "optimizer", "steps", "seed"];
 const MOST_KEPT = 32;
 
-const colourOf = (place) => (place ? place + 4 : 0); // those of the sliders' bank are taken by its own lines
+const colourOf = (place) => (place ? place + 2 : 0); // the first three are taken by the lines of the sliders' bank
+const SYMBOLS = ["circle", "square", "diamond"]; // of pinned banks, by the turn of their colour
+const DASHES = [1, 3, 2]; // over the training, likewise
 
 const ask = (values) => Object.fromEntries(SIMULATED.map((name) => [name, values[name]]));
 
@@ -58,7 +60,8 @@ function trainedTraces({ record, level }, results, names, look) {
       return [
         ...look.band(result.k, shift(mean, half, -1), shift(mean, half, 1), look.colour(place ? colour : i), 0),
         look.line(`${i ? "a rare mode" : "any answer"}, trained: ${place ? names[place] : "the sliders' bank"}`, result.k, mean,
-          { colour: place ? colour : i, dash: place && i ? 1 : 0, width: 2.6, mode: "lines+markers", marker: { size: 5 }, hovertemplate: "%{y:.4f}" }),
+          { colour: place ? colour : i, dash: 2 * look.turn(colour) + (place && i ? 1 : 0), width: 2.6, mode: "lines+markers",
+            marker: { size: 6, symbol: SYMBOLS[look.turn(colour)] }, hovertemplate: "%{y:.4f}" }),
       ];
     });
   });
@@ -68,7 +71,7 @@ function trainedTraces({ record, level }, results, names, look) {
 // alone. Differences are to the first pinned bank.
 function courseTraces(way, results, names, look) {
   const all = results.map((result, place) => ({ result, place })).filter(({ result }) => result);
-  if (!all.length) return [];
+  if (!all.length) return [look.line("", [0], [null], { panel: 2, showlegend: false })];
   const runs = [...all.slice(1), all[0]];
   const [first] = runs;
   const largest = all[0].result.k.at(-1);
@@ -80,7 +83,7 @@ function courseTraces(way, results, names, look) {
       const { x, mean, half } = compared(way, metric, result, first.result, MASS);
       const colour = place ? colourOf(place) : own;
       return [...look.band(x, shift(mean, half, -1), shift(mean, half, 1), look.colour(colour), 2),
-        look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? 1 : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
+        look.line(place ? `${name}: ${names[place]}` : name, x, mean, { panel: 2, colour, dash: place ? DASHES[look.turn(colour)] : own, width: 2.2, hovertemplate: "%{y:.4f}" })];
     }));
 }
 
@@ -147,7 +150,7 @@ function compute({ values, description, look, results }) {
   if (!look.narrow) layout.xaxis3.domain = [0, 1];
   layout.bargap = 0.08;
   layout.shapes = [look.hair(values.k, 0)];
-  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(place, results, names), command: command(values, rareModes, description), said };
+  return { traces, layout, readout: readout(values, any, tail, result) + pinnedInWords(place, results, names), command: commands(values, description), said };
 }
 
 function courseAxes({ compare: way, steps }) {
@@ -170,7 +173,12 @@ function readout(values, any, tail, result) {
     `samples with probability <b>${of("rare_at_256")}</b>, and ${short(100 * result.metrics.lost.mean[at], 2)} % of the prompts have lost theirs.`;
 }
 
-function command(values, rareModes, description) {
+// A sweep for each bank that is seen.
+const commands = (values, description) =>
+  [values, ...runsOf(values, SIMULATED, controlsOf("bank", description.controls))].map((run) => command(run, description)).join(" && ");
+
+function command(values, description) {
+  const rareModes = Math.min(values.rare_modes, values.modes - 1);
   const { name: estimator, parameters } = commandWeight(values.weight, description.estimators);
   const own = Object.entries(parameters).map(([key, value]) => `--param estimator.${key}=${value} `).join("");
   const names = ["prompts", "beta_a", "beta_b", "second_share", "second_a", "second_b", "modes"];
@@ -189,7 +197,7 @@ export default {
   note: "Each prompt has a solve rate, quantiles of one Beta or two, and some correct modes of which a few are rare. " +
     "The base model's curves are exact, 1 − (1 − p)<sup>k</sup> averaged over prompts; the trained ones are simulated. A prompt has lost its rare " +
     "modes when they have less than a tenth of what they had.",
-  symbols: ["pass@k", "p", "G"],
+  symbols: ["pass@k", "k", "p", "G"],
   compute,
   pinned: { names: SIMULATED, colourOf },
   locked: (setting) => !["at", "k"].includes(setting),

@@ -245,7 +245,7 @@ export default {
     "are in conflict; one linear head for all. The map holds 16 seeds a cell, read where pass@1 reaches 0.4; a number is the k " +
     "from which on pass@k is below the base model's, grey says that not all runs reach the level, and the thick line is the " +
     "edge of first-order theory. The square shows where the sliders of both axes stand. A click on a cell sets all sliders to it.",
-  symbols: ["pass@k", "G"],
+  symbols: ["pass@k", "k", "G"],
   compute,
   extra,
   click: ({ data, x, y }, tools) => { if (data.type === "heatmap") setTo(tools, y, x); },

@@ -4,6 +4,7 @@ import { axes } from "./look.js";
 import { cellRun, cellsOf, nearestKnown, nextCell, wrongAxes } from "./map.js";
 import { mapCommand } from "./map_command.js";
 import { halfWidth, joined } from "./simulate.js";
+import { fullInWords, swatchOf } from "./pins_control.js";
 import { element, short } from "./text.js";
 import { theoryName, theoryOf } from "./theory.js";
 
@@ -78,9 +79,6 @@ function mapTraces(values, metric, results, look, description, title) {
     return results[i] ? `${where}: ${short(meanAt(results[i], metric, values.at), 3)} ± ${short(halfAt(results[i], metric, values.at), 1)}, ` +
       `${results[i].seeds} seeds` : `${where}: not yet simulated`;
   });
-  const pinned = pairsOf(values.pinned).map((pair) => placeOf(values, pair, description));
-  const pointed = pairsOf(values.cell).slice(0, 1).map((pair) => placeOf(values, pair, description));
-  const marks = (places, panel, more) => look.marker(places.map(({ column }) => column), places.map(({ row }) => row), { panel, meta: "map", ...more });
   return [
     { type: "heatmap", name: title, x: xs.map((_, i) => i), y: ys.map((_, i) => i), z, ...axes(0), showlegend: false, xgap: 1, ygap: 1,
       colorscale: look.scale, hovertemplate: "%{customdata}<extra></extra>",
@@ -88,9 +86,19 @@ function mapTraces(values, metric, results, look, description, title) {
       text: z.map((row, r) => row.map((value, c) => (value !== null && results[r * xs.length + c] ? short(value, 2) : ""))),
       texttemplate: "%{text}", textfont: { size: 10.5 },
       colorbar: { thickness: 9, len: 1, tickfont: { size: 10 }, outlinewidth: 0, x: 0.452, xanchor: "left" } },
-    marks(pinned, 0, { marker: { symbol: "square-open", size: 20, color: pinned.map((_, i) => look.colour(i + 1)), line: { width: 3 } } }),
-    marks(pointed, 0, { marker: { symbol: "square-open", size: 24, color: look.colour(0), line: { width: 3 } } }),
   ];
+}
+
+// Frames around the pinned cells and the pointed one, which leave their numbers free; the colours are those of their training,
+// on a ground of their own, so that they are seen on cells of the same colour.
+function frames(values, look, description) {
+  const inside = 0.44; // of a cell, from its middle
+  return singleCells(values).map((pair, i) => {
+    const { column, row } = placeOf(values, pair, description);
+    const frame = { type: "rect", x0: column - inside, x1: column + inside, y0: row - inside, y1: row + inside };
+    return [{ ...frame, line: { color: look.ink.card, width: 7 } },
+      { ...frame, line: { color: look.colour(i), width: 3, dash: look.dash(look.turn(i)) } }];
+  }).reverse().flat();
 }
 
 // Curves against the columns' setting, one for each row.
@@ -158,6 +166,7 @@ function compute({ values, description, look, results }) {
   const traces = wrong ? [look.line("", [0], [null], { showlegend: false })]
     : [...mapTraces(values, metric, known, look, description, title), ...curveTraces(values, metric, known, look, description), ...trainingTraces(values, metric, known, look, description)];
   placeColours(traces, layout);
+  if (!wrong) layout.shapes = frames(values, look, description);
   return { traces, layout, readout: wrong || readout(values, metric, known, description), command: wrong ? "" : mapCommand(values, chosenCell(values, description), description), said: note ? [note] : [],
     table: table(values, metric, known, description) };
 }
@@ -224,8 +233,9 @@ function extra(tools) {
   const open = element("button", { type: "button", text: "Open this cell's run", onclick: () => openCell(tools) });
   const play = element("button", { type: "button", text: "Play the training", onclick: () => playTime(tools) });
   const list = element("ul", { class: "pins", "aria-label": "pinned cells" });
+  const full = element("p", { class: "full" });
   const rows = selects.map((select, i) => element("div", { class: "heading" }, labels[i], select));
-  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, list);
+  const node = element("div", { class: "control choice cell" }, play, ...rows, pinButton, open, full, list);
   let shown = "";
   function show(values) {
     const key = `${values.across} ${values.down}`;
@@ -240,7 +250,8 @@ function extra(tools) {
     [selects[0].value, selects[1].value] = [column, row];
     const cells = values.pinned ? values.pinned.split(";") : [];
     pinButton.disabled = cells.includes(values.cell) || cells.length >= description.most_cells;
-    list.replaceChildren(...cells.map((cell) => element("li", {}, element("span", {}), element("span", { text: cell.replace(",", ", ") }),
+    full.textContent = fullInWords(cells.length, description.most_cells, "cells");
+    list.replaceChildren(...cells.map((cell, place) => element("li", {}, swatchOf(place + 1, description), element("span", { text: cell.replace(",", ", ") }),
       element("button", { type: "button", class: "remove", "aria-label": `remove ${cell}`, text: "×",
         onclick: () => change("map.pinned", cells.filter((other) => other !== cell).join(";")) }))));
   }

@@ -1,15 +1,18 @@
 // Panel 2: what estimators put on successes and on failures, at every solve rate.
 
 import { isFormula } from "./formula.js";
-import { inks, paletteOn, rangeOf } from "./look.js";
+import { rangeOf } from "./look.js";
 import { isTabled, tableOf, tableQuestions } from "./mass_tables.js";
 import { hasLimit, masses } from "./masses.js";
+import { fullInWords, swatchOf } from "./pins_control.js";
 import { element, escaped, short } from "./text.js";
 import { readWeight, SEPARATOR, writeWeight } from "./weight_text.js";
 
 const POINTS = 160;
 const RATES = Array.from({ length: POINTS + 1 }, (_, i) => i / POINTS);
 
+const ALIKE = 0.005; // of solve rates that are told as one
+const DASHES_AGAIN = [3, 2]; // of m_S and m_F, where the colours were all taken before
 const JUMP = 1e-3; // of a mass between two solve rates that are next to each other as numbers go
 
 // {rates, success, failure} of an estimator in the limit of large groups; a jump is a gap, nulls between its two sides.
@@ -79,9 +82,10 @@ function tracesOf(weight, colour, curves, { values, look }) {
   const scale = values.show === "peak 1" ? largest(line) : 1;
   const name = writeWeight(weight);
   const group = { legendgroup: name };
+  const turn = look.turn(colour);
   const lines = shown(line, values.show, scale).map(([suffix, dash, y], index) =>
     look.line(`${name} ${suffix}`, line.rates, y, {
-      colour, dash, ...group, width: 2.2, hovertemplate: "%{y:.4f}", csv: `${name} ${suffix}${limit ? ", G to infinity" : ""}`,
+      colour, dash: turn ? DASHES_AGAIN[dash] : dash, ...group, width: 2.2, hovertemplate: "%{y:.4f}", csv: `${name} ${suffix}${limit ? ", G to infinity" : ""}`,
       showlegend: index === 0 || dash > 0,
     }));
   const points = shown(finite, values.show, scale).map(([suffix, dash, y]) => ({
@@ -89,7 +93,7 @@ function tracesOf(weight, colour, curves, { values, look }) {
     mode: "markers",
     hovertemplate: "%{y:.4f}",
     marker: {
-      size: size > 64 ? 4 : 7, color: dash ? look.ink.card : look.colour(colour),
+      symbol: turn ? "diamond" : "circle", size: size > 64 ? 4 : 7, color: dash ? look.ink.card : look.colour(colour),
       line: { color: look.colour(colour), width: 1.6 },
     },
   }));
@@ -115,8 +119,9 @@ function compute({ values, description, look, slices }) {
   return {
     traces,
     layout,
-    readout: `${curves[0] ? pushInWords(read[0], curves[0].line) : ""}${formulaInWords(read[0], own)} Lines: the limit of large ` +
-      `groups, where there is one; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.`,
+    readout: `${curves[0] ? pushInWords(read[0], curves[0].line) : ""}${extremesInWords(read, curves)}${formulaInWords(read[0], own)} Lines: the limit of large ` +
+      `groups, where there is one; points: groups of ${values.group_size}. Solid and filled: m<sub>S</sub>; dashed and open: m<sub>F</sub>.` +
+      (look.turn(read.length - 1) ? ` Where colours come again, dash-dotted: m<sub>S</sub>; dotted: m<sub>F</sub>.` : ""),
     command: command(read, values.group_size, description),
     said: [],
   };
@@ -158,6 +163,17 @@ function pushInWords(weight, line) {
     `p below <b>${short(push.half, 2)}</b>, most at p = <b>${short(push.peak, 2)}</b>. `;
 }
 
+// Which of several weights turns training most to prompts that are seldom solved, and which to those that often are; "" for one.
+function extremesInWords(read, curves) {
+  const halves = read.map((weight, i) => ({ name: escaped(writeWeight(weight)), half: (curves[i] && pushOf(curves[i].line)?.half) ?? null }))
+    .filter(({ half }) => half !== null).sort((left, right) => left.half - right.half);
+  if (halves.length < 2) return "";
+  const [first, last] = [halves[0], halves.at(-1)];
+  if (last.half - first.half < ALIKE) return `The ${halves.length} weights turn to the same prompts. `;
+  return `Of the ${halves.length} weights <b>${first.name}</b> turns most to prompts that are seldom solved (half below p = ` +
+    `${short(first.half, 2)}), <b>${last.name}</b> most to those that often are (half below ${short(last.half, 2)}). `;
+}
+
 // A line of Python that prints the masses of every estimator that is seen.
 function command(read, size, { estimators }) {
   if (read.some((weight) => isFormula(weight.name) || isTabled(weight, estimators))) return commandOfAll(read, size);
@@ -184,15 +200,14 @@ function extra({ state, change, description }) {
     const weight = state.values["masses.weight"];
     if (!pinned.includes(weight)) change("masses.pinned", [...pinned, weight].join(SEPARATOR));
   } });
-  const node = element("div", { class: "control" }, pin, list);
+  const full = element("p", { class: "full" });
+  const node = element("div", { class: "control" }, pin, full, list);
   function show(values) {
     const pinned = values.pinned.split(SEPARATOR).filter(Boolean);
     pin.disabled = pinned.length >= description.most_pinned || pinned.includes(values.weight);
-    const colours = paletteOn(description.palette, inks());
+    full.textContent = fullInWords(pinned.length, description.most_pinned, "estimators");
     list.replaceChildren(...pinned.map((weight, index) => {
-      const colour = colours[(index + 1) % colours.length];
-      const swatch = element("span", { class: "swatch" });
-      swatch.style.background = colour;
+      const swatch = swatchOf(index + 1, description);
       const remove = element("button", { type: "button", class: "remove", "aria-label": `remove ${weight}`, text: "×",
         onclick: () => change("masses.pinned", pinned.filter((other) => other !== weight).join(SEPARATOR)) });
       return element("li", {}, swatch, element("span", { text: weight }), remove);
@@ -207,7 +222,7 @@ export default {
   question: "How much does an estimator push on successes and on failures, at every solve rate?",
   note: "FADE's masses: the update is m<sub>S</sub> ∇<sub>S</sub> − m<sub>F</sub> ∇<sub>F</sub>. In a fresh state, and at " +
     "equal log-probabilities and lengths, where an estimator reads these.",
-  symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "G", "γ"],
+  symbols: ["m<sub>S</sub>", "m<sub>F</sub>", "p", "q", "G", "γ"],
   compute,
   extra,
   questions: { path: "masses", of: (values, description) => tableQuestions(readAll(values, description), values.group_size, description.estimators) },

@@ -87,7 +87,15 @@ function panelOf(values, result) {
     return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...ticks(result.dimensions[values.across]) },
       y: { title: values.lines === NONE ? "" : values.lines, ...ticks(rows) } };
   }
-  return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across }, y: { title: y } };
+  const isLog = (axis) => values.axes === "logarithmic" || values.axes === `logarithmic ${axis}`;
+  const isNumber = result.dimensions[values.across].every((label) => typeof label === "number");
+  return { title: `${escaped(result.name)}: ${escaped(description)}`, x: { title: values.across, ...(isLog("across") && isNumber ? { type: "log" } : {}) },
+    y: { title: y, ...(isLog("up") ? { type: "log" } : {}) } };
+}
+
+// What is left out of long dimensions.
+function thinnedInWords(all) {
+  return all.flatMap(({ name, every }) => Object.entries(every).map(([dimension, step]) => `${name}: one of ${step} places of ${dimension} is shown`));
 }
 
 function compute({ values, description, look, slices }) {
@@ -101,7 +109,7 @@ function compute({ values, description, look, slices }) {
   const drawn = isReady ? all.flatMap((result, panel) => (values.view === "map"
     ? map(values, result, slices[panel], panel, look, range) : curves(values, result, slices[panel], panel, look))) : [];
   layout.hovermode = values.view === "map" ? "closest" : "x unified";
-  return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, said: [],
+  return { traces: drawn.length ? drawn : [look.line("", [0], [null], { showlegend: false })], layout, said: thinnedInWords(all),
     readout: reason ? escaped(reason) : isReady ? readout(values, all, slices) : "", command: command(values, all[0]) };
 }
 

@@ -82,7 +82,7 @@ function compute({ values, description, look, results }) {
     : panels.map((_, panel) => look.line("", [0, values.steps], [null, null], { panel, showlegend: false }));
   const layout = look.layout(panels.map((panel) => panel.layout), { columns: 2 });
   const said = notesOf(way, runs);
-  return { traces, layout, readout: readout(values, description, runs, results[0]), command: command(values, description), said };
+  return { traces, layout, readout: readout(values, description, runs, results[0]), command: commands(values, description), said };
 }
 
 // What keeps a way of comparing from showing anything.
@@ -118,6 +118,10 @@ function readout(values, description, runs, result) {
   return `After ${values.steps} steps, over ${result.seeds} seeds: Q<sub>pos</sub> ${end("q_pos")}, ` +
     `M<sub>ret</sub> ${end("retained_mass")}. ${differencesInWords(runs)} ${drift}`;
 }
+
+// A sweep for each run that is seen.
+const commands = (values, description) =>
+  [values, ...runsOf(values, SIMULATED, controlsOf("run", description.controls))].map((run) => command(run, description)).join(" && ");
 
 // The sweep's seeds are counted from 0, so that it holds those of the page.
 function command(values, description) {

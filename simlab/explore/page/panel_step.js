@@ -92,11 +92,12 @@ function compute({ values, description, look, slices }) {
   const axis = (panel) => ({
     title: "", range: rangeOf([traces[panel].y]), zeroline: true, zerolinecolor: look.ink.faint, tickformat: "~g",
   });
+  const named = { title: "", type: "category", tickangle: 0, ...(look.narrow ? { tickfont: { size: 10 } } : {}) };
   const layout = look.layout([
-    { title: "policy p: filled actions are in the group", x: { title: "", type: "category" }, y: { ...axis(0), zeroline: false } },
-    { title: "first-order change dp of each action", x: { title: "", type: "category" }, y: axis(1) },
-    { title: "change of the correct mass, dQ<sub>pos</sub>", x: { title: "", type: "category" }, y: axis(2) },
-    { title: "change of the missed correct mass, dQ<sub>upos</sub>", x: { title: "", type: "category" }, y: axis(3) },
+    { title: "policy p: filled actions are in the group", x: named, y: { ...axis(0), zeroline: false } },
+    { title: "first-order change dp of each action", x: named, y: axis(1) },
+    { title: "change of the correct mass, dQ<sub>pos</sub>", x: named, y: axis(2) },
+    { title: "change of the missed correct mass, dQ<sub>upos</sub>", x: named, y: axis(3) },
   ], { columns: 2, legend: false });
   layout.hovermode = "closest";
   layout.bargap = 0.25;
@@ -192,7 +193,7 @@ export default {
   question: "Where does one update move probability, and what does it take from what the group missed?",
   note: "F-GRPO Eq. 17 and Proposition 3.2, to first order: distinct sampled actions get R<sub>c</sub> or R<sub>w</sub>, " +
     "all others 0. Click a bar to put an action into the group.",
-  symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "G", "η"],
+  symbols: ["R<sub>c</sub>", "R<sub>w</sub>", "S<sub>R</sub>", "Q<sub>pos</sub>", "Q<sub>upos</sub>", "p", "dp", "G", "η"],
   compute,
   extra,
   questions: { path: "masses", of: questions },

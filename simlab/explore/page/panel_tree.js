@@ -180,21 +180,33 @@ function compute({ values, description, look, result, results }) {
     traces,
     layout,
     readout: readout(description, values, result, places) + (result ? pinnedInWords(values, description, results, places) : ""),
-    command: command(values),
+    command: [values, ...runsOf(values, SIMULATED, controlsOf("tree", description.controls))].map(command).join(" && "),
     said: [],
     table: tableOf(tree, shown),
   };
 }
 
+// Which method keeps most of the right answers, and which fewest.
+function findingInWords(result, { of, level }) {
+  const read = Object.entries(result.methods).map(([name, { metrics }]) => {
+    const [held, accuracy] = ["modes_held", "q_pos"].map((metric) => readAt({ metrics, seeds: result.seeds }, metric, of[name], level, "q_pos").mean);
+    return { name, held, accuracy: level ?? accuracy };
+  }).filter(({ held }) => held !== null).sort((left, right) => right.held - left.held);
+  if (!read.length) return "";
+  const say = ({ name, held, accuracy }) => `<b>${name}</b> ${short(held, 3)} of 6 at an accuracy of ${short(accuracy, 3)}`;
+  return `Of the right answers the most are kept by ${say(read[0])}, the fewest by ${say(read.at(-1))}. `;
+}
+
 function readout(description, values, result, places) {
   const words = `Blue branches lead to one of the rewarded words ${description.tree.rewarded.join(", ")}. `;
   if (!result) return words;
+  const found = findingInWords(result, places);
   if (places.level !== null) {
     const steps = Object.entries(places.of).map(([name, record]) => `${name} ${result.step[record]}`);
-    return `${words}The numbers are those where each of ${result.seeds} seeds first has an accuracy of ${short(places.level, 3)}, linear between ` +
+    return `${found}${words}The numbers are those where each of ${result.seeds} seeds first has an accuracy of ${short(places.level, 3)}, linear between ` +
       `records; the trees are those of seed ${values.seed} at the next record (steps: ${steps.join(", ")}). `;
   }
-  return `${words}Step ${result.step[places.record]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
+  return `${found}${words}Step ${result.step[places.record]} of ${values.steps}: the trees are those of seed ${values.seed}, the numbers above ` +
     `them means over ${result.seeds} seeds.`;
 }
 

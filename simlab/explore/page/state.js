@@ -100,6 +100,21 @@ export class State {
     return note;
   }
 
+  // Set the estimator of every panel that takes it; returns the panels that do not.
+  holdWeightEverywhere(text) {
+    const left = [];
+    for (const { name, kind } of this.controls.values()) {
+      if (kind !== "weight") continue;
+      try {
+        this.hold(name, text);
+      } catch {
+        left.push(name.split(".")[0]);
+      }
+    }
+    if (!left.includes("step")) this.hold("step.rewards", "the estimator");
+    return left;
+  }
+
   // The settings of the panel that a name names; of a name without one, the panels.
   settingsLike(name) {
     const names = [...this.controls.keys()];

@@ -117,13 +117,15 @@ PAPER_PRESETS: dict[str, dict[str, Any]] = {
         evaluation={"every": 50},
         record={"checkpoint_every": 50},
     ),
-    # The whole schedule, alpha alone, and the two that replace it: by the logarithm of the step, and by entropy alone.
+    # The whole schedule, without delta, without alpha, and the two that replace it: by the logarithm of the step, and by
+    # entropy alone.
     # Three times as long, as delta moves only once the entropy has halved. It then has little room: 1 + H - H* stays
     # above .8 for a start of .38 nats a token.
     "fade-fig-9": _preset(
         [
             "fade@constant",
             "fade(delta_min=1.0)@constant",
+            "fade(alpha_max=1.0)@constant",
             f"fade_logarithmic(last={LONG}.0)@constant",
             "fade_entropy@constant",
             "dr_grpo",
