@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from everything import release
 
 import simlab
 from simlab.identity import versions
@@ -50,3 +51,45 @@ def test_the_files_that_people_look_for_are_short_and_lead_to_files_that_there_a
 def test_the_container_installs_extras_that_there_are():
     (extras,) = re.findall(r"/source\[([\w,]+)\]", (ROOT / "Containerfile").read_text())
     assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+# What a release consists of
+
+
+def stand_in(folder, told):
+    """A Python whose environments have a pip that does nothing and a simlab that says ``told``."""
+    path = folder / "python"
+    path.write_text(f"""#!/bin/sh
+case "$1" in
+-m) mkdir -p "$3/bin"
+    printf '#!/bin/sh\\n' > "$3/bin/pip"
+    cp "$0" "$3/bin/python"
+    cp "$0" "$3/bin/simlab"
+    chmod +x "$3"/bin/* ;;
+--version) echo "simlab {told}" ;;
+estimators) printf 'grpo(eps=1)  [x:y]\\n    GRPO: A.\\nrloo()  [x:z]\\n' ;;
+sweep) echo "in short: q_pos went from 0.1 to 0.2" ;;
+esac
+""")
+    path.chmod(0o755)
+    return path
+
+
+def test_what_an_installed_wheel_says_is_in_the_table(tmp_path):
+    wheel = Path("simlab-1.2.3-py3-none-any.whl")
+    found = release.tried(stand_in(tmp_path, "1.2.3"), wheel, Path("x.tar.gz"), tmp_path / "try")
+    assert found["`simlab estimators`"] == "2 estimators"
+    assert "q_pos went from 0.1 to 0.2" in found.values()
+    text = release.page("a.whl", "b.tar.gz", {"3.11.7": found}, {"3.13": "no python3.13 on the PATH"})
+    assert "| `simlab --version` | simlab 1.2.3 |" in text
+    assert "Not tried, Python 3.13: no python3.13 on the PATH." in text
+
+
+def test_a_wheel_that_says_another_version_is_no_release(tmp_path):
+    with pytest.raises(release.Failed, match="says that it is simlab 1\\.2\\.2"):
+        release.tried(stand_in(tmp_path, "1.2.2"), Path("simlab-1.2.3-py3.whl"), Path("x.tar.gz"), tmp_path / "try")
+
+
+def test_the_command_that_fails_is_named_with_what_it_said(tmp_path):
+    with pytest.raises(release.Failed, match="sh -c echo no; exit 3 ends with 3: no"):
+        release._run(["sh", "-c", "echo no; exit 3"], tmp_path)

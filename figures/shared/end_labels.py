@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 SIZE = 8.0  # points
 LINE = 1.25  # height of a name in its own letters
@@ -47,8 +48,7 @@ def end_labels(axes: Axes, names: Mapping[str, str] | None = None, size: float =
     """
     axes.get_xlim(), axes.get_ylim()  # asking brings the limits up to date with what is drawn
     lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
-    points = [np.array(line.get_xydata(), float) for line in lines]
-    ends = np.array([each[np.isfinite(each[:, 1])][-1] for each in points])
+    ends = np.array([_end(line) for line in lines])
     heights = axes.transAxes.inverted().transform(axes.transData.transform(ends))[:, 1].clip(0, 1)
     inches = axes.get_window_extent().height / axes.figure.dpi
     for line, height in zip(lines, spread(heights, LINE * size / 72 / inches), strict=True):
@@ -57,3 +57,10 @@ def end_labels(axes: Axes, names: Mapping[str, str] | None = None, size: float =
             (names or {}).get(text, text), (1.02, height), xycoords="axes fraction", annotation_clip=False,
             color=line.get_color(), fontsize=size, va="center", ha="left",
         )  # fmt: skip
+
+
+def _end(line: Line2D) -> np.ndarray:
+    """(2,) the last point of a line that has a height."""
+    points = np.asarray(line.get_xydata(), dtype=float)
+    last: np.ndarray = points[np.isfinite(points[:, 1])][-1]
+    return last

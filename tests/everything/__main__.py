@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .environments import ENVIRONMENTS, ROOT, Environment, Unusable, made
+from .environments import ENVIRONMENTS, ROOT, Environment, Unusable, made, named_interpreter
 from .parts import Part, parts
 from .running import ending_on_signals, outcome_of, run_all
 from .table import table
@@ -110,7 +110,12 @@ def _parser() -> argparse.ArgumentParser:
         help="environments or parts, with * for any; repeatable",
     )
     parser.add_argument(
-        "--python", action="append", default=[], type=_python, metavar="VERSION=PATH", help="an interpreter; repeatable"
+        "--python",
+        action="append",
+        default=[],
+        type=named_interpreter,
+        metavar="VERSION=PATH",
+        help="an interpreter; repeatable",
     )
     parser.add_argument("--jobs", type=_at_least_one, default=os.cpu_count(), metavar="N", help="processes at a time")
     parser.add_argument("--limit", type=_at_least_one, default=3600, metavar="SECONDS", help="for each part (3600)")
@@ -129,14 +134,6 @@ class _Parser(argparse.ArgumentParser):
 def _refuse(message: str) -> None:
     print(f"error: {message}", file=sys.stderr)
     raise SystemExit(2)
-
-
-def _python(text: str) -> tuple[str, str]:
-    version, _, path = text.partition("=")
-    if version not in {one.python for one in ENVIRONMENTS} or not Path(path).is_file():
-        allowed = ", ".join(sorted({one.python for one in ENVIRONMENTS}))
-        raise argparse.ArgumentTypeError(f"{text!r} is not VERSION=PATH with one of {allowed} and the path of a Python")
-    return version, path
 
 
 def _at_least_one(text: str) -> int:

@@ -1,5 +1,6 @@
 """The environments that the tests run in, and how each is made."""
 
+import argparse
 import hashlib
 import json
 import re
@@ -66,6 +67,15 @@ ENVIRONMENTS = (
     Environment("python3.12-oldest-jax", "3.12", ("test",), slow=False, pins=(oldest("jax"),)),
     Environment("python3.13", "3.13", WITHOUT_TORCH, ("dask", "browser", "docs", "notebooks"), slow=False),
 )
+
+
+def named_interpreter(text: str) -> tuple[str, str]:
+    """A version and the path of an interpreter, of ``VERSION=PATH``; for argparse."""
+    version, _, path = text.partition("=")
+    if version not in {one.python for one in ENVIRONMENTS} or not Path(path).is_file():
+        allowed = ", ".join(sorted({one.python for one in ENVIRONMENTS}))
+        raise argparse.ArgumentTypeError(f"{text!r} is not VERSION=PATH with one of {allowed} and the path of a Python")
+    return version, path
 
 
 def interpreter(version: str, given: dict[str, str]) -> tuple[str, str]:
