@@ -12,7 +12,9 @@ from sweep_cases import refusal
 from training_cases import EVALUATION, contents, reward, settings, task
 from training_cases import trainer_and_state as built
 
+from simlab.cli import main
 from simlab.estimators import estimator
+from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.state import State, load_state, save_state
 
@@ -47,6 +49,49 @@ def state_of(out):
     """The checkpoint of the arm."""
     _, fresh = built("grpo")
     return load_state(arm_of(out) / "state.safetensors", fresh)
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_nothing_is_resumed_where_there_is_no_run(out, present):
+    if present:
+        out.mkdir()
+    message = refusal(train, settings(SHORT), out, own_task=task(), resume=True)
+    assert message == f"{out} holds no run to resume; allowed: the --out of a run, or no --resume to begin one"
+    assert out.exists() == present
+    assert not present or not list(out.iterdir())
+
+
+def test_the_command_resumes_only_what_is_there(out, capsys):
+    assert main(["train", "--resume", "--out", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        f"simlab: {out} holds no run to resume; allowed: the --out of a run, or no --resume to begin one\n"
+    )
+    assert not out.exists()
+
+
+def test_a_run_is_not_resumed_and_replaced_at_once(out, capsys):
+    assert main(["train", "--resume", "--overwrite", "--out", str(out)]) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_is_resumed(out, unbroken, monkeypatch):
+    calls, step = [], Trainer.step
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "step", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            short_run(out)
+    train(settings(SHORT), out, own_task=task(), resume=True)
+    assert contents(out) == unbroken
 
 
 # What does not fit

@@ -15,7 +15,8 @@ ARMS are methods, separated by commas: an estimator, perhaps with parameters, an
 (+), another aggregation (@), and after @ settings of rl for itself:
   grpo   f_grpo(gamma=0.5)   maxrl+clip_higher@token_mean   grpo+kl_penalty   grpo@learning_rate=1e-4
 FILE.py:NAME stands for one that you have written yourself.
-After a kill, run the same command to resume from the last checkpoints in OUT."""
+After a kill, run the same command to resume from the last checkpoints in OUT; with --resume too, it never
+begins a new run."""
 
 
 def add_to(commands: Any) -> None:
@@ -94,7 +95,11 @@ def _add_work(parser: Parser) -> None:
     shared.add_figure(work, "OUT/comparison.png")
     work.add_argument("--tensorboard", action="store_true", help="write files for TensorBoard too")
     work.add_argument("--wandb", action="store_true", help="write files for W&B too, offline, for wandb sync")
-    shared.add_overwrite(work, "replace a run of other settings or code at OUT")
+    begun = work.add_mutually_exclusive_group()
+    begun.add_argument(
+        "--resume", action="store_true", help="only go on with the run at OUT: the same command without a new run"
+    )
+    shared.add_overwrite(begun, "replace a run of other settings or code at OUT")
     work.add_argument(
         "--other-code",
         action="store_true",
@@ -117,6 +122,7 @@ def _train(options: argparse.Namespace) -> int:
         train(
             settings,
             options.out,
+            resume=options.resume,
             overwrite=options.overwrite,
             other_code=options.other_code,
             tensorboard=options.tensorboard,

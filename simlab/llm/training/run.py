@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from simlab.errors import InputError
 from simlab.file_lock import file_lock
 from simlab.files import remove_unfinished
 from simlab.llm.device_memory import free_memory
@@ -19,6 +20,7 @@ from simlab.llm.training import disk
 from simlab.llm.training.arm import Arm
 from simlab.llm.training.arm_steps import train_by_simlab
 from simlab.llm.training.arm_trl import train_by_trl
+from simlab.llm.training.folder import RUN
 from simlab.llm.training.memory import check_memory, in_words
 from simlab.llm.training.origin import maker
 from simlab.llm.training.run_folder import START, RunFolder
@@ -35,6 +37,7 @@ def train(
     settings: Settings,
     out: Path,
     *,
+    resume: bool = False,
     overwrite: bool = False,
     other_code: bool = False,
     own_task: Task | None = None,
@@ -47,6 +50,7 @@ def train(
     Args:
         settings: what to run.
         out: the folder of the run.
+        resume: whether there must be a run at ``out`` already; one that is there is gone on with in any case.
         overwrite: whether a run of other settings, or by other code, at ``out`` is begun anew.
         other_code: whether to go on with a run that other code, versions or a platform began; ``run.json`` then says
             from which steps who made it.
@@ -57,10 +61,12 @@ def train(
         say: takes what is to be known before the work begins, line by line.
 
     Raises:
-        InputError: for settings that cannot be met, another run at ``out``, one that another process is at, and what
-            goes wrong in a step.
+        InputError: for settings that cannot be met, another run at ``out`` or none to resume, one that another process
+            is at, and what goes wrong in a step.
         OSError: if the folder cannot be written, as on a full disk; finished steps are kept.
     """
+    if resume and not (out / RUN).exists():
+        raise InputError(f"{out} holds no run to resume; allowed: the --out of a run, or no --resume to begin one")
     keep_on_disk()
     if settings.engine == "trl":
         package("trl", "trl")
