@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from benchmarks import accelerator, constants
+from benchmarks import accelerator, constants, language_models
 from benchmarks.cell import Cell
 from simlab.simulator import compiled
 
@@ -52,3 +52,24 @@ def test_the_quick_run_of_an_accelerator_prints_every_part(monkeypatch, capsys):
     accelerator.main()
     found = capsys.readouterr().out
     assert re.findall("^## (.*)$", found, re.M) == ["agreement with the CPU", "simulator", "language model"]
+
+
+def test_the_quick_run_of_language_models_shows_agreement_and_no_speeds(monkeypatch, capsys, tmp_path):
+    def compared(case, peer, rounds):
+        assert rounds == 1
+        return {"case": case, "shape": "2 x 4 x 8", "logp_difference": 1e-5, "norm_difference": 2e-4}
+
+    for name in ("maze", "smollm2"):
+        monkeypatch.setattr(language_models, name, lambda folder, quick: folder.name)
+    monkeypatch.setattr(language_models, "compare", compared)
+    monkeypatch.setattr(language_models, "limits", lambda case: {})
+    monkeypatch.setattr(language_models, "describe", lambda *libraries: {})
+    monkeypatch.setattr(language_models, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["language_models", "--peer", "trl", "--quick"])
+    language_models.main()
+    found = capsys.readouterr().out
+    assert found.count("Log-probabilities differ by 1e-05") == 2
+    assert "no speeds are shown" in found
+    assert "tokens/s" not in found
+    assert "|" not in found
+    assert not list(tmp_path.iterdir())
