@@ -2,7 +2,7 @@
 
     python -m benchmarks.language_models --peer trl      # in an environment that has TRL; see the README
     python -m benchmarks.language_models --peer tunix
-    python -m benchmarks.language_models --peer trl --quick    # small batches; prints, writes nothing
+    python -m benchmarks.language_models --peer trl --quick    # small batches; agreement, no speeds
 
 Both programs get the same weights, prompts and completions, in float32, at temperature 1, with all cores. Each has a
 process of its own, which waits while the other one works. They have to agree on the log-probabilities of the
@@ -114,11 +114,15 @@ def report(found: dict, peer: str) -> str:
     for label, kind in (("rollouts", "full"), ("rollouts with stops", "stopped"), ("training step", "step")):
         first = {name: one[kind]["seconds"][0] for name, one in programs.items()}
         rows.append(_row(f"first call, {label}, s", first, None, lambda value: f"{value:.1f}"))
-    agreement = (
+    return f"{agreement(found)}\n\n{table(header, rows)}"
+
+
+def agreement(found: dict) -> str:
+    """How far both programs agree in one case."""
+    return (
         f"{found['case']}: {found['shape']} tokens. Log-probabilities differ by {found['logp_difference']:.0e} at "
         f"most, the norms of the first gradients by a part of {found['norm_difference']:.0e}."
     )
-    return f"{agreement}\n\n{table(header, rows)}"
 
 
 def _seconds_per_token(entry: dict, rounds: slice) -> float:
@@ -136,7 +140,7 @@ def main() -> None:
     """Check, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", choices=PEERS, required=True, help="the other program")
-    parser.add_argument("--quick", action="store_true", help="small batches and one round; write nothing")
+    parser.add_argument("--quick", action="store_true", help="small batches and one round; show how far they agree")
     options = parser.parse_args()
     machine = describe(*PEERS[options.peer][1], "numpy")
     cases = []
@@ -145,20 +149,20 @@ def main() -> None:
             case = make(Path(folder) / make.__name__, options.quick)
             bounds = limits(case)
             cases.append(compare(case, options.peer, 1 if options.quick else ROUNDS) | {"limits": bounds})
+    if options.quick:
+        print(*map(agreement, cases), "One timed call of small batches is no result: no speeds are shown.", sep="\n\n")
+        return
     speeds = cases[0]["limits"]
     text = "\n\n".join(report(found, options.peer) for found in cases) + (
-        f"\n\nFastest of {1 if options.quick else ROUNDS} calls after two; with stops, the median. The limit: "
+        f"\n\nFastest of {ROUNDS} calls after two; with stops, the median. The limit: "
         f"{speeds['operations_per_second'] / 1e9:.0f} GFLOP/s and {speeds['bytes_per_second'] / 1e9:.1f} GB/s, as "
         f"measured; see benchmarks/language_limits.py. {in_words(machine)}.\n"
     )
     print(text)
-    if options.quick:
-        print("--quick: one timed call of small batches. This shows that the benchmark runs; its ratios are no result.")
-    else:
-        name = f"language_models_{options.peer}"
-        content = {"machine": machine, "cases": cases}
-        (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-        (RESULTS / f"{name}.md").write_text(text)
+    name = f"language_models_{options.peer}"
+    content = {"machine": machine, "cases": cases}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    (RESULTS / f"{name}.md").write_text(text)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ what it ran. All must stay within the budget given.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.children import run_simlab
 from benchmarks.machine import RESULTS, describe, in_words, table
 
 BUDGETS = ("700MB", "1GB", "2GB")
@@ -33,19 +32,6 @@ SWEEPS = {
 }
 
 
-def peak_bytes(arguments: list[str]) -> tuple[int, int, str]:
-    """Peak memory of one ``simlab`` command, its exit code and the last line it wrote to stderr."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
-        command = [sys.executable, "-m", "simlab.cli", *arguments, "--out", str(Path(folder) / "sweep.nc")]
-        # Not subprocess.run: only wait4 gives the peak of this one child.
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        errors.seek(0)
-        lines = errors.read().decode().strip().splitlines()
-    return usage.ru_maxrss * 1024, process.returncode, lines[-1] if lines else ""
-
-
 def measure(name: str, budget: str, scale: float) -> dict[str, object]:
     """One sweep under one budget.
 
@@ -54,18 +40,24 @@ def measure(name: str, budget: str, scale: float) -> dict[str, object]:
     """
     options, seeds = SWEEPS[name]
     seeds = max(4, round(seeds * scale))
-    peak, code, message = peak_bytes(["sweep", *options, "--seeds", str(seeds), "--memory", budget])
-    refused = code == 2 and "too small" in message
-    if code and not refused:
-        raise SystemExit(f"the sweep {name} failed: {message}")
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder) / "sweep.nc")
+        child = run_simlab(["sweep", *options, "--seeds", str(seeds), "--memory", budget, "--out", out])
+    refused = child.code == 2 and "too small" in child.complaint
+    if child.code and not refused:
+        raise SystemExit(f"the sweep {name} failed: {child.complaint}")
     allowed = float(budget[:-2]) * (2**30 if budget.endswith("GB") else 2**20)
     return {
         "sweep": name,
         "seeds": seeds,
         "budget": budget,
-        "peak_mib": round(peak / 2**20),
-        "share_of_budget": round(peak / allowed, 3),
-        "outcome": "refused: " + message.partition(": ")[2] if refused else "over" if peak > allowed else "within",
+        "peak_mib": round(child.peak / 2**20),
+        "share_of_budget": round(child.peak / allowed, 3),
+        "outcome": "refused: " + child.complaint.partition(": ")[2]
+        if refused
+        else "over"
+        if child.peak > allowed
+        else "within",
     }
 
 

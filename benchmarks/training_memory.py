@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import least_squares
 
 from benchmarks.training_programs import gradient_program, sampling_programs
 from simlab.llm.config import ModelConfig
@@ -82,20 +82,14 @@ def sampling_bytes(case: Computed, config: ModelConfig) -> Iterator[tuple[str, i
 
 
 def fitted(rows: list[tuple[Computed, ModelConfig, int]]) -> None:
-    """Print the constants that fit the gradient best, by relative error, without checkpointing and with it.
+    """Print the constants that fit the gradient best by relative error, and what is left of it."""
 
-    With checkpointing at least one array of the hidden states of all layers is kept, whatever fits best. The constants
-    are those of runs without adapters.
-    """
-    for checkpointing in (False, True):
-        own = [row for row in rows if row[0].checkpointing == checkpointing and not row[0].lora_rank]
-        table = np.array([memory.gradient_parts(config, case) for case, config, _ in own], float)
-        measured = np.array([size for *_, size in own], float)
-        least = np.eye(table.shape[1])[0] * checkpointing
-        constants, _ = nnls(table / measured[:, None], 1 - table @ least / measured)
-        constants += least
-        errors = np.round(table @ constants / measured - 1, 2)
-        print(f"checkpointing {checkpointing}: constants", np.round(constants, 2), "relative errors", errors)
+    def errors(constants: np.ndarray) -> np.ndarray:
+        arrays = memory.Arrays(*constants)
+        return np.array([memory.gradient_bytes(config, case, arrays) / size - 1 for case, config, size in rows])
+
+    found = least_squares(errors, memory.ARRAYS, bounds=(0, np.inf), loss="soft_l1", diff_step=1e-4).x
+    print("constants", memory.Arrays(*np.round(found, 2)), "relative errors", np.round(errors(found), 2))
 
 
 def main() -> None:

@@ -5,8 +5,11 @@ import sys
 
 import pytest
 
-from benchmarks import accelerator, constants
+from benchmarks import accelerator, constants, language_models, memory, training_peak
 from benchmarks.cell import Cell
+from benchmarks.children import Child, run_simlab
+from simlab import cli
+from simlab.llm.training.options import build_settings
 from simlab.simulator import compiled
 
 
@@ -52,3 +55,60 @@ def test_the_quick_run_of_an_accelerator_prints_every_part(monkeypatch, capsys):
     accelerator.main()
     found = capsys.readouterr().out
     assert re.findall("^## (.*)$", found, re.M) == ["agreement with the CPU", "simulator", "language model"]
+
+
+def test_the_quick_run_of_language_models_shows_agreement_and_no_speeds(monkeypatch, capsys, tmp_path):
+    def compared(case, peer, rounds):
+        assert rounds == 1
+        return {"case": case, "shape": "2 x 4 x 8", "logp_difference": 1e-5, "norm_difference": 2e-4}
+
+    for name in ("maze", "smollm2"):
+        monkeypatch.setattr(language_models, name, lambda folder, quick: folder.name)
+    monkeypatch.setattr(language_models, "compare", compared)
+    monkeypatch.setattr(language_models, "limits", lambda case: {})
+    monkeypatch.setattr(language_models, "describe", lambda *libraries: {})
+    monkeypatch.setattr(language_models, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["language_models", "--peer", "trl", "--quick"])
+    language_models.main()
+    found = capsys.readouterr().out
+    assert found.count("Log-probabilities differ by 1e-05") == 2
+    assert "no speeds are shown" in found
+    assert "tokens/s" not in found
+    assert "|" not in found
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_is_run_in_a_process_of_its_own_whose_peak_is_known():
+    child = run_simlab(["--version"])
+    assert child.code == 0
+    assert child.output.startswith("simlab ")
+    assert 2**22 < child.peak < 2**30
+    refused = run_simlab(["rollouts", "nowhere"])
+    assert refused.code == 2
+    assert "nowhere" in refused.complaint
+
+
+@pytest.mark.parametrize("name", training_peak.RUNS)
+def test_the_memory_that_a_run_states_is_read_beside_its_peak(monkeypatch, name):
+    def run(arguments):
+        asked = build_settings(cli._parser().parse_args(arguments))
+        assert (asked.rl.steps, asked.warm_start.steps, asked.arms) == (1, 0, ("grpo",))
+        return Child(5 * 2**30, 0, "notes\nmemory: about 2.5 GiB (gradients 2.5 GiB)\ndisk: about 1 MiB\n", "")
+
+    monkeypatch.setattr(training_peak, "run_simlab", run)
+    assert training_peak.measure(name) == {
+        "run": name, "stated_mib": 2560, "peak_mib": 5120, "stated_over_peak": 0.5
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("child", "outcome"),
+    [
+        (Child(600 * 2**20, 0, "", ""), "within"),
+        (Child(800 * 2**20, 0, "", ""), "over"),
+        (Child(2**20, 2, "", "simlab: 700MB is too small"), "refused: 700MB is too small"),
+    ],
+)
+def test_a_sweep_is_held_against_its_budget(monkeypatch, child, outcome):
+    monkeypatch.setattr(memory, "run_simlab", lambda arguments: child)
+    assert memory.measure(next(iter(memory.SWEEPS)), "700MB", 0.01)["outcome"] == outcome

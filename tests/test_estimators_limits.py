@@ -2,7 +2,10 @@
 
 import itertools
 import math
+import re
+import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -324,3 +327,14 @@ def test_links_of_groups_weigh_advantages_of_tokens() -> None:
     both = chain(estimator("entropy_advantage"), focus("hard", 1.0))
     rewards = np.array([1.0, 0, 0, 0])
     np.testing.assert_allclose(weights(both, rewards), 2 * weights("entropy_advantage", rewards), rtol=1e-15)
+
+
+def test_docs_trl_says_by_how_much_the_advantages_of_grpo_and_of_trls_own_differ() -> None:
+    """TRL divides by the sample's standard deviation plus 1e-4."""
+    page = (Path(__file__).parent.parent / "docs" / "trl.md").read_text()
+    factor, size = re.findall(r"larger by sqrt\(G / \(G - 1\)\), ([\d.]+)\s+for G = (\d+)", page)[0]
+    for right in range(1, int(size)):
+        rewards = [1.0] * right + [0.0] * (int(size) - right)
+        trl = [(own - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-4) for own in rewards]
+        np.testing.assert_allclose(advantages("grpo", np.array(rewards)) / trl, float(factor), atol=6e-4)
+        assert advantages("grpo", np.array(rewards), ddof=1, eps=1e-4) == pytest.approx(trl, rel=1e-6)

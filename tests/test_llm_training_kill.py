@@ -11,7 +11,7 @@ from killed_in_a_write import killed_in_a_write
 from sweep_cases import start
 from training_cases import LONG, contents, long_run
 
-from simlab.llm.training.lines import as_lines, name_of
+from simlab.llm.training.lines import as_lines, name_of, read_lines
 
 FIRST, SECOND = LONG["arms"]
 
@@ -44,9 +44,9 @@ def lines_of(out):
     return sum(len(path.read_bytes().splitlines()) for path in out.glob("*/**/metrics.jsonl"))
 
 
-def kill_after(out, lines, delay, warm_start=0, off_policy=0):
+def kill_after(out, lines, delay, warm_start=0, kind="plain"):
     """Run in a process of its own until there are so many lines, and a moment longer; then kill it."""
-    process = start(out, warm_start, off_policy, program=(training_cases.__file__,))
+    process = start(out, warm_start, kind, program=(training_cases.__file__,))
     while lines_of(out) < lines:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.001)
@@ -77,13 +77,53 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(unbroken, tmp_path):
 def test_a_killed_run_with_an_older_sampler_and_a_verifier_that_errs_ends_as_if_it_had_not_been(tmp_path):
     """The checkpoint holds the parameters of the last steps, and what the verifier says depends on no process."""
     out, unbroken = tmp_path / "run", tmp_path / "unbroken"
-    kill_after(out, lines=8, delay=0, off_policy=1)
+    kill_after(out, lines=8, delay=0, kind="off_policy")
     assert 8 <= lines_of(out) < 48
     for folder in (out, unbroken):
-        long_run(folder, off_policy=1)
+        long_run(folder, kind="off_policy")
     assert contents(out) == contents(unbroken)
     (line, *_) = contents(out)["arms/grpo/seed-0/metrics.jsonl"]
     assert line["accepted_rate"] > line["reward"], "false positives alone"
+
+
+def shown_by_tensorboard(out):
+    """The numbers of each arm, by tag and step, without the time of day."""
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = {}
+    for folder in sorted(out.glob("arms/*/*/tensorboard")):
+        read = reader.EventAccumulator(str(folder), size_guidance={reader.SCALARS: 0})
+        read.Reload()
+        found[folder.relative_to(out)] = {
+            tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()[reader.SCALARS]
+        }
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["own_settings", "tensorboard"])
+@pytest.mark.parametrize("lines", [8, 30])
+def test_a_killed_run_with_settings_of_its_arms_and_two_evaluation_sets_is_resumed_to_the_same_bits(
+    kind, lines, tmp_path
+):
+    """Killed in the first and in the second arm."""
+    if kind == "tensorboard":
+        pytest.importorskip("tensorboard")
+    out, unbroken = tmp_path / "run", tmp_path / "unbroken" / "run"
+    kill_after(out, lines=lines, delay=0.02, kind=kind)
+    assert lines <= lines_of(out) < 48
+    long_run(out, kind=kind, resume=True)
+    long_run(unbroken, kind=kind)
+    assert contents(out) == contents(unbroken)
+    first, second = (list(unbroken.glob(f"arms/{name}*/seed-0/evaluation.jsonl")) for name in ("grpo", "f_grpo"))
+    for (path,) in (first, second):
+        assert {*read_lines(path).lines[-1]["sets"]} == {"far"}
+    if kind == "tensorboard":
+        numbers = shown_by_tensorboard(out)
+        assert len(numbers) == 2
+        for name, tags in shown_by_tensorboard(unbroken).items():
+            assert {tag: values for tag, values in tags.items() if tag != "seconds"} == {
+                tag: values for tag, values in numbers[name].items() if tag != "seconds"
+            }
 
 
 def test_an_unbroken_run_has_every_line_once(unbroken):

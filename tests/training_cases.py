@@ -13,7 +13,8 @@ from quick_compilation import quick_compilation
 
 from simlab.arms import parse
 from simlab.llm.model import shapes
-from simlab.llm.tasks.from_callable import from_callable
+from simlab.llm.tasks.base import Problem
+from simlab.llm.tasks.from_callable import CallableTask, from_callable
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
@@ -79,9 +80,12 @@ def trainer_and_state(name, rl=None, *, own_task=None, model=None, record=None, 
 
 
 def contents(out):
-    """All that a run has left, by file; of the metrics all but the seconds that steps took, and so the checksums."""
+    """All that a run has left, by file; of the metrics all but the seconds that steps took, and so the checksums.
+
+    TensorBoard's files hold the time of day, and are left out.
+    """
     found = {}
-    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+    for path in sorted(path for path in out.rglob("*") if path.is_file() and path.parent.name != "tensorboard"):
         content = path.read_bytes()
         if path.name == "metrics.jsonl":
             content = [{**line, "seconds": 0} for line in read_lines(path).lines]
@@ -103,12 +107,35 @@ OFF_POLICY = {
 }  # fmt: skip
 
 
-def long_run(out, warm_start=0, off_policy=0):
-    """A run that is long enough to be killed in the middle; with an older sampler and a verifier that errs."""
-    layers = ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}) if off_policy else ()
-    train(settings(LONG, {"warm_start": {"steps": warm_start}}, *layers), Path(out), own_task=task())
+# Arms with settings of their own, evaluated by a truncated distribution.
+OWN_SETTINGS = {
+    "arms": ["grpo@group_size=2@learning_rate=0.02", "f_grpo@group_size=8@minibatches=2"],
+    "evaluation": {"top_p": 0.9, "temperature": 0.7},
+}
+KINDS = {
+    "plain": (),
+    "off_policy": ({"rl": OFF_POLICY}, {"arms": ["f_grpo", "grpo"]}),
+    "own_settings": (OWN_SETTINGS,),
+    "tensorboard": (OWN_SETTINGS,),
+}
+
+
+class TwoSets(CallableTask):
+    """A task that is evaluated on two sets."""
+
+    @property
+    def evaluation_sets(self):
+        return {"near": self.evaluation, "far": tuple(Problem(f"{first}+8=") for first in range(1, 4))}
+
+
+def long_run(out, warm_start=0, kind="plain", **options):
+    """A run that is long enough to be killed in the middle: a plain one, one with an older sampler and a verifier that
+    errs, or one with settings of its arms' own and two evaluation sets, which also writes for TensorBoard or not."""
+    own = task() if OWN_SETTINGS not in KINDS[kind] else TwoSets(**vars(task()))
+    asked = settings(LONG, {"warm_start": {"steps": warm_start}}, *KINDS[kind])
+    train(asked, Path(out), own_task=own, tensorboard=kind == "tensorboard", **options)
 
 
 if __name__ == "__main__":
     with quick_compilation():
-        long_run(sys.argv[1], *map(int, sys.argv[2:]))
+        long_run(sys.argv[1], int(sys.argv[2]), sys.argv[3])

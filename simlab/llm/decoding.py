@@ -36,7 +36,7 @@ class Own(NamedTuple):
     values: tuple[Float[Array, "PGK C E"], ...]
     written: Int[Array, ""]
 
-    def chosen(self, shape: tuple[int, int], prompts: Int[Array, "Q 1"], members: Int[Array, "Q H"]) -> "Own":
+    def chosen(self, shape: tuple[int, ...], prompts: Int[Array, "Q 1"], members: Int[Array, "Q H"]) -> "Own":
         """Those of some of the (P, G) rollouts of a ``shape``."""
 
         def of_rollouts(field: Array) -> Array:

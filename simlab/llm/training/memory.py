@@ -16,15 +16,35 @@ from simlab.llm.sampling import rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
-# How many arrays of each kind of ``gradient_parts`` the gradient needs, fitted to XLA's own numbers by
-# ``python -m benchmarks.training_memory --fit``; READ is what reading a prompt needs of its inner arrays, fitted too.
-KEPT = (7.1, 7.6, 3.2, 0.7, 2.6)
-KEPT_WITH_CHECKPOINTING = (1.0, 14.8, 6.9, 3.5, 0.15, 2.1)
-WITH_ADAPTERS = 1.15  # times as much
-READ = 3.2
+READ = 3.2  # times the inner arrays of a layer: what reading a prompt needs
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
 LOGITS = 4  # arrays of the size of a token's logits at once
 PROGRAMS = 700 * 2**20  # bytes of a process that computes next to nothing on the CPU: Python, JAX and what it compiles
+
+
+class Arrays(NamedTuple):
+    """How many arrays of each kind a gradient holds: see ``gradient_bytes``.
+
+    They are fitted to XLA's own numbers by ``python -m benchmarks.training_memory --fit``.
+
+    Attributes:
+        hidden: of the size of the hidden states, that a layer keeps for its gradient.
+        inner: of the size of the inner states of its feed-forward part, that it keeps.
+        seen: of the size of its attention weights, that it keeps.
+        passing: of the size of the hidden states, that come and go while one layer's gradient is computed.
+        gradients: of the size of what is trained: the gradient, and most of it once more while it is summed up.
+        with_adapters: how many times as much of the layers' arrays there are where adapters stand beside the matrices.
+    """
+
+    hidden: float = 4.0
+    inner: float = 7.5
+    seen: float = 3.25
+    passing: float = 14.0
+    gradients: float = 1.75
+    with_adapters: float = 1.1
+
+
+ARRAYS = Arrays()
 
 
 class Computed(NamedTuple):
@@ -124,32 +144,37 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     return kept + max(kept // 2, read, weights) + LOGITS * FLOAT * rollouts * config.vocab_size
 
 
-def gradient_bytes(config: ModelConfig, one: Computed) -> int:
-    """What the gradient of so many rollouts needs beside parameters and what is summed up."""
-    kept = KEPT_WITH_CHECKPOINTING if one.checkpointing else KEPT
-    needed = sum(constant * part for constant, part in zip(kept, gradient_parts(config, one), strict=True))
-    if not one.lora_rank:
-        return int(needed)
-    size = jnp.dtype(one.dtype).itemsize
-    # What adapters are added to is cast before it is computed with.
-    return int(WITH_ADAPTERS * needed) + (parameters_of(config) * size if size < FLOAT else 0)
+def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) -> int:
+    """What the gradient of so many rollouts needs beside parameters and what is summed up.
 
+    It needs most in the gradient of a layer, or in that of a slice of the logits:
 
-def gradient_parts(config: ModelConfig, one: Computed) -> tuple[int, ...]:
-    """Bytes of one array of each kind.
+        kept + max(layer, 2 logits) + gradients + weights
 
-    Hidden states and the inner ones of the feed-forward parts, both of all layers; attention weights of all layers; the
-    logits of a slice of the completions; and the parameters that are trained. With checkpointing the hidden states of
-    all layers come first, and the next three are of one layer.
+    *kept* is what all layers keep, or with checkpointing their inputs alone. *layer* is what passes through one layer,
+    and with checkpointing what it keeps too. Logits have a gradient of their own size. *weights* are those that are
+    cast to bfloat16. A CPU widens to float32, before it comes to them, what all layers keep and the weights, but not
+    what is within a layer.
     """
+    size, widened = jnp.dtype(one.dtype).itemsize, _computed(one)
     completed = one.prompts * one.members * one.own
-    layers = 1 if one.checkpointing else config.num_layers
-    tokens = (one.prompts * one.before + completed) * _computed(one)
+    tokens = one.prompts * one.before + completed
     pairs = one.prompts * one.before**2 + completed * (one.before + one.own)
-    seen, logits = layers * config.num_heads * pairs, rows_at_once(completed, config.vocab_size) * config.vocab_size
-    of_tokens = [layers * tokens * wide for wide in (config.hidden_size, config.intermediate_size)]
-    inputs = [config.num_layers * tokens * config.hidden_size] if one.checkpointing else []
-    return *inputs, *of_tokens, seen * FLOAT, logits * FLOAT, trained_of(config, one.lora_rank) * FLOAT
+
+    def kept(bytes_each: int) -> float:
+        of_token = arrays.hidden * config.hidden_size + arrays.inner * config.intermediate_size
+        return tokens * bytes_each * of_token + arrays.seen * FLOAT * config.num_heads * pairs
+
+    more = arrays.with_adapters if one.lora_rank else 1.0
+    layer = more * arrays.passing * tokens * size * config.hidden_size
+    if one.checkpointing:
+        whole, layer = float(tokens * widened * config.hidden_size), layer + more * kept(size)
+    else:
+        whole = more * kept(widened)
+    logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
+    gradients = arrays.gradients * FLOAT * trained_of(config, one.lora_rank)
+    weights = widened * parameters_of(config) if size < FLOAT else 0
+    return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
 
 
 def _computed(one: Computed) -> int:

@@ -1,0 +1,36 @@
+"""Run a ``simlab`` command in a process of its own, and tell how much memory it took at most."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+
+class Child(NamedTuple):
+    """What a process did.
+
+    Attributes:
+        peak: bytes, the ``ru_maxrss`` that the system reports of it and of what it ran.
+        code: its exit code.
+        output: what it wrote to stdout.
+        complaint: the last line that it wrote to stderr.
+    """
+
+    peak: int
+    code: int
+    output: str
+    complaint: str
+
+
+def run_simlab(arguments: list[str]) -> Child:
+    """Run ``simlab`` with these arguments to its end."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        # Not subprocess.run: only wait4 gives the peak of this one child.
+        process = subprocess.Popen([sys.executable, "-m", "simlab.cli", *arguments], stdout=output, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (output, errors):
+            file.seek(0)
+        lines = errors.read().decode().strip().splitlines()
+        return Child(usage.ru_maxrss * 1024, process.returncode, output.read().decode(), lines[-1] if lines else "")
