@@ -14,6 +14,7 @@ import numpy as np
 from simlab.diagnose.estimate import LEVEL, Estimate
 from simlab.diagnose.groups import dead_share, observed
 from simlab.diagnose.log import Answers, Log
+from simlab.diagnose.pass_at_k import of_population
 from simlab.diagnose.rarest import rarest
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.gather import answer_hash
@@ -27,6 +28,7 @@ from simlab.errors import InputError, check_range, check_whole
 PREFIX = "diagnose/"
 HARD, EASY = 0.1, 0.9  # solve rates below and above which prompts count as hard and easy
 TIMES = (0.5, 2, 4)  # of the group size: where dead groups are predicted
+PASSES = (1, 4)  # of the group size: k of pass@k
 Canonical = Callable[[str], str | None]
 
 
@@ -175,6 +177,8 @@ def _estimates(log: Log, level: float, seed: int) -> Iterator[tuple[str, Estimat
     for other in (int(times * size) for times in TIMES):
         if other > 1:
             yield f"fitted/dead_at_{other}", now.estimate("", dead_share(other))
+    for times in PASSES:
+        yield f"fitted/pass_at_{times * size}", of_population(now, times * size)
     seen = solutions(log)
     if seen is not None:
         yield "fitted/unseen_share", unseen_mass(seen, level).share
