@@ -342,8 +342,8 @@ def keep(path: Path, content: dict[str, Any]) -> None:
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
 
-Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4 for 50), by
-`python -m benchmarks.COMMAND`. The numbers of a cell are banks of
+Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4
+for 50), by `python -m benchmarks.COMMAND`. The numbers of a cell are banks of
 the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error, of an estimate without an interval too.
 
 """

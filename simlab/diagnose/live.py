@@ -6,6 +6,7 @@ same estimates as ``simlab diagnose`` makes of files, by the same functions.
 
 import dataclasses
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
@@ -42,9 +43,12 @@ class Live:
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
         answer: the canonical form of a completion, None for no answer; equal forms are one solution.
         level: of intervals.
+        share: the most of the run's time that all this may take; None for no bound. A fit that would take more waits.
+            The first fit tells what one takes, and is made when it is due.
+        clock: the time in seconds.
 
     Raises:
-        InputError: for numbers below 1, and a level outside [0.5, 0.999].
+        InputError: for numbers below 1, a level outside [0.5, 0.999] and a share outside (0, 1].
     """
 
     every: int = 10
@@ -52,15 +56,21 @@ class Live:
     threshold: float | None = None
     answer: Canonical = from_completion
     level: float = LEVEL
+    share: float | None = None
+    clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
+        if self.share is not None:
+            check_range("share", self.share, 0, 1, open_low=True)
         check_whole("every", self.every, 1)
         check_whole("window", self.window, 1)
         check_range("level", self.level, 0.5, 0.999)
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         self._batches: deque[Log] = deque(maxlen=self.window)
-        self._seen = 0
+        self._seen, self._fitted_at = 0, 0
+        self._start: float | None = None
+        self._spent, self._last_fit = 0.0, 0.0
 
     def observe(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None = None
@@ -75,15 +85,33 @@ class Live:
         Raises:
             InputError: for other lengths, and for rewards other than 0 and 1 without a threshold.
         """
+        began = self.clock()
+        self._start = began if self._start is None else self._start
         batch = self._log(prompts, rewards, completions)
         if batch is None:
             return {}
         self._batches.append(batch)
         self._seen += 1
         found = of_groups(batch)
-        if self._seen % self.every == 0:
-            found |= fitted(joined(self._batches), self.level)
+        if self._is_due():
+            found |= self._fit()
+        self._spent += self.clock() - began
         return {f"{PREFIX}{name}": value for name, value in found.items()}
+
+    def _is_due(self) -> bool:
+        """Whether enough batches have come since the last fit, and another leaves the share what it may be."""
+        if self.share is None:
+            return self._seen % self.every == 0
+        assert self._start is not None
+        run = self.clock() - self._start
+        affordable = not self._fitted_at or self._spent + self._last_fit <= self.share * run
+        return self._seen - self._fitted_at >= self.every and affordable
+
+    def _fit(self) -> dict[str, float]:
+        began = self.clock()
+        found = fitted(joined(self._batches), self.level)
+        self._last_fit, self._fitted_at = self.clock() - began, self._seen
+        return found
 
     def _log(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None
