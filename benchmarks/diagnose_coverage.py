@@ -4,6 +4,7 @@
     python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
     python -m benchmarks.diagnose_coverage --solutions     # what is estimated from answers, in a table of its own
     python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
+    python -m benchmarks.diagnose_coverage --solutions --repetitions 50 --settings 3   # fifteen of the twenty banks
 
 The truth of a distribution is that of the shape the prompts are drawn from. That of the undrawn mass is what these very
 prompts have left. Predictions are of later steps of the same bank, whose policy stays as it is.
@@ -332,18 +333,18 @@ def kept_cells(path: Path, repetitions: int) -> list[dict[str, Any]]:
 def keep(path: Path, content: dict[str, Any]) -> None:
     """Write the numbers, and the table of them."""
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
-    logs = " or ".join(sorted({str(own["repetitions"]) for own in content["cells"]}))
-    title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}").replace(
-        "LOGS", logs
-    )
+    logs = min(own["repetitions"] for own in content["cells"])
+    command = f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}"
+    command += f" --repetitions {logs}" * (logs != REPETITIONS)
+    title = TITLE.replace("COMMAND", command).replace("LOGS", str(logs))
     done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
     write_whole(path.with_suffix(".md"), (title + done + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
 
-Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4 for 50), by
-`python -m benchmarks.COMMAND`. The numbers of a cell are banks of
+Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4
+for 50), by `python -m benchmarks.COMMAND`. The numbers of a cell are banks of
 the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error, of an estimate without an interval too.
 
 """

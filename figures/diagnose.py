@@ -3,6 +3,7 @@
     simlab train --preset countdown-conflict --param warm_start.steps=400 --out run      (its start is the model)
     python -m benchmarks.trl_log run/start/seed-0/model trl-log                          (trains, and leaves the log)
     python -m figures.diagnose trl-log                                                   (condenses)
+    python -m figures.diagnose                    (after a change of an estimate: condenses the table that is kept)
     simlab figures diagnose                                                              (draws from what is kept here)
 
 Beside the numbers of the plots, the log is kept as a table with a rollout a row: notebook 08 walks through it.
@@ -38,10 +39,9 @@ ROLLOUTS = 256
 DRAWN = ("groups", "pass_at_k", "recommendation")
 
 
-def condense(folder: Path) -> dict[str, Any]:
+def condense(log: Log, made: dict[str, Any]) -> dict[str, Any]:
     """What the plots show of a log, and what made it."""
-    found = as_json(diagnosis(read_log([folder]).log, rollouts=ROLLOUTS))
-    made = json.loads((folder / "origin.json").read_text())
+    found = as_json(diagnosis(log, rollouts=ROLLOUTS))
     return {"provenance": made, "found": {name: found[name] for name in DRAWN}}
 
 
@@ -74,11 +74,15 @@ def _record(fields: dict[str, Any]) -> Estimate | SimpleNamespace:
     return Estimate(**fields) if fields.keys() == names else SimpleNamespace(**fields)
 
 
-def main(folder: Path) -> None:
-    """Condense a log of TRL's."""
-    keep(DATA, condense(folder))
-    write_whole(TABLE, as_table(read_log([folder]).log))
+def main(folders: list[Path]) -> None:
+    """Condense a log of TRL's, or without one estimate anew from the table that is kept."""
+    if not folders:
+        keep(DATA, condense(read_log([TABLE]).log, json.loads(DATA.read_text())["provenance"]))
+        return
+    log = read_log(folders).log
+    keep(DATA, condense(log, json.loads((folders[0] / "origin.json").read_text())))
+    write_whole(TABLE, as_table(log))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(folder) for folder in sys.argv[1:]])

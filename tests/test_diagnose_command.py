@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from simlab.cli import main
 from simlab.diagnose.summary import LINES
 
+ROOT = Path(__file__).parent.parent
 PROMPTS, STEPS, GROUP = 40, 12, 8
 
 
@@ -65,6 +67,16 @@ def test_json_and_report_hold_every_estimate_and_open_offline(log, capsys, tmp_p
     assert page.count("<svg") == 1
     assert not re.findall(r"(?:src|href)=[\"']?(?!#)", page.replace('xlink:href="#', ""))
     assert "mean solve rate" in page
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints(capsys):
+    page = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    command, shown = re.search(
+        r"```sh\nsimlab diagnose (figures/.*)\n```\n\n```text\n(.*?)```", page, re.DOTALL
+    ).groups()
+    path, *options = command.split()
+    assert run(capsys, ROOT / path, *options) == shown
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from refusals import refusal
 
+from simlab.diagnose import live as live_module
 from simlab.diagnose.live import Live, fitted
 from simlab.diagnose.log import Answers, Log
 
@@ -100,9 +101,34 @@ def test_an_answer_of_ones_own_tells_solutions_apart():
     assert found["diagnose/fitted/unseen_share"] == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize(("name", "value"), [("every", 0), ("window", 0), ("level", 1.5), ("threshold", math.nan)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("every", 0), ("window", 0), ("level", 1.5), ("threshold", math.nan), ("share", 0)]
+)
 def test_numbers_outside_their_range_are_refused(name, value):
     assert name in refusal(Live, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("step", "fit", "share"), [(1.0, 0.5, 0.01), (0.2, 3.0, 0.01), (10.0, 0.01, 0.01), (1.0, 0.2, 0.1)]
+)
+def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatch, step, fit, share):
+    """By a clock that only steps and fits move."""
+    now, fits = [0.0], []
+
+    def slow(log, level):
+        now[0] += fit
+        fits.append(now[0])
+        return {"fitted/solve_rate": 0.5}
+
+    monkeypatch.setattr(live_module, "fitted", slow)
+    live = Live(every=5, share=share, clock=lambda: now[0])
+    for _ in range(3000):
+        now[0] += step
+        live.observe(["p", "p"], [1, 0])
+        if len(fits) > 1:
+            assert fit * len(fits) <= share * now[0] + fit * share
+    assert len(fits) > 1
+    assert np.diff(fits).min() >= 5 * step  # no more often than every five batches
 
 
 def test_rows_of_other_lengths_are_refused():

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from simlab.diagnose.commands import commands
 from simlab.diagnose.confidence import Confidence, confidence
 from simlab.diagnose.difficulty import Weighing, weigh
 from simlab.diagnose.estimate import LEVEL
@@ -35,6 +36,7 @@ class Diagnosis:
         prediction: the prediction for the next steps.
         recommendation: for a budget of rollouts.
         weights: what they would change, by simulation; None unless asked for.
+        commands: what to run next, as the log's own trainer takes it; empty where nothing is recommended.
         untold: what cannot be told from this log, a sentence each.
     """
 
@@ -49,6 +51,7 @@ class Diagnosis:
     prediction: Prediction
     recommendation: Recommendation
     weights: Weighing | None
+    commands: tuple[str, ...]
     untold: tuple[str, ...]
 
 
@@ -90,6 +93,8 @@ def diagnosis(
     size = of_groups.observed.group_size
     sizes = tuple(own.group_size for own in of_groups.at_sizes)
     solution = typical(seen, level, seed, sizes) if seen is not None else None
+    advice = recommend(now, solution, size, rollouts)
+    weights = weigh(now, estimator, size) if simulate else None
     return Diagnosis(
         level,
         estimator,
@@ -100,8 +105,9 @@ def diagnosis(
         unseen(parts, level, seed, sizes),
         confidence(last, estimator, level, seed),
         predict(log, level, share=holdout),
-        recommend(now, solution, size, rollouts),
-        weigh(now, estimator, size) if simulate else None,
+        advice,
+        weights,
+        commands(log.format, advice, weights),
         tuple(_untold(log, last)),
     )
 
@@ -145,4 +151,16 @@ def _untold(log: Log, last: Log) -> list[str]:
         found.append("drift and the next steps: all groups are of one step")
     if int(last.group_size.max()) == 1:
         found.append("anything about groups, and how much prompts differ: every group is of one rollout")
+    return found + _assumed(log)
+
+
+def _assumed(log: Log) -> list[str]:
+    """What estimates assume, and no log tells."""
+    found = [
+        "whether the policy stands still within a window of steps, as is assumed",
+        "whether the prompts of a window are a sample of those to come, as is assumed",
+        "whether the next steps go on along the line of the last, as is assumed",
+    ]
+    if log.answers is not None:
+        found.append("whether answers of one canonical form, and only those, are one solution, as is assumed")
     return found

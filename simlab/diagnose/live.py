@@ -6,6 +6,7 @@ same estimates as ``simlab diagnose`` makes of files, by the same functions.
 
 import dataclasses
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
@@ -14,6 +15,7 @@ import numpy as np
 from simlab.diagnose.estimate import LEVEL, Estimate
 from simlab.diagnose.groups import dead_share, observed
 from simlab.diagnose.log import Answers, Log
+from simlab.diagnose.pass_at_k import of_population
 from simlab.diagnose.rarest import rarest
 from simlab.diagnose.reading.answers import from_completion
 from simlab.diagnose.reading.gather import answer_hash
@@ -27,6 +29,7 @@ from simlab.errors import InputError, check_range, check_whole
 PREFIX = "diagnose/"
 HARD, EASY = 0.1, 0.9  # solve rates below and above which prompts count as hard and easy
 TIMES = (0.5, 2, 4)  # of the group size: where dead groups are predicted
+PASSES = (1, 4)  # of the group size: k of pass@k
 Canonical = Callable[[str], str | None]
 
 
@@ -40,9 +43,12 @@ class Live:
         threshold: least reward of a correct rollout; None where all rewards are 0 or 1.
         answer: the canonical form of a completion, None for no answer; equal forms are one solution.
         level: of intervals.
+        share: the most of the run's time that all this may take; None for no bound. A fit that would take more waits.
+            The first fit tells what one takes, and is made when it is due.
+        clock: the time in seconds.
 
     Raises:
-        InputError: for numbers below 1, and a level outside [0.5, 0.999].
+        InputError: for numbers below 1, a level outside [0.5, 0.999] and a share outside (0, 1].
     """
 
     every: int = 10
@@ -50,15 +56,21 @@ class Live:
     threshold: float | None = None
     answer: Canonical = from_completion
     level: float = LEVEL
+    share: float | None = None
+    clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
+        if self.share is not None:
+            check_range("share", self.share, 0, 1, open_low=True)
         check_whole("every", self.every, 1)
         check_whole("window", self.window, 1)
         check_range("level", self.level, 0.5, 0.999)
         if self.threshold is not None:
             check_range("threshold", self.threshold)
         self._batches: deque[Log] = deque(maxlen=self.window)
-        self._seen = 0
+        self._seen, self._fitted_at = 0, 0
+        self._start: float | None = None
+        self._spent, self._last_fit = 0.0, 0.0
 
     def observe(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None = None
@@ -73,15 +85,33 @@ class Live:
         Raises:
             InputError: for other lengths, and for rewards other than 0 and 1 without a threshold.
         """
+        began = self.clock()
+        self._start = began if self._start is None else self._start
         batch = self._log(prompts, rewards, completions)
         if batch is None:
             return {}
         self._batches.append(batch)
         self._seen += 1
         found = of_groups(batch)
-        if self._seen % self.every == 0:
-            found |= fitted(joined(self._batches), self.level)
+        if self._is_due():
+            found |= self._fit()
+        self._spent += self.clock() - began
         return {f"{PREFIX}{name}": value for name, value in found.items()}
+
+    def _is_due(self) -> bool:
+        """Whether enough batches have come since the last fit, and another leaves the share what it may be."""
+        if self.share is None:
+            return self._seen % self.every == 0
+        assert self._start is not None
+        run = self.clock() - self._start
+        affordable = not self._fitted_at or self._spent + self._last_fit <= self.share * run
+        return self._seen - self._fitted_at >= self.every and affordable
+
+    def _fit(self) -> dict[str, float]:
+        began = self.clock()
+        found = fitted(joined(self._batches), self.level)
+        self._last_fit, self._fitted_at = self.clock() - began, self._seen
+        return found
 
     def _log(
         self, prompts: Sequence[Hashable], rewards: Sequence[float], completions: Sequence[str] | None
@@ -175,6 +205,8 @@ def _estimates(log: Log, level: float, seed: int) -> Iterator[tuple[str, Estimat
     for other in (int(times * size) for times in TIMES):
         if other > 1:
             yield f"fitted/dead_at_{other}", now.estimate("", dead_share(other))
+    for times in PASSES:
+        yield f"fitted/pass_at_{times * size}", of_population(now, times * size)
     seen = solutions(log)
     if seen is not None:
         yield "fitted/unseen_share", unseen_mass(seen, level).share

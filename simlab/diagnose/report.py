@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from simlab.diagnose.diagnosis import Diagnosis
 from simlab.diagnose.estimate import Estimate
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.summary import commands, shown, summary
+from simlab.diagnose.summary import shown, summary
 from simlab.plotting import STYLE
 
 PAGE = """<!doctype html>
@@ -44,7 +44,7 @@ NO_COMMAND = "No split of the budget is surely better than the one in use."
 
 def report(reading: Reading, found: Diagnosis) -> str:
     """The page."""
-    listed = "".join(f"<li><code>{_text(command)}</code></li>" for command in commands(found))
+    listed = "".join(f"<li><code>{_text(command)}</code></li>" for command in found.commands)
     return PAGE.format(
         summary=_text("\n".join(summary(reading, found))),
         plots=_plots(found),

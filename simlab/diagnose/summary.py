@@ -13,7 +13,6 @@ from simlab.diagnose.recommend import Split
 
 LINES = 25
 SHARE_BELOW = 0.1  # solve rates that count as hard
-SIZES = (4, 8, 16, 32, 64)  # splits that are shown beside the one in use
 
 
 def summary(reading: Reading, found: Diagnosis) -> list[str]:
@@ -40,7 +39,7 @@ def _now(found: Diagnosis) -> list[str]:
     rates, groups, size = found.solve_rates, found.groups, found.groups.observed.group_size
     last = rates.windows[-1]
     dead = {own.group_size: own for own in groups.at_sizes}
-    masses = ", ".join(f"{own.estimator} {percent(own.of_prompts[0].value)}" for own in groups.gradient_masses[:4])
+    masses = ", ".join(f"{own.estimator} {share(own.of_prompts[0])}" for own in groups.gradient_masses[:4])
     lines = [
         f"now, steps {last.first} to {last.last} [{found.level:.0%} intervals]",
         f"  mean solve rate     {shown(rates.mean)}{_change(rates.change)}",
@@ -50,7 +49,7 @@ def _now(found: Diagnosis) -> list[str]:
             if own.name.endswith(f"<= {SHARE_BELOW:g}")
         ),
         f"  dead groups         {share(dead[size].dead)} at G = {size}"
-        + "".join(f", {percent(dead[g].dead.value)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in dead),
+        + "".join(f", {share(dead[g].dead)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in dead),
         f"  effective prompts   {shown(dead[size].effective_prompts)} of {groups.observed.groups_per_step:.4g} a step",
         f"  gradient, p <= 1/4   {masses}",
         f"  pass@k              {_pass_at_k(found)}",
@@ -97,19 +96,19 @@ def _next(found: Diagnosis) -> list[str]:
 
 def _budget(found: Diagnosis) -> list[str]:
     own = found.recommendation
-    named = {*SIZES, own.group_size}
+    named = {own.group_size // 2, own.group_size, 2 * own.group_size}
     if own.recommended is not None:
         named.add(own.recommended.group_size)
     splits = [split for split in own.splits if split.group_size in named]
+    others = [split for split in splits if split.group_size != own.group_size]
     lines = [
         f"budget    {own.rollouts:,} rollouts a step: {own.reason}",
         "  teaching groups     " + ", ".join(_teaching(split, own.group_size) for split in splits),
+        "  more than in use    " + ", ".join(f"{shown(split.gain, '+')} at G = {split.group_size}" for split in others),
     ]
-    if own.recommended is not None:
-        lines.append(f"try       {commands(found)[0]}")
     if found.weights is not None:
         lines.append(f"weights   {weights(found.weights)}")
-    return lines
+    return [*lines, *(f"try       {command}" for command in found.commands)]
 
 
 def weights(found: Weighing) -> str:
@@ -125,20 +124,7 @@ def weights(found: Weighing) -> str:
 
 def _teaching(split: Split, in_use: int) -> str:
     mark = " (in use)" if split.group_size == in_use else ""
-    return f"{split.teaching.value:.3g} at {split.prompts} x {split.group_size}{mark}"
-
-
-def commands(found: Diagnosis) -> list[str]:
-    """What to run next with the recommended split: simlab's, TRL's and verl's options."""
-    best = found.recommendation.recommended
-    if best is None:
-        return []
-    rollouts = best.prompts * best.group_size
-    return [
-        f"simlab train --prompts {best.prompts} --group-size {best.group_size}",
-        f"GRPOConfig(num_generations={best.group_size}, generation_batch_size={rollouts})",
-        f"data.train_batch_size={best.prompts} actor_rollout_ref.rollout.n={best.group_size}",
-    ]
+    return f"{shown(split.teaching)} at {split.prompts} x {split.group_size}{mark}"
 
 
 def shown(one: Estimate, sign: str = "") -> str:
