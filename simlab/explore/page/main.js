@@ -39,11 +39,16 @@ let drawn = null; // what was drawn last
 let waiting = false; // for the next frame
 let moved = 0; // when the change was made that is to be drawn
 let slices = null; // of results, as they were asked for
+let readerFailed = false; // what else was wrong stays to be read
 const reader = new Reader((found) => {
   slices = Object.assign(found, { asked: reader.asked });
-  say("error", []);
+  if (readerFailed) say("error", []);
+  readerFailed = false;
   refresh();
-}, (message) => say("error", [message]));
+}, (message) => {
+  readerFailed = true;
+  say("error", [message]);
+});
 
 const panelSeen = () => PANELS.find((panel) => panel.id === state.panel);
 const simulations = new Simulations(description, {
