@@ -128,7 +128,7 @@ def test_its_own_origin_and_host_are_let_through(client):
         ('{"panel": "run", "settings": {"steps": "many"}}', "is not a number"),
         ('{"panel": "run", "settings": {"weight": "grop"}}', "unknown (did you mean 'grpo'?); allowed: a_grae"),
         ('{"panel": "run", "first": -1}', "first = -1 is outside"),
-        ('{"panel": "run", "first": 1.5}', "is not a whole number"),
+        ('{"panel": "run", "first": 1.5}', "is not a whole number; allowed: whole numbers from 0 up"),
         ('{"panel": "run", "first": 100000}', "lies too far"),
     ],
 )

@@ -31,9 +31,7 @@ def controls_of(results: list[dict[str, Any]]) -> list[Control]:
     lines = next((name for name in own if name not in (across, AVERAGED, BOUND) and len(first[name]) > 1), NONE)
     dimensions = tuple(longest)
     return [
-        Control(
-            "results.file", "choice", "result", names[0], choices=tuple(names), help="which one is drawn"
-        ),
+        Control("results.file", "choice", "result", names[0], choices=tuple(names), help="which one is drawn"),
         Control(
             "results.second",
             "choice",
