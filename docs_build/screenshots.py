@@ -15,19 +15,17 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import sync_playwright
-
 from docs_build.pages import DOCS, ROOT
 from simlab.docs_site import build_site
 
-# What the page of screenshots shows, with the words beside it.
+# What the page of screenshots shows, with the words above it.
 SHOWN = {
-    "index": "What simlab is, and its two commands.",
-    "start": "Ten minutes: a first figure, a weight of your own, an answer about your own logs.",
-    "concepts/masses": "A concept: the formula, what it means, and a line of Python.",
-    "findings/pass-at-k": "A finding: the answer first.",
-    "reference/estimators/f_grpo": "An estimator: its formula, its masses, its source.",
-    "reference/estimators": "Every estimator in one table.",
+    "index": "What simlab is, and its two commands",
+    "start": "Ten minutes: a first figure, a weight of your own, an answer about your own logs",
+    "concepts/masses": "A concept: the formula, what it means, and a line of Python",
+    "findings/pass-at-k": "A finding: the answer first",
+    "reference/estimators/f_grpo": "An estimator: its formula, its masses, its source",
+    "reference/estimators": "Every estimator in one table",
 }
 WHOLE = (
     *SHOWN,
@@ -57,6 +55,8 @@ def picture(name: str, suffix: str) -> str:
 
 def shoot(site: Path, out: Path, names: tuple[str, ...], *, whole: bool) -> None:
     """Write ``PAGE.png`` and ``PAGE-dark.png`` of some pages into ``out``: their whole height, or a first screen."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # to write the page needs no browser
+
     executable = os.environ.get("SIMLAB_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     out.mkdir(parents=True, exist_ok=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
@@ -84,7 +84,7 @@ def page() -> str:
     ]
     for name, words in SHOWN.items():
         light, dark = (f"![{words}]({PICTURES.name}/{picture(name, suffix)})" for suffix in SCHEMES.values())
-        parts += [f"## {words.split(':')[0].rstrip('.')}", words, light, dark]
+        parts += [f"## {words}", light, dark]
     return "\n\n".join(parts) + "\n"
 
 

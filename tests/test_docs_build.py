@@ -2,10 +2,11 @@
 
 import ast
 import re
+import struct
 
 import pytest
 
-from docs_build import pages
+from docs_build import pages, screenshots
 from docs_build.formulas import in_tex, typeset_all
 from docs_build.tutorials import written
 from simlab.docs_site import check_folder
@@ -62,6 +63,15 @@ def test_every_formula_of_the_registry_can_be_typeset(name):
 def test_a_formula_that_cannot_be_typeset_names_its_page():
     with pytest.raises(ValueError, match=r"start\.md: "):
         typeset_all(r'<span class="arithmatex">\(\nosuchcommand\)</span>', "start.md")
+
+
+def test_the_page_of_screenshots_is_what_its_script_writes_around_pictures_that_are_there():
+    assert screenshots.PAGE.read_text(encoding="utf-8") == screenshots.page()
+    for name in screenshots.SHOWN:
+        for suffix in screenshots.SCHEMES.values():
+            head = (screenshots.PICTURES / screenshots.picture(name, suffix)).read_bytes()[:24]
+            assert head[:4] == b"\x89PNG"
+            assert struct.unpack(">II", head[16:24]) == (screenshots.WIDTH, screenshots.HEIGHT)
 
 
 CHECKOUT = pages.ROOT

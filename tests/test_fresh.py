@@ -6,6 +6,7 @@ the marker look at what that one leaves out, and why.
 
 import faulthandler
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,13 @@ def test_the_page_says_when_others_were_at_work():
     assert "load of 3.5 on 2 " in busy
     assert "upper bounds" in busy
     assert "Nothing else was at work" in quiet
+
+
+def test_the_minutes_that_a_newcomer_is_promised_are_those_that_were_measured():
+    """Of the processor: seconds on the clock depend on what else the machine does."""
+    rows = re.findall(r"^\| (.*?) \| \d+ \| (\d+) \| \d+ \|$", newcomer.REPORT.read_text(), re.MULTILINE)
+    assert [stage for stage, _ in rows] == list(newcomer.STAGES)
+    promised = re.findall(r"^## \d\. .* \((one|two) minutes?\)$", START.read_text(), re.MULTILINE)
+    assert len(promised) == 3
+    for minutes, (_, seconds) in zip(promised, rows[-3:], strict=True):
+        assert int(seconds) < 60 * {"one": 1, "two": 2}[minutes]
