@@ -1,5 +1,6 @@
 """One cell of the preset f-grpo-fig2: its problem and settings, its runs, and how long a step of them takes."""
 
+import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from simlab.simulator.devices import devices_by, platform_of
+from simlab.simulator.groups import GROUP_TO_ACTIONS, LEAST_GROUP
 from simlab.simulator.memory import batch_size, needed_bytes
+from simlab.simulator.multinomial import LARGEST_MEAN
 from simlab.simulator.runner import run
 from simlab.sweeps import Plan, Sweep
 from simlab.sweeps.presets import F_GRPO_FIG2
@@ -67,3 +70,27 @@ def step_bytes(actions: int, group_size: int) -> int:
     read: 6 G. Not counted: the logits' maximum, the gradient, rewards, the search of the cumulative sum, records.
     """
     return 4 * (8 * actions + 6 * group_size)
+
+
+def step_words(actions: int, group_size: int) -> int:
+    """Random words of 32 bits that a step of dense storage draws.
+
+    Two a rollout; where a group is known by its counts, one for each of the N + G / 4 cells whose counts are drawn,
+    beside which the few draws that complete the group are not counted.
+    """
+    if group_size < max(LEAST_GROUP, GROUP_TO_ACTIONS * actions):
+        return 2 * group_size
+    return actions + math.ceil(group_size / LARGEST_MEAN)
+
+
+# Of Threefry-2x32, which gives two: 20 rounds of an addition, a rotation (two shifts, an or) and an exclusive or, and
+# 17 additions of the key and of counters.
+OPERATIONS_A_WORD = (20 * 5 + 17) / 2
+
+
+def step_functions(actions: int) -> int:
+    """Exponentials, square roots and divisions of a step, which take a processor several times as long as a product.
+
+    One of each an action: its weight, and the root and quotient of Adam.
+    """
+    return 3 * actions

@@ -1,15 +1,21 @@
 """Write ``docs/speed.md``: every measurement beside its peer and its limit, from what ``benchmarks/results`` holds.
 
-    python -m benchmarks.speed_page
+    python -m benchmarks.speed_page              # from what is there
+    python -m benchmarks.speed_page --measure    # runs every benchmark of the page first: hours, on an idle machine
 
-Nothing is measured here; each part names the command that measures it anew.
+Each part says which command measures it, and when and of which commit its numbers are.
 """
 
+import argparse
 import json
 import statistics
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from benchmarks.cell import ACTIONS, OPERATIONS_A_WORD, step_bytes, step_functions, step_words
 from benchmarks.machine import RESULTS, table
 from simlab.files import write_whole
 
@@ -57,6 +63,18 @@ def simulator_rows() -> list[Row]:
     return rows
 
 
+def limit_rows() -> list[Row]:
+    """What each cell's step moves, draws and computes at least, and how far its time is from that of the moving."""
+    rows = []
+    for cell in results("dense_storage")["cells"]:
+        size = cell["group_size"]
+        words = step_words(ACTIONS, size)
+        counted = step_bytes(ACTIONS, size), words, OPERATIONS_A_WORD * words, step_functions(ACTIONS)
+        times = 1000 * cell["seconds_per_seed_step"]["simlab"], 1000 * cell["floor_seconds"], cell["times_floor"]
+        rows.append([str(size), *(f"{value / 1e6:.3g}" for value in counted), *map(number, times)])
+    return rows
+
+
 def storage_rows() -> list[Row]:
     """The same step in the storage that the cost model chooses."""
     rows = []
@@ -76,18 +94,16 @@ def storage_rows() -> list[Row]:
     return rows
 
 
-def trainer_rows() -> list[Row]:
-    """Rows of the tables of language models that say a rate or a time, as they stand in their reports."""
-    rows = []
-    for peer in ("trl", "tunix"):
-        case = ""
-        for line in (RESULTS / f"language_models_{peer}.md").read_text(encoding="utf-8").splitlines():
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            if ": " in line and not line.startswith("|") and "prompts of" in line:
-                case = line.split(":")[0]
-            elif line.startswith("|") and len(cells) == 7 and cells[0] and not cells[0].startswith("---"):
-                what, own, other, ratio, limit, of_limit, _ = cells
-                rows.append([f"{case}: {what}", own, f"{peer.upper()}: {other}", ratio, limit, of_limit])
+def trainer_rows(peer: str) -> list[Row]:
+    """Rows of the table of language models that say a rate or a time, as they stand in the report."""
+    rows, case = [], ""
+    for line in (RESULTS / f"language_models_{peer}.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if ": " in line and not line.startswith("|") and "prompts of" in line:
+            case = line.split(":")[0]
+        elif line.startswith("|") and len(cells) == 7 and cells[0] and not cells[0].startswith("---"):
+            what, own, other, ratio, limit, of_limit, _ = cells
+            rows.append([f"{case}: {what}", own, f"{peer.upper()}: {other}", ratio, limit, of_limit])
     return rows
 
 
@@ -102,36 +118,68 @@ def start_rows() -> list[Row]:
     ]
 
 
-def machine_of(name: str) -> str:
-    """Where a benchmark ran."""
-    machine = results(name)["machine"]
-    return f"{machine['cpu']}, {machine['cores']} cores"
+class Part(NamedTuple):
+    """A table of the page: its title, the benchmark and its options, the result that it leaves, header and rows."""
+
+    title: str
+    command: tuple[str, ...]
+    source: str
+    rows: Callable[[], list[Row]]
+    header: list[str] = HEADER
+    words: str = ""
+
+    def written(self) -> str:
+        """The heading, where the numbers are from, and the table."""
+        machine = results(self.source)["machine"]
+        made = f"{machine['cpu']}, {machine['cores']} cores, {machine['date']}, commit {machine['commit'][:8]}"
+        return (
+            f"## {self.title}\n\n`python -m {' '.join(self.command)}` measures it anew "
+            f"([all numbers](../benchmarks/results/{self.source}.md)); {made}.\n\n"
+            f"{self.words}{table(self.header, self.rows())}\n"
+        )
 
 
-def part(title: str, command: str, source: str, rows: list[Row]) -> str:
-    """A heading, where it comes from, and the table."""
-    return (
-        f"## {title}\n\n`{command}` measures it anew ([all numbers](../benchmarks/results/{source}.md)); "
-        f"{machine_of(source)}.\n\n{table(HEADER, rows)}\n"
-    )
+LIMIT_HEADER = ["G", "MB", "random words, M", "their operations, M", "exp, root, quotient, M"]
+LIMIT_HEADER += ["simlab, ms", "limit of memory, ms", "simlab / limit"]
+LIMIT_WORDS = """A step of one run in dense storage with Adam, N = 128,000 actions, in millions (`benchmarks.cell`):
+
+- it moves 4 (8 N + 6 G) bytes: logits and two moments read and written, weights written and read, draws;
+- it draws 2 G random words; for groups of half as many rollouts as actions or more, N + G / 4, one for each count. A
+  word of Threefry-2x32 takes 58.5 integer operations;
+- it takes N exponentials, N square roots and N quotients.
+
+The limit is the time of the bytes alone, at the bandwidth that was measured beside it. It is a lower bound: the
+operations, which grow with G as the distance does, are not in it.
+
+"""
+TRL, TUNIX = (("benchmarks.language_models", "--peer", peer) for peer in ("trl", "tunix"))
+PARTS = (
+    Part("The simulator", ("benchmarks.dense_storage",), "dense_storage", simulator_rows),
+    Part("What bounds a step", ("benchmarks.dense_storage",), "dense_storage", limit_rows, LIMIT_HEADER, LIMIT_WORDS),
+    Part("Storages", ("benchmarks.storages",), "storages", storage_rows),
+    Part("The trainer beside TRL", TRL, "language_models_trl", lambda: trainer_rows("trl")),
+    Part("The trainer beside Tunix", TUNIX, "language_models_tunix", lambda: trainer_rows("tunix")),
+    Part("Start-up", ("benchmarks.start_up",), "start_up", start_rows),
+)
 
 
 def page() -> str:
     """The whole page."""
-    parts = [
-        part("The simulator", "python -m benchmarks.dense_storage", "dense_storage", simulator_rows()),
-        part("Storages", "python -m benchmarks.storages", "storages", storage_rows()),
-        part("The trainer", "python -m benchmarks.language_models --peer trl", "language_models_trl", trainer_rows()),
-        part("Start-up", "python -m benchmarks.start_up", "start_up", start_rows()),
-    ]
-    return BEGINNING + "\n".join(parts) + END
+    return BEGINNING + "\n".join(part.written() for part in PARTS) + END
+
+
+def measure() -> None:
+    """Run every benchmark of the page, each once."""
+    for command in dict.fromkeys(part.command for part in PARTS):
+        subprocess.run([sys.executable, "-m", *command], check=True)
 
 
 BEGINNING = """# Speed
 
 Every row stands beside a named peer that was measured in the same run; machines are noisy, ratios less so. The limit
 is what no program can avoid on that machine: memory traffic of a dense step, or operations and bytes of a language
-model. `python -m benchmarks.speed_page` writes this page from what the benchmarks have left.
+model. `python -m benchmarks.speed_page` writes this page from what the benchmarks have left; with `--measure` it runs
+them all first.
 
 """
 END = """
@@ -146,7 +194,11 @@ END = """
 
 
 def main() -> None:
-    """Write the page."""
+    """Write the page, measured anew if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="store_true", help="run every benchmark of the page first")
+    if parser.parse_args().measure:
+        measure()
     write_whole(PAGE, page().encode())
 
 

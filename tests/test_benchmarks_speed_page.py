@@ -20,7 +20,34 @@ def test_a_row_of_the_simulator_holds_the_numbers_of_its_cell():
 
 
 def test_every_row_of_the_trainer_names_its_model_and_its_peer():
-    rows = speed_page.trainer_rows()
-    assert len(rows) == 24  # two peers, two models, six measurements
-    assert {row[0].split(":")[0] for row in rows} == {"maze, 3.94M", "SmolLM2, 135M"}
-    assert {row[2].split(":")[0] for row in rows} == {"TRL", "TUNIX"}
+    for peer in ("trl", "tunix"):
+        rows = speed_page.trainer_rows(peer)
+        assert len(rows) == 12  # two models, six measurements
+        assert {row[0].split(":")[0] for row in rows} == {"maze, 3.94M", "SmolLM2, 135M"}
+        assert {row[2].split(":")[0] for row in rows} == {peer.upper()}
+
+
+def test_the_limit_of_all_17_cells_counts_what_a_step_needs():
+    """By hand: N = 128,000 takes 4 (8 N + 6 G) bytes; 2 G words, or N + G / 4 from G = 64,000; 3 N functions."""
+    rows = {row[0]: row for row in speed_page.limit_rows()}
+    assert list(rows) == [str(2**power) for power in range(1, 18)]
+    assert rows["32768"][1:5] == ["4.88", "0.0655", "3.83", "0.384"]
+    assert rows["131072"][1:5] == ["7.24", "0.161", "9.4", "0.384"]
+    cell = json.loads((RESULTS / "dense_storage.json").read_text())["cells"][0]
+    assert rows["2"][7] == f"{cell['times_floor']:.3g}"
+
+
+def test_measuring_runs_each_benchmark_once_before_the_page_is_written(monkeypatch):
+    done = []
+    monkeypatch.setattr("sys.argv", ["speed_page", "--measure"])
+    monkeypatch.setattr(speed_page.subprocess, "run", lambda command, check: done.append(command[2:]))
+    monkeypatch.setattr(speed_page, "write_whole", lambda path, content: done.append(path.name))
+    speed_page.main()
+    assert [" ".join(command) for command in done[:-1]] == [
+        "benchmarks.dense_storage",
+        "benchmarks.storages",
+        "benchmarks.language_models --peer trl",
+        "benchmarks.language_models --peer tunix",
+        "benchmarks.start_up",
+    ]
+    assert done[-1] == "speed.md"

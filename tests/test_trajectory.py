@@ -11,6 +11,7 @@ import runs
 from naive_simulator import Setting
 from simulator_settings import ADAM, CANDIDATES
 
+from simlab.simulator.call import keys_of
 from simlab.simulator.metrics import OF_STEPS
 from simlab.simulator.runner import run
 from simlab.theory.redistribution import correct_mass_change, unsampled_correct_mass_change
@@ -246,3 +247,10 @@ def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct
     for metric in ("q_pos", "entropy", "retained_mass", "share_correct_kept"):
         np.testing.assert_array_equal(rows[metric][:, 1], rows[metric][:, 0], err_msg=metric)
     assert np.all(rows["share_correct_kept"] == 1)
+
+
+def test_keys_are_those_of_jax():
+    seeds = np.array([0, 1, 2**31, 2**32 - 1])
+    expected = jnp.stack([jax.random.key(int(seed), impl="threefry2x32") for seed in seeds])
+    np.testing.assert_array_equal(jax.random.key_data(keys_of(seeds)), jax.random.key_data(expected))
+    assert jax.random.key_impl(keys_of(seeds[0, ...])) == jax.random.key_impl(expected)

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Key
 
 from simlab.problems.base import Problem
 from simlab.simulator.compiled import Compiled, kept
@@ -53,10 +53,12 @@ class Call:
         self.static = dataclasses.replace(static, group_size=filled_up(static))
         self.schedule = scheduled(steps)
         self.group_size = jnp.asarray(static.group_size, jnp.int32)
-        keys = jnp.stack([jax.random.key(seed, impl="threefry2x32") for seed in seeds])
-        traced = jax.tree.map(lambda *leaves: jnp.asarray(leaves, static.dtype), *(own.traced for own in settings))
-        one_or_all = 0 if len(seeds) == 1 else slice(None)
-        self.keys, self.traced = keys[one_or_all], jax.tree.map(lambda leaf: leaf[one_or_all], traced)
+        # Gathered by NumPy: JAX compiles a program for each such small step on arrays of its own.
+        one_or_all: Any = (0, ...) if len(seeds) == 1 else slice(None)
+        self.keys = keys_of(np.asarray(seeds)[one_or_all])
+        self.traced = jax.tree.map(
+            lambda *leaves: np.asarray(leaves, static.dtype)[one_or_all], *(own.traced for own in settings)
+        )
 
     def _storage(self, problem: Problem, sparse: bool) -> Dense:
         settings = self.settings[0]
@@ -195,6 +197,13 @@ def learners_of(
         return kind(settings, stored, key, traced, there, metrics=metrics)
 
     return Learners(make, inputs.keys, inputs.traced, sparse=kind is SparseLearner)
+
+
+def keys_of(seeds: Int[np.ndarray, "*runs"]) -> Key[Array, "*runs"]:
+    """``jax.random.key`` of each seed, from 0 to 2^32 - 1: the words 0 and the seed."""
+    words = np.stack([np.zeros_like(seeds), seeds], axis=-1).astype(np.uint32)
+    keys: Key[Array, "*runs"] = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+    return keys
 
 
 def scheduled(steps: Int[np.ndarray, " R"]) -> Schedule:
