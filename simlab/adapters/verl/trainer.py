@@ -19,7 +19,7 @@ from simlab.files import write_whole
 from simlab.surrogates import SURROGATES
 
 MEMORY = "simlab_estimator.json"
-LIVE = ("every", "window", "threshold", "level")  # the numbers of ``simlab.diagnose.live.Live``
+LIVE = ("every", "window", "threshold", "level", "share")  # the numbers of ``simlab.diagnose.live.Live``
 
 Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
 
