@@ -191,6 +191,7 @@ def test_a_figure_lands_in_the_folder_that_is_named(tmp_path, capsys):
 def test_the_commands_of_a_figure_are_understood_and_end_with_its_own_script():
     without = {
         "a_grae_toy",
+        "casp_figs7_9",
         "cw_grpo_table1",
         "fade_controller",
         "fade_fig4",
