@@ -7,18 +7,15 @@ simlab figures a_grae_tables_5_6                (draws from what is kept here)
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.style
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
 from figures.shared.end_labels import end_labels
-from figures.shared.paper_panels import draw_gains, draw_paths, windows_of
+from figures.shared.paper_panels import draw_entropy, draw_gains, draw_paths
 from figures.shared.paper_runs import Data, condense, pairs_table, table
 from simlab.plotting import STYLE
 
@@ -69,20 +66,12 @@ def draw(data: Data) -> Figure:
         for places, shown, kind in zip(("bc", "de"), ROWS, ("sign", "difficulty"), strict=True):
             path, entropy = (panels[place] for place in places)
             draw_paths(path, data, {arm: STYLES[arm] for arm in shown})
-            _draw_entropy(entropy, data, shown)
+            draw_entropy(entropy, data, {arm: STYLES[arm] for arm in shown})
+            end_labels(entropy)
             path.set_title(f"({places[0]}) {kind}, from x", loc="left")
             entropy.set_title(f"({places[1]}) entropy of tokens", loc="left")
         panels["a"].set_title("(a) less GRPO", loc="left")
     return figure
-
-
-def _draw_entropy(axes: Axes, data: Data, arms: Sequence[str]) -> None:
-    for arm in arms:
-        label, colour, dashes = STYLES[arm]
-        entropy = np.mean(data["training"][arm]["entropy"], axis=0)
-        axes.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
-    axes.set(xlabel="step", ylabel="nats")
-    end_labels(axes)
 
 
 def main(arguments: list[str]) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.style
-import numpy as np
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
-from figures.shared.paper_panels import draw_gains, draw_paths, windows_of
+from figures.shared.paper_panels import draw_entropy, draw_gains, draw_paths
 from figures.shared.paper_runs import Data, condense, pairs_table, table
 from simlab.plotting import STYLE
 
@@ -51,10 +50,8 @@ def draw(data: Data) -> Figure:
         left.set_title("(a) less Dr. GRPO", loc="left")
         draw_paths(middle, data, arms)
         middle.set_title("(b) from the start (x)", loc="left")
-        for arm, (label, colour, dashes) in arms.items():
-            entropy = np.mean(data["training"][arm]["entropy"], axis=0)
-            right.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
-        right.set(xlabel="step", ylabel="nats a token", ylim=(0, None))
+        draw_entropy(right, data, arms)
+        right.set(ylabel="nats a token", ylim=(0, None))
         right.set_title("(c) entropy", loc="left")
         left.legend(loc="center right", borderaxespad=0, handlelength=1)
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=6)

@@ -51,6 +51,14 @@ def draw_paths(axes: Axes, data: Data, styles: Mapping[str, tuple[str, str, Any]
     axes.set(xlabel="pass@1", ylabel=measure)
 
 
+def draw_entropy(axes: Axes, data: Data, styles: Mapping[str, tuple[str, str, Any]]) -> None:
+    """The entropy of a token along the training of each arm; means over seeds. ``styles`` is as for ``draw_paths``."""
+    for arm, (label, colour, dashes) in styles.items():
+        entropy = np.mean(data["training"][arm]["entropy"], axis=0)
+        axes.plot(windows_of(data, arm, "entropy"), entropy, color=colour, linestyle=dashes, label=label)
+    axes.set(xlabel="step", ylabel="nats")
+
+
 def windows_of(data: Data, arm: str, name: str) -> np.ndarray:
     """The steps at which the windows of a training curve end."""
     count = np.array(data["training"][arm][name]).shape[1]
