@@ -11,7 +11,8 @@ class Child(NamedTuple):
     """What a process did.
 
     Attributes:
-        peak: bytes, the ``ru_maxrss`` that the system reports of it and of what it ran.
+        peak: bytes, the ``ru_maxrss`` that the system reports of it and of what it ran; never less than what the
+            calling process held when it began it.
         code: its exit code.
         output: what it wrote to stdout.
         complaint: the last line that it wrote to stderr.

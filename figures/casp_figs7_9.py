@@ -1,4 +1,4 @@
-"""CaSP's Figures 7 to 9 on countdown: where the methods of Table 6 leave probability, ``[casp:figures-7-9]``.
+"""CaSP's Figures 7 to 9 on countdown: where the methods of Table 6 leave probability, ``[casp:figure-7]``.
 
 The numbers are those of ``figures/casp_table6.py``, whose head says how to make them anew; ``python -m
 figures.casp_figs7_9`` prints the table of README.md.

@@ -1,4 +1,4 @@
-"""CaSP's Table 6 on countdown: CaSP, its softmax variant, and the rivals of Figures 7 to 9, ``[casp:table-6]``.
+"""CaSP's Table 6 on countdown: CaSP, its softmax variant, and the rivals of Figures 7 to 9, ``[casp:app-f.3]``.
 
 simlab train --preset casp-table-6 --out table6
 python -m figures.casp_table6 table6    (condenses the run, prints the table of README.md)

@@ -1,4 +1,4 @@
-"""F-GRPO's Table 2 on countdown: group sizes at equal rollouts, and the focal weight, ``[f-grpo:table-2]``.
+"""F-GRPO's Table 2 on countdown: group sizes at equal rollouts, and the focal weight, ``[f-grpo:table-2-regimes]``.
 
 simlab train --preset f-grpo-table-2 --out table2
 python -m figures.f_grpo_table_2 table2    (condenses the run, prints the table of README.md)

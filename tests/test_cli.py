@@ -93,9 +93,9 @@ def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
         gamma = 0.0 if row[2] == "-" else float(row[2])
         values = last.sel(estimator=row[0], group_size=int(row[1]), gamma=gamma).values
         mean, _, error = row[5].rstrip(")").partition("(")
-        last = 10.0 ** -len(mean.partition(".")[2])
-        assert float(mean) == pytest.approx(values.mean(), abs=0.51 * last)
-        assert int(error) * last == pytest.approx(values.std(ddof=1) / np.sqrt(12), abs=0.51 * last)
+        digit = 10.0 ** -len(mean.partition(".")[2])  # what the last one is worth
+        assert float(mean) == pytest.approx(values.mean(), abs=0.51 * digit)
+        assert int(error) * digit == pytest.approx(values.std(ddof=1) / np.sqrt(12), abs=0.51 * digit)
 
 
 def test_a_result_says_what_its_coordinates_are(unbroken):

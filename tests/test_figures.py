@@ -265,7 +265,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["fig9"], "figure = 'fig9' is unknown; allowed: a_grae"),
+        (["fig9"], "figure = 'fig9' is unknown (did you mean 'fade_fig9'?); allowed: a_grae"),
         (["all", "--rerun"], "--rerun takes minutes to hours a figure; allowed: with the NAME of one"),
         (["casp_fig1", "--rerun"], "casp_fig1 is drawn from formulas, computed each time: it has no runs of its own"),
         ([], "figures takes NAME, all, or --list, and one of them alone"),

@@ -152,5 +152,5 @@ def test_one_call_in_python_resumes_what_is_kept(tmp_path, capsys):
     asked_for = {"arms": ["grpo"], "seeds": 2, "out": tmp_path / "sweep.nc", **SHORT}
     first = simlab.sweep(**asked_for)
     assert simlab.sweep(**asked_for).identical(first)
-    assert "1 of 1 units are finished already" in capsys.readouterr().err
+    assert "1 of 1 units is finished already" in capsys.readouterr().err
     assert "lists nothing" in refusal(simlab.sweep, [])

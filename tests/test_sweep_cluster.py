@@ -466,7 +466,8 @@ def test_a_sweep_that_is_stopped_leaves_no_process_and_goes_on_later(unbroken, t
         assert third.poll() is None
         time.sleep(0.1)
     third.kill()
-    assert f"{len(finished)} of 40 units are finished already" in third.communicate()[1]
+    verb = "is" if len(finished) == 1 else "are"
+    assert f"{len(finished)} of 40 units {verb} finished already" in third.communicate()[1]
     assert finished.items() < parts_of(out).items()
 
 

@@ -15,8 +15,8 @@ ARMS are methods, separated by commas: an estimator, perhaps with parameters, an
 (+), another aggregation (@), and after @ settings of rl for itself:
   grpo   f_grpo(gamma=0.5)   maxrl+clip_higher@token_mean   grpo+kl_penalty   grpo@learning_rate=1e-4
 FILE.py:NAME stands for one that you have written yourself.
-After a kill, run the same command to resume from the last checkpoints in OUT; with --resume too, it never
-begins a new run."""
+After a kill, run the same command to resume from the last checkpoints in OUT. With --resume, it never begins
+a new run."""
 
 
 def add_to(commands: Any) -> None:
