@@ -1,4 +1,4 @@
-"""CW-GRPO's Table 3 on countdown: GRPO and CW-GRPO at four checkpoints, ``[cw-grpo:table-3]``.
+"""CW-GRPO's Table 3 on countdown: GRPO and CW-GRPO at four checkpoints, ``[cw-grpo:table-3-text]``.
 
 simlab train --preset cw-grpo-table-3 --out table3
 python -m figures.cw_grpo_table3 table3    (condenses the run, prints the table of README.md)
