@@ -68,11 +68,16 @@ function showPreset(name) {
   say("about", name ? [description.presets[name].title] : []);
 }
 
+// Keep what is shown, so that the change that follows can be taken back.
+function remember() {
+  undo.keep(state.address());
+  byId("undo").disabled = undo.isEmpty;
+}
+
 // Change a setting, and draw at the next frame.
 function change(name, text) {
   moved = performance.now();
-  undo.keep(state.address());
-  byId("undo").disabled = undo.isEmpty;
+  remember();
   try {
     const note = state.hold(name, text);
     say("said", note ? [note] : []);
@@ -96,8 +101,7 @@ function goBack() {
 
 // Take an estimator to all panels; one of them may need masses that it has not.
 function useEverywhere(weight) {
-  undo.keep(state.address());
-  byId("undo").disabled = undo.isEmpty;
+  remember();
   const left = state.holdWeightEverywhere(weight);
   const titles = PANELS.filter(({ id }) => left.includes(id)).map(({ title }) => title);
   say("said", [`${weight} is in all panels now${titles.length ? ` but ${titles.join(" and ")}, which need its masses` : ""}`]);
@@ -217,8 +221,7 @@ function buildTabs() {
 }
 
 function open(panel) {
-  undo.keep(state.address());
-  byId("undo").disabled = undo.isEmpty;
+  remember();
   state.panel = panel;
   state.tour = 0;
   tour.show(state.tour);
@@ -229,8 +232,7 @@ function open(panel) {
 }
 
 function choosePreset(name) {
-  undo.keep(state.address());
-  byId("undo").disabled = undo.isEmpty;
+  remember();
   state.usePreset(name);
   showPreset(name);
   say("said", []);
