@@ -53,7 +53,7 @@ def draw(data: Data) -> Figure:
         draw_entropy(right, data, arms)
         right.set(ylabel="nats a token", ylim=(0, None))
         right.set_title("(c) entropy", loc="left")
-        left.legend(loc="center right", borderaxespad=0, handlelength=1)
+        left.legend(loc="upper center", bbox_to_anchor=(0.3, -0.2), ncols=2)  # in a row it would pass for a result
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
 
