@@ -12,7 +12,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
 from simlab.llm.output import rows_at_once
-from simlab.llm.sampling import rounded_length, rounded_up
+from simlab.llm.places import rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
