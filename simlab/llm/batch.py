@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.decoding import Own, Prompts, in_more_slots, nothing_yet, read_prompts, read_token
+from simlab.llm.decoding import Own, Prompts, at_places, in_more_slots, nothing_yet, read_prompts, read_token
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import Parameters, wide
 from simlab.llm.output import of_logits
@@ -162,19 +162,57 @@ def _may_join(state: State, joining: Int[Array, ""]) -> Bool[Array, ""]:
 @jax.jit
 def move(state: State, rows: Int[Array, "R W"], places: Int[Array, "R W"], alive: Bool[Array, "R W"]) -> State:
     """The batch with some of its places, in new rows: ``simlab.llm.places.Move``."""
+    shape = _shape(state)
+    prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
+    own = jax.tree.map(lambda field: at_places(field, shape, rows, places), state.own[:2])
+    return _of_memory(_move_others(state, rows, places, alive), prompts, own)
+
+
+def regroup(state: State, rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]) -> State:
+    """The same in a batch that keeps its size; the old one is gone.
+
+    The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
+    layers never exist twice.
+    """
+    shape = _shape(state)
+    prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
+    own = jax.tree.map(lambda field: _places_in_place(field, shape, rows, places), state.own[:2])
+    without = _of_memory(state, ((), ()), ((), ()))
+    return _of_memory(_move_others_alone(without, rows, places, alive), prompts, own)
+
+
+def _shape(state: State) -> tuple[int, int]:
+    rows, width = state.alive.shape
+    return rows, width
+
+
+def _of_memory(state: State, prompts: Any, own: Any) -> State:
+    """The batch with other keys and values, of prompts and of the rollouts' own tokens."""
+    return state._replace(
+        prompts=state.prompts._replace(keys=prompts[0], values=prompts[1]),
+        own=state.own._replace(keys=own[0], values=own[1]),
+    )
+
+
+def _move_others(state: State, rows: Array, places: Array, alive: Array) -> State:
+    """What a move does to everything but keys and values."""
 
     def of_places(fields: Any) -> Any:
         return jax.tree.map(lambda field: field[rows, places], fields)
 
-    return State(
-        jax.tree.map(lambda field: field[rows[:, 0]], state.prompts),
-        state.own.chosen(state.alive.shape, rows, places),
-        state.group[rows[:, 0]],
-        of_places(state.keys),
-        alive,
-        of_places(state.drawn),
-        state.step,
+    return state._replace(
+        prompts=state.prompts._replace(lengths=state.prompts.lengths[rows[:, 0]]),
+        own=state.own._replace(since=state.own.since[rows[:, 0]]),
+        group=state.group[rows[:, 0]],
+        keys=of_places(state.keys),
+        alive=alive,
+        drawn=of_places(state.drawn),
     )
+
+
+_move_others_alone = jax.jit(_move_others)
+_rows_in_place = jax.jit(lambda field, rows: field[rows], donate_argnums=0)
+_places_in_place = jax.jit(at_places, static_argnums=1, donate_argnums=0)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "shape", "prompt_length", "capacity", "top_n", "dtype"))

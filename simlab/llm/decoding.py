@@ -44,22 +44,20 @@ class Own(NamedTuple):
     written: Int[Array, ""]
     since: Int[Array, " P"]
 
-    def chosen(self, shape: tuple[int, ...], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]) -> "Own":
-        """Those at some places, of rollouts of this (P, G) ``shape``."""
-
-        def of_rollouts(field: Array) -> Array:
-            found = field.reshape(*shape, -1, *field.shape[1:])[rows, places]
-            return found.reshape(-1, *field.shape[1:])
-
-        keys, values = (tuple(map(of_rollouts, fields)) for fields in (self.keys, self.values))
-        return Own(keys, values, self.written, self.since[rows[:, 0]])
-
     def grown(self, capacity: int) -> "Own":
         """The same with more slots."""
         return self._replace(
             keys=tuple(in_more_slots(field, 2, self.written, capacity) for field in self.keys),
             values=tuple(in_more_slots(field, 1, self.written, capacity) for field in self.values),
         )
+
+
+def at_places(
+    field: Float[Array, "PGK ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]
+) -> Float[Array, "QHK ..."]:
+    """Keys or values of (P, G) rollouts, of those at some places."""
+    found = field.reshape(*shape, -1, *field.shape[1:])[rows, places]
+    return found.reshape(-1, *field.shape[1:])
 
 
 def in_more_slots(field: Array, axis: int, written: Int[Array, ""], capacity: int) -> Array:

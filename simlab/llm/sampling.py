@@ -36,7 +36,6 @@ from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, apart
 from simlab.llm.places import (
-    Move,
     Places,
     Size,
     batch_size,
@@ -295,11 +294,14 @@ class _Sampler:
             self.capacity = min(2 * self.capacity, self.most)
             grown: batch.State = batch.grow(state, self.capacity)
             return grown, places
-        return _moved(state, places, together(alive))
+        to = together(alive)
+        moved: batch.State = batch.move(state, *to)
+        return moved, places.taken(*to)
 
     def _joined(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
         """The batch with as many of the prompts that wait as find room."""
-        state, places = _moved(state, places, regrouped(places, alive))
+        to = regrouped(places, alive)
+        state, places = batch.regroup(state, *to), places.taken(*to)
         first = int(places.filled.any(axis=1).sum())
         while self._waiting and len(alive) - first >= self._rows_of_next():
             new, own = self._next_read()
@@ -320,8 +322,3 @@ class _Sampler:
         for everything, field in zip(found, state.drawn, strict=True):
             everything[to] = np.asarray(field)[row, place, slots[number]]
         self.done = int(state.step)
-
-
-def _moved(state: batch.State, places: Places, move: Move) -> tuple[batch.State, Places]:
-    new = places.taken(move.rows, move.places, move.filled)
-    return batch.move(state, move.rows, move.places, move.filled), new
