@@ -24,7 +24,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.config import ModelConfig
+from simlab.llm.product import product
 
+# A gradient of the maze model's four layers takes .92 of the time without a loop, and as long to compile; thirty layers
+# would take far longer.
+FEW_LAYERS = 4
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
 Parameters = dict[str, Any]
@@ -194,7 +198,8 @@ def run_layers(
     else:
         # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.
         each = jax.checkpoint(layer, prevent_cse=False) if checkpointing else layer
-        hidden, left = jax.lax.scan(each, hidden, (layers, memory))
+        one_by_one = config.num_layers <= FEW_LAYERS and not checkpointing
+        hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=one_by_one)
     return rms_norm(hidden, parameters["norm"], config), left
 
 
@@ -230,8 +235,10 @@ def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], hea
 
 def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Float[Array, "*B F"]:
     """values matrix; and where the matrix has adapters (``simlab.llm.lora``), values a b added to it."""
-    out: Array = values @ weights[name]
-    return out + values @ weights[f"{name}_a"] @ weights[f"{name}_b"] if f"{name}_a" in weights else out
+    out: Array = product(values, weights[name])
+    if f"{name}_a" not in weights:
+        return out
+    return out + product(product(values, weights[f"{name}_a"]), weights[f"{name}_b"])
 
 
 def causal_attention(
