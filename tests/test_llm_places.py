@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simlab.llm.batch import should_move
-from simlab.llm.places import Places, Size, batch_size, regrouped, rows_needed, together, width_of
+from simlab.llm.places import Places, Size, batch_size, parts_of, regrouped, rows_needed, together, width_of
 
 
 def completions(places):
@@ -87,3 +87,13 @@ def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most)
 @pytest.mark.parametrize(("group_size", "width"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 2), (16, 4), (64, 4)])
 def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
     assert width_of(group_size) == width
+
+
+@pytest.mark.parametrize(
+    ("prompts", "group_size", "at_once", "parts"),
+    [(2, 16, None, 2), (1, 64, None, 1), (4, 4, None, 1), (64, 16, 32, 2), (64, 32, 63, 1), (64, 32, 64, 2)],
+)
+def test_two_parts_are_sampled_side_by_side_where_each_has_sixteen_places_and_a_group(
+    prompts, group_size, at_once, parts
+):
+    assert parts_of(prompts, group_size, at_once) == parts

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from sweep_cases import refusal
 
-from simlab.llm import batch, output, sampling
+from simlab.llm import batch, output, places, sampling
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import forward, shapes
@@ -299,14 +300,14 @@ MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
 
 
 @pytest.mark.parametrize(
-    ("group_size", "at_once", "places"), [(4, 16, (4, 4)), (6, 13, (4, 3)), (1, 3, (3, 1)), (5, 5, (5, 1))]
+    ("group_size", "at_once", "size"), [(4, 16, (4, 4)), (6, 13, (4, 3)), (1, 3, (3, 1)), (5, 5, (5, 1))]
 )
-def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, places):
+def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, size):
     """Eleven prompts, at most ``at_once`` completions at a time: the same tokens, and probabilities to 1e-6."""
     asked = {"temperature": 1.3, "top_n": 2}
     whole = sample(PARAMETERS, CONFIG, MANY, group_size, 11, key=KEY, **asked)
     found, seen = waited(MANY, group_size, 11, at_once, **asked)
-    assert tuple(seen[0, :2]) == places
+    assert tuple(seen[0, :2]) == size
     assert (seen[:, 0] * seen[:, 1]).max() <= at_once
     np.testing.assert_array_equal(found.tokens, whole.tokens)
     np.testing.assert_array_equal(found.mask, whole.mask)
@@ -325,6 +326,26 @@ def test_while_prompts_wait_there_is_no_room_for_the_next():
     assert (free < needed)[waiting].all()
     parts = [waited(many[first : first + 4], 4, 11, None, first_prompt=first)[1] for first in range(0, len(many), 4)]
     assert seen[:, 3].sum() < sum(part[:, 3].sum() for part in parts)
+
+
+@pytest.mark.parametrize("at_once", [None, 32])
+def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_once):
+    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6."""
+    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 100)
+    whole = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2)
+    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 16)
+    threads, sampled = set(), sampling._Sampler.sampled
+    monkeypatch.setattr(
+        sampling._Sampler,
+        "sampled",
+        lambda self: threads.add((threading.get_ident(), len(self.prompts))) or sampled(self),
+    )
+    found = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=at_once)
+    assert len({thread for thread, _ in threads}) == 2
+    assert sorted(prompts for _, prompts in threads) == [5, 6]
+    np.testing.assert_array_equal(found.tokens, whole.tokens)
+    np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
+    np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
 
 
 @pytest.mark.parametrize("at_once", [None, 15])

@@ -29,6 +29,7 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 # prompt's keys and values twice as often, rows of a whole group take .83 to 1.77.
 WIDEST = 4
 SHARE = 4  # the next prompts come when they fill one row in so many
+FEWEST_OF_A_PART = 16  # below, reading the weights takes the time, and each part reads them
 INTEGERS = Int[np.ndarray, "Q H"]
 
 
@@ -168,6 +169,15 @@ def batch_size(prompts: int, group_size: int, at_once: int | None = None) -> Siz
     own = group_size // width
     rows = max(at_once // width, own)
     return Size(rows, width, max(1, rows // SHARE // own))
+
+
+def parts_of(prompts: int, group_size: int, at_once: int | None = None) -> int:
+    """How many parts of a batch are sampled side by side: two where each has enough places, else one.
+
+    It does not depend on the number of cores, so that the bits do not either.
+    """
+    places = prompts * group_size if at_once is None else min(at_once, prompts * group_size)
+    return 2 if prompts > 1 and places >= 2 * max(FEWEST_OF_A_PART, group_size) else 1
 
 
 def width_of(group_size: int) -> int:

@@ -10,6 +10,7 @@ How computation and compilation are saved (a *place* is the room in the batch fo
   that the batch stays full until the last prompt is in it (``simlab.llm.places``).
 - Keys and values have room for ``FIRST_CAPACITY`` tokens of each completion, and for twice as many whenever one
   needs it.
+- A CPU samples two halves of the prompts at the same time (``simlab.llm.at_once``).
 - Logits of a large vocabulary are computed for a slice of the completions after the other (``simlab.llm.output``).
 - The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
   that one program serves all batches of about one size. Once completions have moved, the number is rounded up to a
@@ -23,15 +24,18 @@ the batch, on the group size or on the limit, up to the rounding of the logits.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm import batch
+from simlab.llm.at_once import compiled_once, side_by_side
 from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, apart
@@ -39,6 +43,7 @@ from simlab.llm.places import (
     Places,
     Size,
     batch_size,
+    parts_of,
     regrouped,
     rounded_length,
     rounded_up,
@@ -134,19 +139,36 @@ def sample(
         jnp.asarray(_stops(config.eos_ids if stop_ids is None else stop_ids, config.vocab_size)),
         jnp.int32(max_new_tokens),
     )
-    size = batch_size(len(prompts), group_size, at_once)
-    return _Sampler(
-        parameters,
-        config,
-        prompts,
-        first_prompt,
-        group_size=group_size,
-        limit=max_new_tokens,
-        top_n=top_n,
-        key=key,
-        choices=choices,
-        size=size,
-    ).sampled()
+    count = parts_of(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
+    cuts = [len(prompts) * part // count for part in range(count + 1)]
+    share = None if at_once is None else at_once // count
+    samplers = [
+        _Sampler(
+            parameters,
+            config,
+            prompts[first:last],
+            first_prompt + first,
+            group_size=group_size,
+            limit=max_new_tokens,
+            top_n=top_n,
+            key=key,
+            choices=choices,
+            size=batch_size(last - first, group_size, share),
+        )
+        for first, last in itertools.pairwise(cuts)
+    ]
+    parts = side_by_side([sampler.sampled for sampler in samplers])
+    return parts[0] if count == 1 else _joined(parts)
+
+
+def _joined(parts: Sequence[Sampled]) -> Sampled:
+    """Completions of one prompt after the other."""
+
+    def of(name: str) -> Any:
+        fields = [getattr(part, name) for part in parts]
+        return None if fields[0] is None else np.concatenate(fields)
+
+    return Sampled(**{name: of(name) for name in Sampled._fields})
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:
@@ -226,7 +248,7 @@ class _Sampler:
         ]
         while True:
             waiting = jnp.int32(self._rows_of_next())
-            state = batch.go_on(one_layer_each, self.config, state, self.choices, waiting)
+            state = compiled_once(batch.go_on, one_layer_each, self.config, state, self.choices, waiting)
             self._take_down(state, places, found)
             alive = np.asarray(state.alive)
             if not alive.any() and not self._waiting:
@@ -249,7 +271,8 @@ class _Sampler:
             self.next = count
             return self._read(0, places, self.capacity), places
         places = Places.empty(self.size.rows, self.size.width)
-        state = batch.nobody(
+        state = compiled_once(
+            batch.nobody,
             self.config,
             self.key,
             shape=(self.size.rows, self.size.width),
@@ -264,7 +287,8 @@ class _Sampler:
         """The batch of some prompts, the first of which has this number, after its first token."""
         rows = len(places.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
-        read: batch.State = batch.start(
+        read: batch.State = compiled_once(
+            batch.start,
             self.parameters,
             self.config,
             tokens,
@@ -292,22 +316,22 @@ class _Sampler:
         full = int(state.step) - np.asarray(state.since) >= self.capacity
         if (alive & full[:, None]).any():
             self.capacity = min(2 * self.capacity, self.most)
-            grown: batch.State = batch.grow(state, self.capacity)
+            grown: batch.State = compiled_once(batch.grow, state, self.capacity)
             return grown, places
         to = together(alive)
-        moved: batch.State = batch.move(state, *to)
+        moved: batch.State = compiled_once(batch.move, state, *to)
         return moved, places.taken(*to)
 
     def _joined(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
         """The batch with as many of the prompts that wait as find room."""
         to = regrouped(places, alive)
-        state, places = batch.regroup(state, *to), places.taken(*to)
+        state, places = compiled_once(batch.regroup, state, *to), places.taken(*to)
         first = int(places.filled.any(axis=1).sum())
         while self._waiting and len(alive) - first >= self._rows_of_next():
             new, own = self._next_read()
             places = places.with_rows(first, own)
             _, group = np.unique(places.prompt[:, 0], return_inverse=True)
-            state = batch.join(state, new, jnp.int32(first), jnp.asarray(group, jnp.int32))
+            state = compiled_once(batch.join, state, new, jnp.int32(first), jnp.asarray(group, jnp.int32))
             first += own.filled.size // self.size.width
         self.done = int(state.step) - 1
         return state, places

@@ -12,7 +12,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
 from simlab.llm.output import rows_at_once
-from simlab.llm.places import batch_size, rounded_length, rounded_up
+from simlab.llm.places import batch_size, parts_of, rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
@@ -155,7 +155,8 @@ def sampling_bytes(config: ModelConfig, one: Computed, joining: int = 0) -> int:
     prompts = joining or one.prompts
     read = int(READ * FLOAT * prompts * one.before * (config.hidden_size + config.intermediate_size))
     weights = FLOAT * parameters_of(config) if _computed(one) > size else 0
-    logits = LOGITS * FLOAT * rows_at_once(rollouts, config.vocab_size) * config.vocab_size
+    parts = parts_of(one.prompts, one.members) if one.platform == "cpu" else 1
+    logits = LOGITS * FLOAT * parts * rows_at_once(-(-rollouts // parts), config.vocab_size) * config.vocab_size
     return kept + max(moving, read + joining * one.before * token, weights) + logits
 
 
