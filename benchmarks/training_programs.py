@@ -84,7 +84,7 @@ def sampling_programs(case: Computed, config: ModelConfig) -> dict[str, Program]
 
     begun = first(case.prompts, case.members, case.own)
     state, rows = begun.trace().out_info, (case.prompts, case.members)
-    places = array(rows, jnp.int32), array(rows, jnp.int32), array(rows, bool)
+    places = array(rows[:1], jnp.int32), array(rows, jnp.int32), array(rows, jnp.int32), array(rows, bool)
     new = first(1, case.members, 1).trace().out_info
     return {
         "first token": begun,

@@ -31,7 +31,7 @@ KEY = jax.eval_shape(lambda: jax.random.key(0))
 def halved():
     """The programs of rollouts after a part of them has ended: of two prompts with four rollouts, one with two."""
     first = sampling_programs(PLAIN, MODEL)["first token"]
-    room = ARRAY((1, 2), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
+    room = ARRAY((1,), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
     return Program(batch.move, (first.trace().out_info, *room), {})
 
 

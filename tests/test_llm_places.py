@@ -3,14 +3,12 @@
 import math
 from collections import Counter
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simlab.llm.batch import should_move
-from simlab.llm.places import Places, Size, batch_size, parts_of, regrouped, rows_needed, together, width_of
+from simlab.llm.places import Places, Size, batch_size, fewer, parts_of, regrouped, rows_needed, width_of
 
 
 def completions(places):
@@ -19,24 +17,24 @@ def completions(places):
 
 
 def test_those_alive_move_together_and_lose_nothing():
-    """In 600 random batches each one alive has one place after the move, in its group; half of the room at most."""
+    """In 600 random batches each one alive has one place after the move, in its group; a power of two of rows of 4."""
     random = np.random.default_rng(0)
     places = Places.of(5, 11, 6, 12)
-    powers = np.array([1, 2, 4, 8, 16])
+    powers = np.array([1, 2, 4, 8, 16, 32])
     moves = 0
     for _ in range(600):
         alive = places.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
-        groups, width = int(alive.any(axis=1).sum()), int(alive.sum(axis=1).max())
-        fits = min(powers[powers >= groups].min(), 6) * min(powers[powers >= width].min(), 12)
-        assert bool(should_move(jnp.asarray(alive))) == (alive.any() and 2 * fits <= 72)
         if not alive.any():
             continue
-        move = together(alive)
+        needed = sum(math.ceil(count / 4) for count in alive.sum(axis=1))
+        shape = fewer(places, alive)
+        assert shape == (powers[powers >= needed].min(), 4)
+        move = regrouped(places, alive, shape)
         moved = places.taken(*move)
         moves += 1
-        assert moved.filled.size == fits
         assert completions(moved) == sorted(zip(*np.nonzero(alive), strict=True))
         assert (moved.prompt == moved.prompt[:, :1]).all()
+        assert moved.group.max() < shape[0]
     assert moves > 500
 
 
@@ -51,12 +49,12 @@ def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, see
     for share in random.random(2):
         alive = places.filled & (random.random(places.filled.shape) < share)
         before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))
-        move = regrouped(places, alive)
+        move = regrouped(places, alive, alive.shape)
         places = places.taken(*move)
         assert completions(places) == before
         left = Counter(prompt for prompt, _ in before)
         needed = sum(math.ceil(count / width) for count in left.values())
-        assert rows_needed(places.filled, places.prompt) == needed
+        assert rows_needed(places.filled, places.prompt, width) == needed
         assert places.filled.any(axis=1).tolist() == [True] * needed + [False] * (rows - needed)
         assert (places.prompt == places.prompt[:, :1]).all()
 
@@ -91,9 +89,7 @@ def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
 
 @pytest.mark.parametrize(
     ("prompts", "group_size", "at_once", "parts"),
-    [(2, 16, None, 2), (1, 64, None, 1), (4, 4, None, 1), (64, 16, 32, 2), (64, 32, 63, 1), (64, 32, 64, 2)],
+    [(2, 32, None, 2), (1, 64, None, 1), (4, 8, None, 1), (64, 16, 64, 2), (64, 64, 127, 1), (64, 64, 128, 2)],
 )
-def test_two_parts_are_sampled_side_by_side_where_each_has_sixteen_places_and_a_group(
-    prompts, group_size, at_once, parts
-):
+def test_two_parts_are_sampled_side_by_side_where_each_has_32_places_and_a_group(prompts, group_size, at_once, parts):
     assert parts_of(prompts, group_size, at_once) == parts

@@ -348,6 +348,18 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
     np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
 
 
+def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
+    """Ten groups of six: in 12 x 6 places, then in rows of three, a half of the places or less each time."""
+    monkeypatch.setattr(batch, "FEWEST_PLACES", 1)
+    _, seen = waited(MANY[:10], 6, 13, None)
+    sizes = seen[:, 0] * seen[:, 1]
+    assert tuple(seen[0, :2]) == (12, 6)
+    assert len(sizes) > 2
+    assert (2 * sizes[1:] <= sizes[:-1]).all()
+    assert set(seen[1:, 1]) == {3}
+    assert set(seen[1:, 0]) <= {1, 2, 4, 8, 16}
+
+
 @pytest.mark.parametrize("at_once", [None, 15])
 def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, at_once):
     """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""

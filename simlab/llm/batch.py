@@ -17,7 +17,7 @@ from simlab.llm.decoding import Own, Prompts, at_places, in_more_slots, nothing_
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import Parameters, wide
 from simlab.llm.output import of_logits
-from simlab.llm.places import POWERS
+from simlab.llm.places import POWERS, width_of
 from simlab.llm.truncation import Truncation
 
 FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
@@ -131,44 +131,52 @@ def go_on(
         return _draw_next(parameters, state._replace(own=own), hidden, choices)
 
     def goes_on(state: State) -> Bool[Array, ""]:
-        moves = jnp.where(joining > 0, _may_join(state, joining), should_move(state.alive))
+        moves = jnp.where(joining > 0, _may_join(state, joining), _should_move(state))
         full = state.step - state.since >= state.capacity
         return jnp.any(state.alive) & ~jnp.any(state.alive & full[:, None]) & ~moves
 
     return jax.lax.while_loop(goes_on, token, state)
 
 
-def should_move(alive: Bool[Array, "Q H"]) -> Bool[Array, ""]:
-    """Whether those alive fit into half of the places, each in its row; never in a batch of few places."""
-    if alive.size <= FEWEST_PLACES:
+def _should_move(state: State) -> Bool[Array, ""]:
+    """Whether those alive fit into half of the places; never in a batch of few places."""
+    size, width = state.alive.size, width_of(state.alive.shape[1])
+    if size <= FEWEST_PLACES:
         return jnp.zeros((), bool)
     powers = jnp.asarray(POWERS, jnp.int32)
-    needed = jnp.sum(jnp.any(alive, axis=1)), jnp.max(jnp.sum(alive, axis=1))
-    count, width = (
-        jnp.minimum(powers[jnp.searchsorted(powers, own)], most) for own, most in zip(needed, alive.shape, strict=True)
-    )
-    moves: Array = (2 * count * width <= alive.size) & (needed[0] > 0)
+    needed = _rows_needed(state, width)
+    moves: Array = (2 * width * powers[jnp.searchsorted(powers, needed)] <= size) & (needed > 0)
     return moves
 
 
 def _may_join(state: State, joining: Int[Array, ""]) -> Bool[Array, ""]:
     """Whether so many rows are free once those of a prompt have moved together."""
     rows, width = state.alive.shape
-    counts = jax.ops.segment_sum(jnp.sum(state.alive, axis=1), state.group, rows)
-    free: Array = rows - jnp.sum(-(-counts // width))
+    free: Array = rows - _rows_needed(state, width)
     return free >= joining
 
 
+def _rows_needed(state: State, width: int) -> Int[Array, ""]:
+    """``simlab.llm.places.rows_needed``."""
+    counts = jax.ops.segment_sum(jnp.sum(state.alive, axis=1), state.group, len(state.group))
+    needed: Array = jnp.sum(-(-counts // width))
+    return needed
+
+
 @jax.jit
-def move(state: State, rows: Int[Array, "R W"], places: Int[Array, "R W"], alive: Bool[Array, "R W"]) -> State:
+def move(
+    state: State, group: Int[Any, " R"], rows: Int[Any, "R W"], places: Int[Any, "R W"], alive: Bool[Any, "R W"]
+) -> State:
     """The batch with some of its places, in new rows: ``simlab.llm.places.Move``."""
     shape = _shape(state)
     prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
     own = jax.tree.map(lambda field: at_places(field, shape, rows, places), state.own[:2])
-    return _of_memory(_move_others(state, rows, places, alive), prompts, own)
+    return _of_memory(_move_others(state, group, rows, places, alive), prompts, own)
 
 
-def regroup(state: State, rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]) -> State:
+def regroup(
+    state: State, group: Int[Any, " Q"], rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
+) -> State:
     """The same in a batch that keeps its size; the old one is gone.
 
     The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
@@ -178,7 +186,7 @@ def regroup(state: State, rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive:
     prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
     own = jax.tree.map(lambda field: _places_in_place(field, shape, rows, places), state.own[:2])
     without = _of_memory(state, ((), ()), ((), ()))
-    return _of_memory(_move_others_alone(without, rows, places, alive), prompts, own)
+    return _of_memory(_move_others_alone(without, group, rows, places, alive), prompts, own)
 
 
 def _shape(state: State) -> tuple[int, int]:
@@ -194,7 +202,7 @@ def _of_memory(state: State, prompts: Any, own: Any) -> State:
     )
 
 
-def _move_others(state: State, rows: Array, places: Array, alive: Array) -> State:
+def _move_others(state: State, group: Array, rows: Array, places: Array, alive: Array) -> State:
     """What a move does to everything but keys and values."""
 
     def of_places(fields: Any) -> Any:
@@ -203,7 +211,7 @@ def _move_others(state: State, rows: Array, places: Array, alive: Array) -> Stat
     return state._replace(
         prompts=state.prompts._replace(lengths=state.prompts.lengths[rows[:, 0]]),
         own=state.own._replace(since=state.own.since[rows[:, 0]]),
-        group=state.group[rows[:, 0]],
+        group=group,
         keys=of_places(state.keys),
         alive=alive,
         drawn=of_places(state.drawn),

@@ -29,7 +29,7 @@ class Own(NamedTuple):
     """Keys and values of what the rollouts have sampled, of each layer.
 
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
-    The first axis has all heads of all rollouts, P G K: were it three, and one of them 1, XLA would drop that one where
+    The first axis has all heads of all rollouts, P K G: were it three, and one of them 1, XLA would drop that one where
     it reads, and copy everything for each token.
 
     Attributes:
@@ -39,8 +39,8 @@ class Own(NamedTuple):
         since: the token of the batch with which the rollouts of each prompt began.
     """
 
-    keys: tuple[Float[Array, "PGK E C"], ...]
-    values: tuple[Float[Array, "PGK C E"], ...]
+    keys: tuple[Float[Array, "PKG E C"], ...]
+    values: tuple[Float[Array, "PKG C E"], ...]
     written: Int[Array, ""]
     since: Int[Array, " P"]
 
@@ -53,10 +53,11 @@ class Own(NamedTuple):
 
 
 def at_places(
-    field: Float[Array, "PGK ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]
-) -> Float[Array, "QHK ..."]:
+    field: Float[Array, "PKG ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]
+) -> Float[Array, "QKH ..."]:
     """Keys or values of (P, G) rollouts, of those at some places."""
-    found = field.reshape(*shape, -1, *field.shape[1:])[rows, places]
+    heads = field.reshape(shape[0], -1, shape[1], *field.shape[1:])
+    found = heads[rows[:, None], jnp.arange(heads.shape[1])[None, :, None], places[:, None]]
     return found.reshape(-1, *field.shape[1:])
 
 
@@ -119,29 +120,32 @@ class _Seeing:
 
     def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
         prompt_keys, prompt_values, own_keys, own_values = memory
-        heads, size = (len(own_keys), *queries.shape[3:]), prompt_keys.shape[2]
-        new_key, new_value = (new.reshape(len(own_keys), -1) for new in (keys, values))
-        slot = self.written % own_keys.shape[2]
-        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key[:, :, None], slot, axis=2)
-        own_values = jax.lax.dynamic_update_slice_in_dim(own_values, new_value[:, None], slot, axis=1)
-        of_own = jnp.einsum("bre,bec->brc", queries.reshape(heads), own_keys)
+        size, capacity = prompt_keys.shape[2], own_keys.shape[2]
+        # A head's rollouts stand together, as its prompt's scores come.
+        queries, new_key, new_value = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
+        slot, each = self.written % capacity, (len(own_keys), *queries.shape[3:])
+        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key.reshape(len(own_keys), -1, 1), slot, axis=2)
+        own_values = jax.lax.dynamic_update_slice_in_dim(
+            own_values, new_value.reshape(len(own_values), 1, -1), slot, axis=1
+        )
+        in_rows = (*queries.shape[:2], -1)  # P, K, G R
         scores = [
-            jnp.einsum("pgkre,pkse->pgkrs", queries, prompt_keys),
-            of_own.reshape(*queries.shape[:4], -1),
+            jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, queries.shape[-1]), prompt_keys),
+            jnp.einsum("bre,bec->brc", queries.reshape(each), own_keys).reshape(*in_rows, capacity),
         ]
         visible = [
             jnp.broadcast_to(self._in_prompt(size), scores[0].shape),
-            jnp.broadcast_to(self._since_it_began(own_keys.shape[2]), scores[1].shape),
+            jnp.broadcast_to(self._since_it_began(capacity), scores[1].shape),
         ]
         together = jnp.concatenate(scores, axis=-1) / math.sqrt(self.config.head_dim)
         weights = attention_weights(together, jnp.concatenate(visible, axis=-1)).astype(values.dtype)
-        seen = jnp.einsum("pgkrs,pkse->pgkre", weights[..., :size], prompt_values)
-        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*heads[:2], -1), own_values)
-        return seen + of_own.reshape(queries.shape), (own_keys, own_values)
+        seen = jnp.einsum("pkqs,pkse->pkqe", weights[..., :size], prompt_values).reshape(queries.shape)
+        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*each[:2], capacity), own_values)
+        return jnp.swapaxes(seen + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
 
     def _in_prompt(self, size: int) -> Array:
-        return (jnp.arange(size) < self.lengths[:, None])[:, None, None, None]
+        return (jnp.arange(size) < self.lengths[:, None])[:, None, None]
 
     def _since_it_began(self, capacity: int) -> Array:
         age = (self.written - jnp.arange(capacity)) % capacity
-        return (age <= (self.written - self.since)[:, None])[:, None, None, None]
+        return (age <= (self.written - self.since)[:, None])[:, None, None]

@@ -26,9 +26,6 @@ from simlab.errors import InputError, check_choice
 from simlab.llm.config import ModelConfig
 from simlab.llm.product import product
 
-# A gradient of the maze model's four layers takes .92 of the time without a loop, and as long to compile; thirty layers
-# would take far longer.
-FEW_LAYERS = 4
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
 Parameters = dict[str, Any]
@@ -171,6 +168,7 @@ def run_layers(
     attend: Attend,
     memory: Any = None,
     checkpointing: bool = False,
+    unrolled: bool = False,
 ) -> tuple[Float[Array, "*B D"], Any]:
     """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
@@ -178,7 +176,8 @@ def run_layers(
     and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
     ``apart``, the memory is a tuple with an entry a layer, and so is what is left behind.
 
-    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time.
+    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time. Stacked
+    layers that are ``unrolled`` are computed without a loop.
     """
     rotation = rotations(config, positions)
 
@@ -198,8 +197,7 @@ def run_layers(
     else:
         # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.
         each = jax.checkpoint(layer, prevent_cse=False) if checkpointing else layer
-        one_by_one = config.num_layers <= FEW_LAYERS and not checkpointing
-        hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=one_by_one)
+        hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=unrolled)
     return rms_norm(hidden, parameters["norm"], config), left
 
 

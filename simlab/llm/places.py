@@ -1,14 +1,11 @@
 """Decide which place of a batch holds which completion; all of it on the host, in whole numbers.
 
 A batch has rows of places, and a row holds completions of one prompt, which share its keys and values. Completions
-move at two times.
-
-*When half of the places are empty and no prompt waits*, those that go on move into fewer places. Rows and places
-are then powers of two, so that few programs are compiled.
-
-*When prompts wait*, the batch keeps its size. Rows are short, ``width_of`` a group, so that a few late completions
-keep few places from others; those of a prompt move together into as few rows as they fill, and the next prompts take
-the rows that are free. Two places a row, groups of four, so that a group takes two rows, and x for what has ended::
+that go on move when half of the places are empty, or when prompts wait and find room. Then rows are short, ``width_of``
+a group, so that a few late completions keep few places from others; those of a prompt move together into as few rows as
+they fill, and the next prompts take the rows that are free. Where none waits the number of rows is rounded up to a
+power of two, so that few programs are compiled. Two places a row, groups of four, so that a group takes two rows, and x
+for what has ended::
 
     prompt 0   a x        prompt 0   a d
     prompt 0   x d        prompt 1   c x     of four rows two are free,
@@ -29,7 +26,7 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 # prompt's keys and values twice as often, rows of a whole group take .83 to 1.77.
 WIDEST = 4
 SHARE = 4  # the next prompts come when they fill one row in so many
-FEWEST_OF_A_PART = 16  # below, reading the weights takes the time, and each part reads them
+FEWEST_OF_A_PART = 32  # below, reading the weights of a large model takes the time, and each part reads them
 INTEGERS = Int[np.ndarray, "Q H"]
 
 
@@ -62,6 +59,12 @@ class Places(NamedTuple):
         """The places after a move from old ones."""
         return Places(self.prompt[old_rows, old_places], self.member[old_rows, old_places], filled)
 
+    @property
+    def group(self) -> Int[np.ndarray, " Q"]:
+        """(Q,) the same small number for the rows of one prompt."""
+        _, numbers = np.unique(self.prompt[:, 0], return_inverse=True)
+        return numbers.astype(np.int32)
+
     def with_rows(self, first: int, new: "Places") -> "Places":
         """The places with those of new groups, cut into rows of this width, in place of the rows from ``first`` on."""
 
@@ -86,39 +89,25 @@ class Move(NamedTuple):
     filled: Bool[np.ndarray, "Q H"]
 
 
-def together(alive: Bool[np.ndarray, "Q H"]) -> Move:
-    """Move those alive into fewer places, each in its row."""
-    needed = np.flatnonzero(alive.any(axis=1))
-    count, width = room(len(needed), int(alive.sum(axis=1).max()), alive.shape)
-    rows = np.zeros(count, int)
-    rows[: len(needed)] = needed
-    # In each row those alive come first, in their order; a place that is left over copies one that has ended.
-    places = np.argsort(~alive[rows], axis=1, kind="stable")[:, :width]
-    filled = alive[rows[:, None], places] & (np.arange(count) < len(needed))[:, None]
-    return Move(np.broadcast_to(rows[:, None], places.shape), places, filled)
+def regrouped(places: Places, alive: Bool[np.ndarray, "Q H"], shape: tuple[int, int]) -> Move:
+    """Move those alive of each prompt into as few rows as they fill, of a batch of this shape.
 
-
-def regrouped(places: Places, alive: Bool[np.ndarray, "Q H"]) -> Move:
-    """Move those alive of each prompt into as few rows as they fill, in a batch that keeps its size.
-
-    >>> alive = np.array([[True, False], [False, True], [False, False], [True, False]])
-    >>> batch = Places.of(2, 4, 2, 4)
-    >>> in_rows = Places(*(field.reshape(4, 2) for field in batch))
-    >>> move = regrouped(in_rows, alive)
+    >>> batch = Places.empty(4, 2).with_rows(0, Places.of(2, 4, 2, 4))
+    >>> move = regrouped(batch, np.array([[True, False], [False, True], [False, False], [True, False]]), (4, 2))
     >>> move.rows.tolist(), move.places.tolist()
     ([[0, 1], [3, 3], [0, 0], [0, 0]], [[0, 1], [0, 0], [0, 0], [0, 0]])
     """
-    width = alive.shape[1]
+    width = shape[1]
     rows, own = np.nonzero(alive)
     order = np.argsort(places.prompt[rows, own], kind="stable")
     rows, own = rows[order], own[order]
     _, counts = np.unique(places.prompt[rows, own], return_counts=True)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    first_row = np.cumsum(-(-counts // width)) - -(-counts // width)
-    to = np.repeat(first_row, counts) + within // width, within % width
-    filled = np.zeros(alive.shape, bool)
+    needed = -(-counts // width)
+    to = np.repeat(np.cumsum(needed) - needed, counts) + within // width, within % width
+    filled = np.zeros(shape, bool)
     filled[to] = True
-    from_rows, from_places = np.zeros(alive.shape, int), np.zeros(alive.shape, int)
+    from_rows, from_places = np.zeros(shape, int), np.zeros(shape, int)
     from_rows[to], from_places[to] = rows, own
     # A place that is left over copies the row's first one, whose prompt it is of.
     left = np.nonzero(~filled)
@@ -126,10 +115,10 @@ def regrouped(places: Places, alive: Bool[np.ndarray, "Q H"]) -> Move:
     return Move(from_rows, from_places, filled)
 
 
-def room(groups: int, width: int, shape: tuple[int, ...]) -> tuple[int, int]:
-    """The numbers of rows and of places in each that so many need: powers of two, at most those there are."""
-    count, places = (int(POWERS[np.searchsorted(POWERS, needed)]) for needed in (groups, width))
-    return min(count, shape[0]), min(places, shape[1])
+def fewer(places: Places, alive: Bool[np.ndarray, "Q H"]) -> tuple[int, int]:
+    """The shape of the batch that those alive move into where no prompt waits."""
+    width = width_of(alive.shape[1])
+    return int(POWERS[np.searchsorted(POWERS, rows_needed(alive, places.prompt, width))]), width
 
 
 def rounded_up(size: int) -> int:
@@ -185,7 +174,7 @@ def width_of(group_size: int) -> int:
     return next(width for width in range(min(WIDEST, group_size), 0, -1) if group_size % width == 0)
 
 
-def rows_needed(alive: Bool[np.ndarray, "Q H"], prompt: INTEGERS) -> int:
-    """The rows that those alive fill when those of a prompt move together."""
-    counts = np.bincount(prompt[:, 0], weights=alive.sum(axis=1)) if len(prompt) else np.zeros(0)
-    return sum(math.ceil(count / alive.shape[1]) for count in counts)
+def rows_needed(alive: Bool[np.ndarray, "Q H"], prompt: INTEGERS, width: int) -> int:
+    """The rows of so many places that those alive fill when those of a prompt move together."""
+    counts = np.bincount(prompt[:, 0], weights=alive.sum(axis=1))
+    return sum(math.ceil(count / width) for count in counts)

@@ -4,18 +4,17 @@ How computation and compilation are saved (a *place* is the room in the batch fo
 
 - A prompt is read once; its keys and values are kept once and shared by its group (``simlab.llm.decoding``).
 - When half of the completions have ended, the others move together into fewer places, so that those that have ended
-  cost nothing more. All groups keep as many places as the one with most completions left. A batch of 8 places or
-  fewer stays as it is.
+  cost nothing more (``simlab.llm.places``). A batch of 8 places or fewer stays as it is.
 - Of more completions than are sampled at once, the next prompts take the places of completions that have ended, so
-  that the batch stays full until the last prompt is in it (``simlab.llm.places``).
+  that the batch stays full until the last prompt is in it.
 - Keys and values have room for ``FIRST_CAPACITY`` tokens of each completion, and for twice as many whenever one
   needs it.
 - A CPU samples two halves of the prompts at the same time (``simlab.llm.at_once``).
 - Logits of a large vocabulary are computed for a slice of the completions after the other (``simlab.llm.output``).
 - The number of places is rounded up to 1, 2, 3, 4, 6, 8, 12, 16, ..., the length of prompts by an eighth or less, so
-  that one program serves all batches of about one size. Once completions have moved, the number is rounded up to a
-  power of two, which takes a few more places and a third fewer programs. Another number of prompts, group size, prompt
-  length or completion length compiles a program only if the rounded size changes; another temperature,
+  that one program serves all batches of about one size. Once completions have moved, the batch has rows of up to 4
+  places, a power of two of them, so that it goes through a few programs on its way. Another number of prompts, group
+  size, prompt length or completion length compiles a program only if the rounded size changes; another temperature,
   truncation, limit or set of stop tokens never does.
 
 Completion g of prompt p draws token t with random numbers of (key, p, g, t) alone. It does not depend on the rest of
@@ -43,16 +42,16 @@ from simlab.llm.places import (
     Places,
     Size,
     batch_size,
+    fewer,
     parts_of,
     regrouped,
     rounded_length,
     rounded_up,
     rows_needed,
-    together,
 )
 from simlab.llm.truncation import Truncation
 
-FIRST_CAPACITY = 256  # tokens of each completion; below, another program takes longer to compile than it saves
+FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
 
 
 class Sampled(NamedTuple):
@@ -311,27 +310,28 @@ class _Sampler:
 
     def _changed(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
         """The batch with new prompts, with more room for each completion, or in fewer places."""
-        if self._waiting and len(alive) - rows_needed(alive, places.prompt) >= self._rows_of_next():
+        if self._waiting and len(alive) - rows_needed(alive, places.prompt, self.size.width) >= self._rows_of_next():
             return self._joined(state, places, alive)
         full = int(state.step) - np.asarray(state.since) >= self.capacity
         if (alive & full[:, None]).any():
             self.capacity = min(2 * self.capacity, self.most)
             grown: batch.State = compiled_once(batch.grow, state, self.capacity)
             return grown, places
-        to = together(alive)
-        moved: batch.State = compiled_once(batch.move, state, *to)
-        return moved, places.taken(*to)
+        to = regrouped(places, alive, fewer(places, alive))
+        new = places.taken(*to)
+        moved: batch.State = compiled_once(batch.move, state, new.group, *to)
+        return moved, new
 
     def _joined(self, state: batch.State, places: Places, alive: np.ndarray) -> tuple[batch.State, Places]:
         """The batch with as many of the prompts that wait as find room."""
-        to = regrouped(places, alive)
-        state, places = compiled_once(batch.regroup, state, *to), places.taken(*to)
+        to = regrouped(places, alive, alive.shape)
+        places = places.taken(*to)
+        state = compiled_once(batch.regroup, state, places.group, *to)
         first = int(places.filled.any(axis=1).sum())
         while self._waiting and len(alive) - first >= self._rows_of_next():
             new, own = self._next_read()
             places = places.with_rows(first, own)
-            _, group = np.unique(places.prompt[:, 0], return_inverse=True)
-            state = compiled_once(batch.join, state, new, jnp.int32(first), jnp.asarray(group, jnp.int32))
+            state = compiled_once(batch.join, state, new, jnp.int32(first), places.group)
             first += own.filled.size // self.size.width
         self.done = int(state.step) - 1
         return state, places
