@@ -242,10 +242,17 @@ def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Floa
 def causal_attention(
     queries: Float[Array, "B T K R E"], keys: Float[Array, "B T K E"], values: Float[Array, "B T K E"]
 ) -> Float[Array, "B T K R E"]:
-    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values."""
-    scores = jnp.einsum("btkre,bske->bkrts", queries, keys) / math.sqrt(keys.shape[-1])
-    causal = jnp.tril(jnp.ones((keys.shape[1], keys.shape[1]), bool))
-    return jnp.einsum("bkrts,bske->btkre", attention_weights(scores, causal).astype(values.dtype), values)
+    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values.
+
+    Heads come first, so that no array of all scores is transposed.
+    """
+    count, repeats, width = queries.shape[1], queries.shape[3], queries.shape[-1]
+    queries, keys, values = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
+    in_rows = queries.reshape(*queries.shape[:2], -1, width)  # B, K, T R, E
+    scores = jnp.einsum("bkqe,bkse->bkqs", in_rows, keys) / math.sqrt(width)
+    causal = jnp.repeat(jnp.tril(jnp.ones((count, count), bool)), repeats, axis=0)
+    seen = jnp.einsum("bkqs,bkse->bkqe", attention_weights(scores, causal).astype(values.dtype), values)
+    return jnp.swapaxes(seen.reshape(queries.shape), 1, 2)
 
 
 def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:
