@@ -5,43 +5,58 @@ and JAX has it transpose z. Where z is wide and is itself being computed, as beh
 that takes longer than anything else of the layer: a third of the time of a gradient of the maze model.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax.custom_derivatives import SymbolicZero, linear_call
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
 
-@jax.custom_jvp
 def product(values: Float[Array, "*B D"], matrix: Float[Array, "D F"]) -> Float[Array, "*B F"]:
-    """values matrix; its gradient by the matrix transposes the narrower of values and gradient."""
+    """values matrix; its gradient by the matrix transposes the narrower of values and gradient.
+
+    It is a primitive of JAX's, which is the one way to say what a gradient is and to keep tangents and batches.
+    """
+    dtype = jnp.result_type(values, matrix)
+    found: Array = _product.bind(values.astype(dtype), matrix.astype(dtype))  # type: ignore[no-untyped-call]
+    return found
+
+
+def _plain(values: Array, matrix: Array) -> Array:
     return values @ matrix
 
 
-def _tangent(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Any]:
-    """Of a frozen matrix, or of values that nothing is trained by, there is no part."""
-    values, matrix = primals
-    of_values, of_matrix = tangents
-    out = values @ matrix
-    parts = []
-    if not isinstance(of_values, SymbolicZero):
-        parts.append(of_values @ matrix)
-    if not isinstance(of_matrix, SymbolicZero):
-        parts.append(linear_call(_times, _gradient_of_matrix, values, of_matrix))
-    return out, sum(parts[1:], parts[0])
+def _shape(values: ShapedArray, matrix: ShapedArray) -> ShapedArray:
+    found = jax.eval_shape(_plain, values, matrix)
+    return ShapedArray(found.shape, found.dtype)
 
 
-product.defjvp(_tangent, symbolic_zeros=True)
+def _gradient_of_values(gradient: Array, values: Any, matrix: Array) -> Array:
+    del values  # nothing but its shape is known
+    return gradient @ matrix.T
 
 
-def _times(values: Float[Array, "*B D"], matrix: Float[Array, "D F"]) -> Float[Array, "*B F"]:
-    return values @ matrix
-
-
-def _gradient_of_matrix(values: Float[Array, "*B D"], gradient: Float[Array, "*B F"]) -> Float[Array, "D F"]:
+def _gradient_of_matrix(gradient: Array, values: Array, matrix: Any) -> Array:
+    del matrix  # nothing but its shape is known
     rows = tuple(range(values.ndim - 1))
     over_rows = ((rows, rows), ((), ()))
     # The first operand of a product is the one that is transposed.
     if values.shape[-1] <= gradient.shape[-1]:
         return jax.lax.dot_general(values, gradient, over_rows)
     return jax.lax.dot_general(gradient, values, over_rows).T
+
+
+def _batched(operands: Sequence[Array], axes: Sequence[int | None]) -> tuple[Array, int]:
+    return jax.vmap(_plain, tuple(axes))(*operands), 0
+
+
+_product = Primitive("product")
+_product.def_impl(jax.jit(_plain))  # type: ignore[no-untyped-call]
+_product.def_abstract_eval(_shape)  # type: ignore[no-untyped-call]
+mlir.register_lowering(_product, mlir.lower_fun(_plain, multiple_results=False))
+ad.defbilinear(_product, _gradient_of_values, _gradient_of_matrix)  # type: ignore[no-untyped-call]
+batching.primitive_batchers[_product] = _batched

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
+from simlab.llm.completions import FEW_LAYERS
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
@@ -32,15 +33,16 @@ class Arrays(NamedTuple):
         inner: of the size of the inner states of its feed-forward part, that it keeps.
         seen: of the size of its attention weights, that it keeps.
         passing: of the size of the hidden states, that come and go while one layer's gradient is computed.
-        gradients: of the size of what is trained: the gradient, and most of it once more while it is summed up.
+        gradients: of the size of what is trained, where layers are computed in a loop: the gradient, and most of it
+            once more while it is summed up.
         with_adapters: how many times as much of the layers' arrays there are where adapters stand beside the matrices.
     """
 
-    hidden: float = 4.0
-    inner: float = 7.5
-    seen: float = 3.25
-    passing: float = 14.0
-    gradients: float = 1.75
+    hidden: float = 8.0
+    inner: float = 5.25
+    seen: float = 3.5
+    passing: float = 7.5
+    gradients: float = 1.85
     with_adapters: float = 1.1
 
 
@@ -188,7 +190,8 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
     else:
         whole = more * kept(widened)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
-    gradients = arrays.gradients * FLOAT * trained_of(config, one.lora_rank)
+    looped = one.checkpointing or config.num_layers > FEW_LAYERS
+    gradients = (arrays.gradients if looped else 1.0) * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
     return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
 
