@@ -94,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cases = [of_case(make(Path(folder) / make.__name__, options.quick)) for make in (maze, smollm2)]
     text = f"{in_table(cases)}\n\n{in_words(machine)}.\n"
-    print(text)
+    print(text, *["Small batches are no result."] * options.quick)
     if not options.quick:
         write_whole(DATA, (json.dumps({"machine": machine, "cases": cases}, indent=1) + "\n").encode())
         write_whole(DATA.with_suffix(".md"), text.encode())
