@@ -85,8 +85,8 @@ def decoder(quick: bool) -> Iterator[Program]:
     """The maze model at the batch of the benchmark of language models: a token of rollouts, and a gradient."""
     for dtype in ("float32",) if quick else ("float32", "bfloat16"):
         case = Computed(2, 4, 64, 32, dtype) if quick else Computed(8, 16, 310, 180, dtype)
-        _, further = sampling_programs(case, MAZE_MODEL)
-        parameters, _, state, choices = further.arguments
+        further = sampling_programs(case, MAZE_MODEL)["further tokens"]
+        parameters, _, state, *choices = further.arguments
         kept = [(parameters, True), (state, False), (choices, True)]
         batch = f"{case.prompts} x {case.members}, {dtype}"
         yield Program(f"a token of rollouts, {batch}", 1, further.trace(), _kept(kept))

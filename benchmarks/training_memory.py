@@ -72,13 +72,14 @@ def gradient_bytes(case: Computed, config: ModelConfig) -> int:
 
 
 def sampling_bytes(case: Computed, config: ModelConfig) -> Iterator[tuple[str, int]]:
-    """What the sampler's programs hold at once: results of the first, and all of the second."""
-    first, further = (
-        program.trace().lower().compile().memory_analysis() for program in sampling_programs(case, config)
-    )
-    state = int(first.output_size_in_bytes)
-    yield "first token", state + int(first.temp_size_in_bytes)
-    yield "further tokens", state + int(further.temp_size_in_bytes)
+    """What the sampler's programs hold at once: results of the first, and all of the others."""
+    programs = sampling_programs(case, config)
+    found = {
+        name: programs[name].trace().lower().compile().memory_analysis() for name in ("first token", "further tokens")
+    }
+    state = int(found["first token"].output_size_in_bytes)
+    for name, own in found.items():
+        yield name, state + int(own.temp_size_in_bytes)
 
 
 def fitted(rows: list[tuple[Computed, ModelConfig, int]]) -> None:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.stages import Traced
 
-from simlab.llm import sampling
+from simlab.llm import batch
 from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
@@ -58,25 +58,39 @@ def gradient_program(case: Computed, config: ModelConfig) -> Program:
     return Program(_gradient, (trained, base), {"config": config, "terms": terms_of(case), "how": how})
 
 
-def sampling_programs(case: Computed, config: ModelConfig) -> tuple[Program, Program]:
-    """The sampler's programs: the prompts with the first token of each rollout, and the further tokens."""
+def sampling_programs(case: Computed, config: ModelConfig) -> dict[str, Program]:
+    """The sampler's programs: the prompts with the first token of each rollout, the further tokens, and where rollouts
+    wait, a move and new rollouts that join."""
     array, numbers = jax.ShapeDtypeStruct, jax.ShapeDtypeStruct((), jnp.float32)
-    choices = sampling.Choices(
+    choices = batch.Choices(
         numbers,
         Truncation(array((), jnp.int32), numbers, numbers),
         array((config.vocab_size,), bool),
         array((), jnp.int32),
     )
     parameters = of_shapes(shapes(config), case.dtype)
-    prompts = array((case.prompts, case.before), jnp.int32), array((case.prompts,), jnp.int32)
-    named = {
-        "key": jax.eval_shape(lambda: jax.random.key(0)),
-        "first_prompt": array((), jnp.int32),
-        "alive": array((case.prompts, case.members), bool),
-        "choices": choices,
-        "capacity": case.own,
-        "top_n": 0,
+
+    def first(prompts: int, members: int, capacity: int) -> Program:
+        named = {
+            "key": jax.eval_shape(lambda: jax.random.key(0)),
+            "first_prompt": array((), jnp.int32),
+            "alive": array((prompts, members), bool),
+            "choices": choices,
+            "capacity": capacity,
+            "top_n": 0,
+        }
+        tokens = array((prompts, case.before), jnp.int32), array((prompts,), jnp.int32)
+        return Program(batch.start, (parameters, config, *tokens), named)
+
+    begun = first(case.prompts, case.members, case.own)
+    state, rows = begun.trace().out_info, (case.prompts, case.members)
+    places = array(rows[:1], jnp.int32), array(rows, jnp.int32), array(rows, jnp.int32), array(rows, bool)
+    new = first(1, case.members, 1).trace().out_info
+    return {
+        "first token": begun,
+        "further tokens": Program(
+            batch.go_on, (jax.eval_shape(apart, parameters), config, state, choices, array((), jnp.int32)), {}
+        ),
+        "a move": Program(batch.move, (state, *places), {}),
+        "new rollouts": Program(batch.join, (state, new, array((), jnp.int32), array(rows[:1], jnp.int32)), {}),
     }
-    first = Program(sampling._start, (parameters, config, *prompts), named)
-    further = jax.eval_shape(apart, parameters), config, first.trace().out_info, choices
-    return first, Program(sampling._go_on, further, {})

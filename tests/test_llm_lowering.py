@@ -6,7 +6,7 @@ import pytest
 from jax import export
 
 from benchmarks.training_programs import Program, gradient_program, of_shapes, sampling_programs, terms_of
-from simlab.llm import lora, sampling
+from simlab.llm import batch, lora
 from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import entropy_change, rare
 from simlab.llm.model import _init, shapes
@@ -28,11 +28,16 @@ WHOLE, ADAPTERS = of_shapes(shapes(MODEL), "float32"), of_shapes(lora.adapter_sh
 KEY = jax.eval_shape(lambda: jax.random.key(0))
 
 
-def moved():
+def halved():
     """The programs of rollouts after a part of them has ended: of two prompts with four rollouts, one with two."""
-    first, _ = sampling_programs(PLAIN, MODEL)
-    room = ARRAY((1,), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
-    return Program(sampling._move, (first.trace().out_info, *room), {})
+    first = sampling_programs(PLAIN, MODEL)["first token"]
+    room = ARRAY((1,), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), jnp.int32), ARRAY((1, 2), bool)
+    return Program(batch.move, (first.trace().out_info, *room), {})
+
+
+def grown():
+    """More room for tokens."""
+    return Program(batch.grow, (sampling_programs(PLAIN, MODEL)["first token"].trace().out_info, 8), {})
 
 
 def updated():
@@ -45,7 +50,8 @@ def updated():
 BATCH = terms_of(PLAIN).batch
 HOW = gradient.Computation("float32", False)
 PROGRAMS = {
-    "rollouts in a smaller batch": moved,
+    "rollouts in a smaller batch": halved,
+    "rollouts with more room": grown,
     "an update": updated,
     "a sum of gradients": lambda: Program(gradient._added, (WHOLE, WHOLE), {}),
     "log-probabilities": lambda: Program(gradient._logp, (WHOLE, None, MODEL, terms_of(PLAIN), HOW), {}),
@@ -65,7 +71,7 @@ def platforms_of(program):
 
 @pytest.mark.parametrize("name", CASES)
 def test_rollouts_and_gradient_are_exported_for_accelerators(name):
-    for program in (gradient_program(CASES[name], MODEL), *sampling_programs(CASES[name], MODEL)):
+    for program in (gradient_program(CASES[name], MODEL), *sampling_programs(CASES[name], MODEL).values()):
         assert platforms_of(program) == ACCELERATORS
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import math
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -9,19 +11,12 @@ import numpy as np
 import pytest
 from sweep_cases import refusal
 
-from simlab.llm import sampling
+from simlab.llm import batch, output, places, sampling
 from simlab.llm.config import ModelConfig
+from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import forward, shapes
-from simlab.llm.sampling import (
-    _Rows,
-    _should_move,
-    draw_token,
-    entropy,
-    log_distribution,
-    rounded_length,
-    rounded_up,
-    sample,
-)
+from simlab.llm.places import rounded_length, rounded_up
+from simlab.llm.sampling import sample
 from simlab.llm.truncation import Truncation, most_likely, nucleus
 
 KEY = jax.random.key(3)
@@ -75,9 +70,9 @@ pytestmark = pytest.mark.usefixtures("quickly")
 @pytest.fixture(scope="module")
 def sampled():
     """Three prompts of different lengths, groups of five; two of seven tokens end a completion; some places move."""
-    moves, move = [], sampling._move
+    moves, move = [], batch.move
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampling, "_move", lambda *arguments: moves.append(1) or move(*arguments))
+        patch.setattr(batch, "move", lambda *arguments: moves.append(1) or move(*arguments))
         found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
     assert moves
     return found
@@ -257,50 +252,134 @@ def test_sizes_are_rounded_up_by_less_than_half():
 
 
 def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sampled):
-    before = sampling._start._cache_size(), sampling._go_on._cache_size()
+    before = batch.start._cache_size(), batch.go_on._cache_size()
     for group_size, limit, temperature, top_p in ((6, 9, 0.7, 1.0), (5, 12, 0.0, 0.5)):
         choices = {"temperature": temperature, "top_p": top_p, "top_k": limit, "min_p": 0.1, "stop_ids": ()}
         sample(PARAMETERS, CONFIG, PROMPTS, group_size, limit, key=KEY, top_n=3, **choices)
-    assert (sampling._start._cache_size(), sampling._go_on._cache_size()) == before
+    assert (batch.start._cache_size(), batch.go_on._cache_size()) == before
 
 
 def test_a_batch_ends_with_its_last_completion(monkeypatch):
     """With a stop token that comes at once, no further token is computed."""
     steps = []
-    go_on = sampling._go_on
+    go_on = batch.go_on
 
     def counted(*arguments):
         state = go_on(*arguments)
         steps.append(int(state.step))
         return state
 
-    monkeypatch.setattr(sampling, "_go_on", counted)
+    monkeypatch.setattr(batch, "go_on", counted)
     some = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3, stop_ids=range(7))
     assert steps == [1]
     assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
 
 
-def test_those_alive_move_together_and_lose_nothing():
-    """In 600 random batches each one alive has one place after the move, in its group; half of the room at most."""
-    random = np.random.default_rng(0)
-    rows = _Rows.of(5, 11, 6, 12)
-    powers = np.array([1, 2, 4, 8, 16])
-    moves = 0
-    for _ in range(600):
-        alive = rows.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
-        groups, width = int(alive.any(axis=1).sum()), int(alive.sum(axis=1).max())
-        fits = min(powers[powers >= groups].min(), 6) * min(powers[powers >= width].min(), 12)
-        assert bool(_should_move(jnp.asarray(alive))) == (alive.any() and 2 * fits <= 72)
-        if not alive.any():
-            continue
-        moved, prompts, members = rows.moved(alive)
-        moves += 1
-        assert moved.filled.size == fits
-        found = sorted(zip(moved.prompt[moved.filled], moved.member[moved.filled], strict=True))
-        assert found == sorted(zip(*np.nonzero(alive), strict=True))
-        assert (moved.prompt == prompts[:, None]).all()
-        assert (moved.member == members).all()
-    assert moves > 500
+def waited(prompts, group_size, limit, at_once, **asked):
+    """Completions of which some wait, and what their batches were: rows, places of a row, slots, tokens read, free rows
+    and rows that the next prompts need, before they were read."""
+    seen, go_on = [], batch.go_on
+
+    def noted(parameters, config, state, choices, joining):
+        size, before = (*state.alive.shape, state.capacity), int(state.step)
+        left = {}
+        for group, alive in zip(np.asarray(state.group), np.asarray(state.alive), strict=True):
+            left[int(group)] = left.get(int(group), 0) + int(alive.sum())
+        free = size[0] - sum(math.ceil(count / size[1]) for count in left.values())
+        after = go_on(parameters, config, state, choices, joining)
+        seen.append((*size, int(after.step) - before, free, int(joining)))
+        return after
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "go_on", noted)
+        found = sample(PARAMETERS, CONFIG, prompts, group_size, limit, key=KEY, at_once=at_once, **asked)
+    return found, np.array(seen)
+
+
+MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
+
+
+@pytest.mark.parametrize(
+    ("group_size", "at_once", "size"), [(4, 16, (4, 4)), (6, 13, (4, 3)), (1, 3, (3, 1)), (5, 5, (5, 1))]
+)
+def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, size):
+    """Eleven prompts, at most ``at_once`` completions at a time: the same tokens, and probabilities to 1e-6."""
+    asked = {"temperature": 1.3, "top_n": 2}
+    whole = sample(PARAMETERS, CONFIG, MANY, group_size, 11, key=KEY, **asked)
+    found, seen = waited(MANY, group_size, 11, at_once, **asked)
+    assert tuple(seen[0, :2]) == size
+    assert (seen[:, 0] * seen[:, 1]).max() <= at_once
+    np.testing.assert_array_equal(found.tokens, whole.tokens)
+    np.testing.assert_array_equal(found.mask, whole.mask)
+    np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
+    for name in ("logp", "entropy", "topn_logp"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
+
+
+def test_while_prompts_wait_there_is_no_room_for_the_next():
+    """Thirty-three groups of four, sixteen completions at a time; in parts of four groups they read more tokens."""
+    many = MANY * 3
+    _, seen = waited(many, 4, 11, 16)
+    free, needed = seen[:, 4:].T
+    waiting = needed > 0
+    assert waiting.sum() > 10
+    assert (free < needed)[waiting].all()
+    parts = [waited(many[first : first + 4], 4, 11, None, first_prompt=first)[1] for first in range(0, len(many), 4)]
+    assert seen[:, 3].sum() < sum(part[:, 3].sum() for part in parts)
+
+
+@pytest.mark.parametrize("at_once", [None, 32])
+def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_once):
+    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6."""
+    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 100)
+    whole = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2)
+    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 16)
+    threads, sampled = set(), sampling._Sampler.sampled
+    monkeypatch.setattr(
+        sampling._Sampler,
+        "sampled",
+        lambda self: threads.add((threading.get_ident(), len(self.prompts))) or sampled(self),
+    )
+    found = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=at_once)
+    assert len({thread for thread, _ in threads}) == 2
+    assert sorted(prompts for _, prompts in threads) == [5, 6]
+    np.testing.assert_array_equal(found.tokens, whole.tokens)
+    np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
+    np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
+
+
+def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
+    """Ten groups of six: in 12 x 6 places, then in rows of three, a half of the places or less each time."""
+    monkeypatch.setattr(batch, "FEWEST_PLACES", 1)
+    _, seen = waited(MANY[:10], 6, 13, None)
+    sizes = seen[:, 0] * seen[:, 1]
+    assert tuple(seen[0, :2]) == (12, 6)
+    assert len(sizes) > 2
+    assert (2 * sizes[1:] <= sizes[:-1]).all()
+    assert set(seen[1:, 1]) == {3}
+    assert set(seen[1:, 0]) <= {1, 2, 4, 8, 16}
+
+
+@pytest.mark.parametrize("at_once", [None, 15])
+def test_room_for_tokens_grows_as_it_is_needed(monkeypatch, at_once):
+    """From 2 slots to 4, 8, and the 12 that eleven tokens are given."""
+    whole = sample(PARAMETERS, CONFIG, MANY, 5, 11, key=KEY, top_n=2)
+    monkeypatch.setattr(sampling, "FIRST_CAPACITY", 2)
+    found, seen = waited(MANY, 5, 11, at_once, top_n=2)
+    assert sorted(set(seen[:, 2])) == [2, 4, 8, 12]
+    np.testing.assert_array_equal(found.tokens, whole.tokens)
+    np.testing.assert_allclose(found.logp, whole.logp, atol=1e-6)
+
+
+def test_logits_of_a_large_vocabulary_are_computed_for_some_completions_at_a_time(monkeypatch, sampled):
+    """Of three groups of five completions and seven tokens, 21 logits at once: the same to the last bit but two."""
+    monkeypatch.setattr(output, "LOGITS_AT_ONCE", 21)
+    jax.clear_caches()
+    found = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, temperature=1.3, top_n=3)
+    jax.clear_caches()
+    np.testing.assert_array_equal(found.tokens, sampled.tokens)
+    np.testing.assert_array_equal(found.topn_ids, sampled.topn_ids)
+    np.testing.assert_allclose(found.logp, sampled.logp, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -336,6 +415,7 @@ def test_bfloat16_samples_with_float32_probabilities():
         ({"prompts": [[1, -1]]}, "prompt 0 has token -1; allowed: 0 to 6"),
         ({"prompts": [[1], [1] * 54]}, "prompt 1 has 54 tokens, and 11 new ones are asked for; allowed: 64 in all"),
         ({"group_size": 0}, "group_size = 0 is outside its range"),
+        ({"at_once": 4}, "at_once = 4 is outside its range"),
         ({"max_new_tokens": 0}, "max_new_tokens = 0 is outside its range"),
         ({"temperature": -1.0}, "temperature = -1.0 is outside its range"),
         ({"temperature": float("nan")}, "temperature = nan"),

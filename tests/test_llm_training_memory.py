@@ -6,7 +6,9 @@ import pytest
 
 from benchmarks import training_sizes
 from benchmarks.training_memory import CASES, MODEL, gradient_bytes, sampling_bytes
+from benchmarks.training_programs import sampling_programs
 from simlab.llm.training import memory
+from simlab.llm.training.memory import Computed
 from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import Settings, merged
 
@@ -36,6 +38,21 @@ def test_the_sampler_needs_no_more_than_is_stated(place):
     config = dataclasses.replace(MODEL, **changes)
     exact = max(size for _, size in sampling_bytes(case, config))
     assert exact <= 1.15 * memory.sampling_bytes(config, case) + 4 * 2**20
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
+def test_where_rollouts_wait_the_sampler_needs_no_more_than_is_stated(dtype):
+    """32 rows of 4 rollouts, which 2 prompts with 16 rollouts join; 4 MiB are of programs' own."""
+    batch, joining = Computed(32, 4, 320, 192, dtype), Computed(2, 16, 320, 1, dtype)
+    programs, of_new = sampling_programs(batch, MODEL), sampling_programs(joining, MODEL)
+    further, join, new = (
+        program.trace().lower().compile().memory_analysis()
+        for program in (programs["further tokens"], programs["new rollouts"], of_new["first token"])
+    )
+    read = new.output_size_in_bytes + max(new.temp_size_in_bytes, join.temp_size_in_bytes)
+    exact = further.output_size_in_bytes + max(further.temp_size_in_bytes, read)
+    assert exact <= 1.15 * memory.sampling_bytes(MODEL, batch, joining=2) + 4 * 2**20
+    assert memory.sampling_bytes(MODEL, batch, joining=2) <= 1.3 * exact
 
 
 def test_sixteen_prompts_with_eight_rollouts_of_1024_tokens_of_a_model_of_1_5_billion_fit_80_gb():

@@ -1,7 +1,8 @@
 """Decode one token at a time; a prompt's keys and values are computed once and shared by its group of rollouts.
 
-P prompts of at most S tokens, G rollouts of each, up to C tokens of their own; the other letters are those of
-``simlab.llm.model``.
+P prompts of at most S tokens, G rollouts of each, room for C tokens of their own; the other letters are those of
+``simlab.llm.model``. Token s of the batch goes to slot s mod C of every rollout, so that all write at one place also
+when some have begun later than others: a rollout sees the slots that were written since it began.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import Parameters, attention_weights, causal_attention, logits, run_layers
+from simlab.llm.model import Parameters, attention_weights, causal_attention, run_layers
 
 
 class Prompts(NamedTuple):
@@ -25,32 +26,56 @@ class Prompts(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Keys and values of what the rollouts have sampled, of each layer; those from ``written`` on hold nothing yet.
+    """Keys and values of what the rollouts have sampled, of each layer.
 
     A key is a column, so that the scores of all tokens are rows added up; a CPU takes three times as long for rows.
-    The first axis has all heads of all rollouts, P G K: were it three, and one of them 1, XLA would drop that one where
+    The first axis has all heads of all rollouts, P K G: were it three, and one of them 1, XLA would drop that one where
     it reads, and copy everything for each token.
+
+    Attributes:
+        keys: the last C tokens.
+        values: the same.
+        written: tokens of the batch so far.
+        since: the token of the batch with which the rollouts of each prompt began.
     """
 
-    keys: tuple[Float[Array, "PGK E C"], ...]
-    values: tuple[Float[Array, "PGK C E"], ...]
+    keys: tuple[Float[Array, "PKG E C"], ...]
+    values: tuple[Float[Array, "PKG C E"], ...]
     written: Int[Array, ""]
+    since: Int[Array, " P"]
 
-    def chosen(self, shape: tuple[int, ...], prompts: Int[Array, "Q 1"], members: Int[Array, "Q H"]) -> "Own":
-        """Those of some of the (P, G) rollouts of a ``shape``."""
+    def grown(self, capacity: int) -> "Own":
+        """The same with more slots."""
+        return self._replace(
+            keys=tuple(in_more_slots(field, 2, self.written, capacity) for field in self.keys),
+            values=tuple(in_more_slots(field, 1, self.written, capacity) for field in self.values),
+        )
 
-        def of_rollouts(field: Array) -> Array:
-            rows = field.reshape(*shape, -1, *field.shape[1:])[prompts, members]
-            return rows.reshape(-1, *field.shape[1:])
 
-        keys, values = (tuple(map(of_rollouts, fields)) for fields in (self.keys, self.values))
-        return Own(keys, values, self.written)
+def at_places(
+    field: Float[Array, "PKG ..."], shape: tuple[int, int], rows: Int[Array, "Q H"], places: Int[Array, "Q H"]
+) -> Float[Array, "QKH ..."]:
+    """Keys or values of (P, G) rollouts, of those at some places."""
+    heads = field.reshape(shape[0], -1, shape[1], *field.shape[1:])
+    found = heads[rows[:, None], jnp.arange(heads.shape[1])[None, :, None], places[:, None]]
+    return found.reshape(-1, *field.shape[1:])
+
+
+def in_more_slots(field: Array, axis: int, written: Int[Array, ""], capacity: int) -> Array:
+    """A field whose slots along an axis hold the last of the ``written`` tokens, with ``capacity`` slots.
+
+    The latest token that belongs in slot j is the largest s < written with s mod capacity = j; a slot whose token is
+    no longer in the field gets anything. Six tokens in four slots are 4 5 2 3, and in eight x x 2 3 4 5 x x.
+    """
+    slots = jnp.arange(capacity)
+    latest = written - 1 - (written - 1 - slots) % capacity
+    return jnp.take(field, latest % field.shape[axis], axis=axis)
 
 
 def read_prompts(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P S"], lengths: Int[Array, " P"]
-) -> tuple[Float[Array, "P V"], Prompts]:
-    """The logits after each prompt, filled up on its right, and what its rollouts will see of it."""
+) -> tuple[Float[Array, "P D"], Prompts]:
+    """What the logits after each prompt, filled up on its right, come from, and what its rollouts will see of it."""
 
     def attend(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
         return causal_attention(queries, keys, values), (jnp.swapaxes(keys, 1, 2), jnp.swapaxes(values, 1, 2))
@@ -58,26 +83,27 @@ def read_prompts(
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     hidden, (keys, values) = run_layers(parameters, config, tokens, positions, attend=attend)
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, 0]
-    return logits(parameters, last), Prompts(tuple(keys), tuple(values), lengths)
+    return last, Prompts(tuple(keys), tuple(values), lengths)
 
 
 def nothing_yet(config: ModelConfig, prompts: Prompts, group_size: int, capacity: int) -> Own:
     """Room for ``capacity`` tokens of every rollout."""
     shape = (len(prompts.lengths) * group_size * config.num_kv_heads, config.head_dim, capacity)
     keys = tuple(jnp.zeros(shape, of_prompt.dtype) for of_prompt in prompts.keys)
-    return Own(keys, tuple(jnp.swapaxes(empty, 1, 2) for empty in keys), jnp.zeros((), jnp.int32))
+    values = tuple(jnp.swapaxes(empty, 1, 2) for empty in keys)
+    return Own(keys, values, jnp.zeros((), jnp.int32), jnp.zeros_like(prompts.lengths))
 
 
 def read_token(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: Prompts, own: Own
-) -> tuple[Float[Array, "P G V"], Own]:
-    """The logits after one more token of every rollout; the parameters are ``apart``."""
-    attend = _Seeing(config, prompts.lengths, own.written)
-    positions = jnp.broadcast_to(prompts.lengths[:, None] + own.written, tokens.shape)
+) -> tuple[Float[Array, "P G D"], Own]:
+    """What the logits after one more token of every rollout come from; the parameters are ``apart``."""
+    attend = _Seeing(config, prompts.lengths, own.written, own.since)
+    positions = jnp.broadcast_to((prompts.lengths + own.written - own.since)[:, None], tokens.shape)
     memory = tuple(zip(prompts.keys, prompts.values, own.keys, own.values, strict=True))
     hidden, left = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
     keys, values = zip(*left, strict=True)
-    return logits(parameters, hidden), Own(keys, values, own.written + 1)
+    return hidden, own._replace(keys=keys, values=values, written=own.written + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,27 +116,36 @@ class _Seeing:
     config: ModelConfig
     lengths: Int[Array, " P"]
     written: Int[Array, ""]
+    since: Int[Array, " P"]
 
     def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, tuple[Array, Array]]:
         prompt_keys, prompt_values, own_keys, own_values = memory
-        heads, size = (len(own_keys), *queries.shape[3:]), prompt_keys.shape[2]
-        new_key, new_value = (new.reshape(len(own_keys), -1) for new in (keys, values))
-        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key[:, :, None], self.written, axis=2)
-        own_values = jax.lax.dynamic_update_slice_in_dim(own_values, new_value[:, None], self.written, axis=1)
-        of_own = jnp.einsum("bre,bec->brc", queries.reshape(heads), own_keys)
+        size, capacity = prompt_keys.shape[2], own_keys.shape[2]
+        # A head's rollouts stand together, as its prompt's scores come.
+        queries, new_key, new_value = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
+        slot, each = self.written % capacity, (len(own_keys), *queries.shape[3:])
+        own_keys = jax.lax.dynamic_update_slice_in_dim(own_keys, new_key.reshape(len(own_keys), -1, 1), slot, axis=2)
+        own_values = jax.lax.dynamic_update_slice_in_dim(
+            own_values, new_value.reshape(len(own_values), 1, -1), slot, axis=1
+        )
+        in_rows = (*queries.shape[:2], -1)  # P, K, G R
         scores = [
-            jnp.einsum("pgkre,pkse->pgkrs", queries, prompt_keys),
-            of_own.reshape(*queries.shape[:4], -1),
+            jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, queries.shape[-1]), prompt_keys),
+            jnp.einsum("bre,bec->brc", queries.reshape(each), own_keys).reshape(*in_rows, capacity),
         ]
         visible = [
             jnp.broadcast_to(self._in_prompt(size), scores[0].shape),
-            jnp.broadcast_to(jnp.arange(scores[1].shape[-1]) <= self.written, scores[1].shape),
+            jnp.broadcast_to(self._since_it_began(capacity), scores[1].shape),
         ]
         together = jnp.concatenate(scores, axis=-1) / math.sqrt(self.config.head_dim)
         weights = attention_weights(together, jnp.concatenate(visible, axis=-1)).astype(values.dtype)
-        seen = jnp.einsum("pgkrs,pkse->pgkre", weights[..., :size], prompt_values)
-        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*heads[:2], -1), own_values)
-        return seen + of_own.reshape(queries.shape), (own_keys, own_values)
+        seen = jnp.einsum("pkqs,pkse->pkqe", weights[..., :size], prompt_values).reshape(queries.shape)
+        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*each[:2], capacity), own_values)
+        return jnp.swapaxes(seen + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
 
     def _in_prompt(self, size: int) -> Array:
-        return (jnp.arange(size) < self.lengths[:, None])[:, None, None, None]
+        return (jnp.arange(size) < self.lengths[:, None])[:, None, None]
+
+    def _since_it_began(self, capacity: int) -> Array:
+        age = (self.written - jnp.arange(capacity)) % capacity
+        return (age <= (self.written - self.since)[:, None])[:, None, None]

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.config import ModelConfig
+from simlab.llm.product import product
 
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
@@ -167,6 +168,7 @@ def run_layers(
     attend: Attend,
     memory: Any = None,
     checkpointing: bool = False,
+    unrolled: bool = False,
 ) -> tuple[Float[Array, "*B D"], Any]:
     """The normalised output of the last layer, and what each layer's attention leaves behind, stacked.
 
@@ -174,7 +176,8 @@ def run_layers(
     and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
     ``apart``, the memory is a tuple with an entry a layer, and so is what is left behind.
 
-    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time.
+    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time. Stacked
+    layers that are ``unrolled`` are computed without a loop.
     """
     rotation = rotations(config, positions)
 
@@ -194,7 +197,7 @@ def run_layers(
     else:
         # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.
         each = jax.checkpoint(layer, prevent_cse=False) if checkpointing else layer
-        hidden, left = jax.lax.scan(each, hidden, (layers, memory))
+        hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=unrolled)
     return rms_norm(hidden, parameters["norm"], config), left
 
 
@@ -230,17 +233,26 @@ def _projected(weights: Parameters, name: str, normed: Float[Array, "*B D"], hea
 
 def linear(weights: Parameters, name: str, values: Float[Array, "*B D"]) -> Float[Array, "*B F"]:
     """values matrix; and where the matrix has adapters (``simlab.llm.lora``), values a b added to it."""
-    out: Array = values @ weights[name]
-    return out + values @ weights[f"{name}_a"] @ weights[f"{name}_b"] if f"{name}_a" in weights else out
+    out: Array = product(values, weights[name])
+    if f"{name}_a" not in weights:
+        return out
+    return out + product(product(values, weights[f"{name}_a"]), weights[f"{name}_b"])
 
 
 def causal_attention(
     queries: Float[Array, "B T K R E"], keys: Float[Array, "B T K E"], values: Float[Array, "B T K E"]
 ) -> Float[Array, "B T K R E"]:
-    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values."""
-    scores = jnp.einsum("btkre,bske->bkrts", queries, keys) / math.sqrt(keys.shape[-1])
-    causal = jnp.tril(jnp.ones((keys.shape[1], keys.shape[1]), bool))
-    return jnp.einsum("bkrts,bske->btkre", attention_weights(scores, causal).astype(values.dtype), values)
+    """What each token sees of itself and of those to its left: softmax(queries keys / sqrt(E)) values.
+
+    Heads come first, so that no array of all scores is transposed.
+    """
+    count, repeats, width = queries.shape[1], queries.shape[3], queries.shape[-1]
+    queries, keys, values = (jnp.swapaxes(array, 1, 2) for array in (queries, keys, values))
+    in_rows = queries.reshape(*queries.shape[:2], -1, width)  # B, K, T R, E
+    scores = jnp.einsum("bkqe,bkse->bkqs", in_rows, keys) / math.sqrt(width)
+    causal = jnp.repeat(jnp.tril(jnp.ones((count, count), bool)), repeats, axis=0)
+    seen = jnp.einsum("bkqs,bkse->bkqe", attention_weights(scores, causal).astype(values.dtype), values)
+    return jnp.swapaxes(seen.reshape(queries.shape), 1, 2)
 
 
 def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S"]) -> Float[Array, "*B T S"]:

@@ -11,10 +11,10 @@ from simlab.errors import InputError, check_range
 from simlab.estimators.tokens import covariance_terms, of_tokens
 from simlab.llm.completions import Batch, completion_states
 from simlab.llm.config import ModelConfig
+from simlab.llm.distribution import entropy
 from simlab.llm.instruments.tokens import check_advantages
 from simlab.llm.model import Parameters
 from simlab.llm.output import of_logits
-from simlab.llm.sampling import entropy
 from simlab.rollouts import Scalar
 
 Seen = tuple[Float[Array, "P G T"], Float[Array, "P G T"]]

@@ -13,7 +13,7 @@ from simlab.errors import InputError, check_range, check_whole
 from simlab.llm.completions import Batch, filled_up, longest, target_logp
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
-from simlab.llm.sampling import rounded_up
+from simlab.llm.places import rounded_up
 
 SHARE = 0.01  # as in the paper
 AT_ONCE = 8

@@ -19,16 +19,11 @@ class Evaluated(NamedTuple):
     Attributes:
         line: what is written of it: counts of each problem, pass@k with 95 % intervals over problems, and means and
             histograms over tokens.
-        groups: the completions, in parts.
+        groups: the completions.
     """
 
     line: dict[str, Any]
-    groups: list[Groups]
-
-    @property
-    def solutions(self) -> list[tuple[str | None, ...]]:
-        """The canonical forms of the correct completions of each problem."""
-        return [forms for part in self.groups for forms in part.solutions]
+    groups: Groups
 
 
 def evaluate(
@@ -48,23 +43,17 @@ def evaluate(
     With ``top_n`` the probabilities of so many likeliest candidates are counted too.
     """
     problems = reader.task.evaluation if problems is None else problems
-    together = max(1, rollouts // samples)
-    parts = [
-        reader.sample(
-            parameters,
-            problems[first : first + together],
-            samples,
-            key=key,
-            first=first,
-            temperature=temperature,
-            truncation=truncation,
-            top_n=top_n,
-        )
-        for first in range(0, len(problems), together)
-    ]
-    solutions = [forms for part in parts for forms in part.solutions]
-    mask = np.concatenate([part.sampled.mask for part in parts])
-    entropy = np.concatenate([part.sampled.entropy for part in parts])
+    groups = reader.sample(
+        parameters,
+        problems,
+        samples,
+        key=key,
+        temperature=temperature,
+        truncation=truncation,
+        top_n=top_n,
+        at_once=rollouts,
+    )
+    mask, solutions = groups.sampled.mask, groups.solutions
     correct = np.array([sum(form is not None for form in forms) for forms in solutions])
     line = {
         "samples": samples,
@@ -72,19 +61,10 @@ def evaluate(
         "distinct": [len({form for form in forms if form is not None}) for forms in solutions],
         "pass_at_k": {k: interval(unbiased_pass_at_k(correct, samples, k), seed=0)._asdict() for k in powers(samples)},
         "length": mask.sum(axis=2).mean(),
-        "unfinished": float(np.average([reader.unfinished(part) for part in parts], weights=[*map(_size, parts)])),
-        "entropy": entropy[mask].mean(),
-        "entropy_histogram": entropy_histogram(entropy, mask),
+        "unfinished": reader.unfinished(groups),
+        "entropy": groups.sampled.entropy[mask].mean(),
+        "entropy_histogram": entropy_histogram(groups.sampled.entropy, mask),
     }
-    if top_n:
-        line["candidate_histogram"] = sum(map(_candidates, parts))
-    return Evaluated(line, parts)
-
-
-def _candidates(groups: Groups) -> np.ndarray:
-    assert groups.sampled.topn_logp is not None
-    return candidate_histogram(groups.sampled.topn_logp, groups.sampled.mask)
-
-
-def _size(groups: Groups) -> int:
-    return len(groups.problems)
+    if groups.sampled.topn_logp is not None:
+        line["candidate_histogram"] = candidate_histogram(groups.sampled.topn_logp, mask)
+    return Evaluated(line, groups)

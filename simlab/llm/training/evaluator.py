@@ -77,7 +77,7 @@ class Evaluator(NamedTuple):
         settings, config = self.setup.settings, self.setup.loaded.config
         tracked, rare = start.followed
         group_size = min(group_size, settings.evaluation.samples)
-        followed: dict[str, Any] = dict(tracked_metrics(tracked, found.solutions, group_size))
+        followed: dict[str, Any] = dict(tracked_metrics(tracked, found.groups.solutions, group_size))
         if rare.prompts:
             followed["rare_nll"] = float(length_normalised_nll(parameters, config, rare).mean())
         if step and settings.record.weight_changes:

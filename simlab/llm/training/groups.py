@@ -122,9 +122,9 @@ class Reader:
         temperature: float = 1.0,
         truncation: Mapping[str, Any] = NO_TRUNCATION,
         top_n: int = 0,
-        first: int = 0,
+        at_once: int | None = None,
     ) -> Groups:
-        """Groups of rollouts of some problems, the first of which has the number ``first`` in a longer list.
+        """Groups of rollouts of some problems, at most ``at_once`` at a time.
 
         ``truncation`` is what ``simlab.llm.sampling.sample`` takes as ``top_p``, ``top_k`` and ``min_p``.
 
@@ -143,7 +143,7 @@ class Reader:
             temperature=temperature,
             top_n=top_n,
             stop_ids=self.stop_ids,
-            first_prompt=first,
+            at_once=at_once,
             **truncation,
         )
         if not np.isfinite(sampled.logp).all():

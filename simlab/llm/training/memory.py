@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
+from simlab.llm.completions import FEW_LAYERS
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
 from simlab.llm.output import rows_at_once
-from simlab.llm.sampling import rounded_length, rounded_up
+from simlab.llm.places import batch_size, parts_of, rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
@@ -32,15 +33,16 @@ class Arrays(NamedTuple):
         inner: of the size of the inner states of its feed-forward part, that it keeps.
         seen: of the size of its attention weights, that it keeps.
         passing: of the size of the hidden states, that come and go while one layer's gradient is computed.
-        gradients: of the size of what is trained: the gradient, and most of it once more while it is summed up.
+        gradients: of the size of what is trained, where layers are computed in a loop: the gradient, and most of it
+            once more while it is summed up.
         with_adapters: how many times as much of the layers' arrays there are where adapters stand beside the matrices.
     """
 
-    hidden: float = 4.0
-    inner: float = 7.5
-    seen: float = 3.25
-    passing: float = 14.0
-    gradients: float = 1.75
+    hidden: float = 8.0
+    inner: float = 5.25
+    seen: float = 3.5
+    passing: float = 7.5
+    gradients: float = 1.85
     with_adapters: float = 1.1
 
 
@@ -72,7 +74,13 @@ class Computed(NamedTuple):
 
 
 def needed_memory(
-    settings: Settings, config: ModelConfig, prompt: int, completion: int, platform: str | None = None
+    settings: Settings,
+    config: ModelConfig,
+    prompt: int,
+    completion: int,
+    *,
+    platform: str | None = None,
+    problems: int | None = None,
 ) -> dict[str, int]:
     """Bytes of a run, by what they are for.
 
@@ -82,20 +90,24 @@ def needed_memory(
         prompt: tokens of the longest prompt.
         completion: most tokens of a completion.
         platform: that the run is on, such as "gpu"; by default that of this process.
+        problems: of the largest evaluation set; by default as many as are sampled at once.
     """
     platform = platform or jax.default_backend()
     rl, evaluation, dtype = settings.rl, settings.evaluation, settings.model.dtype
     rank = 0 if settings.warm_start.steps else settings.model.lora_rank  # a warm start trains all parameters
     weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
-    batch = rl.prompts_at_once, rl.group_size
-    judged = max(1, evaluation.rollouts // evaluation.samples), evaluation.samples
+    problems = max(1, evaluation.rollouts // evaluation.samples) if problems is None else problems
+    sampled = (
+        batch_size(rl.prompts, rl.group_size, rl.rollouts),
+        batch_size(problems, evaluation.samples, evaluation.rollouts),
+    )
     width = min(rl.group_size, rl.microbatch)
     learnt = max(1, min(rl.prompts, rl.microbatch // width)), width
 
-    def rounded(places: tuple[int, int]) -> Computed:
+    def computed(rows: int, width: int) -> Computed:
         return Computed(
-            rounded_up(places[0]),
-            rounded_up(places[1]),
+            rows,
+            width,
             rounded_length(prompt),
             rounded_up(completion),
             dtype,
@@ -113,8 +125,9 @@ def needed_memory(
         # Adapters are merged to be evaluated.
         **({"merged model": weights} if rank else {}),
         # The sampler takes the layers apart, which copies them.
-        "sampling": weights + max(sampling_bytes(config, rounded(places)) for places in (batch, judged)),
-        "gradient of a microbatch": gradient_bytes(config, rounded(learnt)),
+        "sampling": weights
+        + max(sampling_bytes(config, computed(size.rows, size.width), size.joining) for size in sampled),
+        "gradient of a microbatch": gradient_bytes(config, computed(*map(rounded_up, learnt))),
         **({"programs": PROGRAMS} if platform == "cpu" else {}),
     }
 
@@ -130,18 +143,23 @@ def trained_of(config: ModelConfig, lora_rank: int) -> int:
     return sum(math.prod(shape) for _, shape in adapters) if lora_rank else parameters_of(config)
 
 
-def sampling_bytes(config: ModelConfig, one: Computed) -> int:
-    """Keys, values and tokens, the logits of a token, and what else is largest.
+def sampling_bytes(config: ModelConfig, one: Computed, joining: int = 0) -> int:
+    """Keys, values and tokens, the logits of a token or a slice of them, and what else is largest.
 
     That is half of the keys and values again while places move, or the inner arrays of a layer that reads the prompts,
-    or on a CPU the bfloat16 weights as float32.
+    or on a CPU the bfloat16 weights as float32. Where prompts wait, every row of places has keys and values of its
+    prompt, ``joining`` prompts are read at a time, and one layer moves after the other.
     """
     rollouts, size = one.prompts * one.members, jnp.dtype(one.dtype).itemsize
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * size
     kept = (one.prompts * one.before + rollouts * one.own) * token + DRAWN * rollouts * one.own
-    read = int(READ * FLOAT * one.prompts * one.before * (config.hidden_size + config.intermediate_size))
+    moving = kept // (2 * config.num_layers) if joining else kept // 2
+    prompts = joining or one.prompts
+    read = int(READ * FLOAT * prompts * one.before * (config.hidden_size + config.intermediate_size))
     weights = FLOAT * parameters_of(config) if _computed(one) > size else 0
-    return kept + max(kept // 2, read, weights) + LOGITS * FLOAT * rollouts * config.vocab_size
+    parts = parts_of(one.prompts, one.members) if one.platform == "cpu" else 1
+    logits = LOGITS * FLOAT * parts * rows_at_once(-(-rollouts // parts), config.vocab_size) * config.vocab_size
+    return kept + max(moving, read + joining * one.before * token, weights) + logits
 
 
 def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) -> int:
@@ -172,7 +190,8 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
     else:
         whole = more * kept(widened)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
-    gradients = arrays.gradients * FLOAT * trained_of(config, one.lora_rank)
+    looped = one.checkpointing or config.num_layers > FEW_LAYERS
+    gradients = (arrays.gradients if looped else 1.0) * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
     return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.llm.completions import Batch
-from simlab.llm.sampling import rounded_length, rounded_up
+from simlab.llm.places import rounded_length, rounded_up
 
 
 class Microbatch(NamedTuple):

@@ -117,19 +117,15 @@ class Trainer(NamedTuple):
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
         settings = self.settings
         problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
-        parts = [
-            self.reader.sample(
-                parameters,
-                problems[first : first + settings.prompts_at_once],
-                settings.group_size,
-                key=key,
-                temperature=settings.temperature,
-                top_n=max(self.top_n, self.method.surrogate.candidates),
-                first=first,
-            )
-            for first in range(0, settings.prompts, settings.prompts_at_once)
-        ]
-        return joined(parts)
+        return self.reader.sample(
+            parameters,
+            problems,
+            settings.group_size,
+            key=key,
+            temperature=settings.temperature,
+            top_n=max(self.top_n, self.method.surrogate.candidates),
+            at_once=settings.rollouts,
+        )
 
     def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """What the verifier accepts of groups that the task has judged."""

@@ -125,7 +125,7 @@ class PolicyGradient(OptimizerSettings):
             turns this off. See ``simlab.simulator.isolation``.
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
-        rollouts: most rollouts that are sampled at once.
+        rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
         microbatch: rollouts whose gradient is computed at once.
     """
 
@@ -179,11 +179,6 @@ class PolicyGradient(OptimizerSettings):
         return 2 if self.isolation else 1
 
     @property
-    def prompts_at_once(self) -> int:
-        """How many groups are sampled at once."""
-        return min(self.prompts, self.rollouts // self.group_size)
-
-    @property
     def errs(self) -> bool:
         """Whether the verifier ever errs."""
         return self.false_positive > 0 or self.false_negative > 0
@@ -233,7 +228,7 @@ class Evaluation:
     Attributes:
         every: steps between two evaluations; the start and the end are evaluated too.
         samples: completions of each problem.
-        rollouts: most rollouts that are sampled at once.
+        rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
         temperature: of sampling; none for that of training, ``rl.temperature``. At 0 the likeliest token is taken, so
             that one sample of each problem says all.
         top_p, top_k, min_p: see ``simlab.llm.truncation``; all tokens by default.

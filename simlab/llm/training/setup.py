@@ -73,7 +73,11 @@ class Setup:
         own = self.reader.task
         known = itertools.chain(own.listed, *own.evaluation_sets.values())
         sizes = max(len(self.reader.prompt(problem)) for problem in known), own.max_new_tokens
-        arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
+        problems = max(map(len, own.evaluation_sets.values()))
+        arms = [
+            needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes, problems=problems)
+            for name in self.settings.arms
+        ]
         return max(arms, key=lambda needed: sum(needed.values()))
 
     def needed_disk(self) -> dict[str, int]:

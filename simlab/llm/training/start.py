@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 def choose_followed(found: Evaluated) -> Followed:
     """What is to be followed of a start that was evaluated."""
-    return Followed(choose(found.solutions), _rare(found))
+    return Followed(choose(found.groups.solutions), _rare(found))
 
 
 def write_followed(folder: ArmFolder, followed: Followed) -> None:
@@ -74,12 +74,12 @@ def _path(folder: ArmFolder) -> Path:
 def _rare(found: Evaluated) -> Trajectories:
     """The rarest of the correct completions, by their likelihood per token at the temperature of sampling."""
     prompts, completions, nll = list[list[int]](), list[list[int]](), list[float]()
-    for part in found.groups:
-        for place, forms in enumerate(part.solutions):
-            prompt = part.batch.prompts[place, : part.batch.lengths[place]].tolist()
-            for member in (member for member, form in enumerate(forms) if form is not None):
-                mask = part.sampled.mask[place, member]
-                prompts.append(prompt)
-                completions.append(part.sampled.tokens[place, member][mask].tolist())
-                nll.append(-float(part.sampled.logp[place, member][mask].mean()))
+    groups = found.groups
+    for place, forms in enumerate(groups.solutions):
+        prompt = groups.batch.prompts[place, : groups.batch.lengths[place]].tolist()
+        for member in (member for member, form in enumerate(forms) if form is not None):
+            mask = groups.sampled.mask[place, member]
+            prompts.append(prompt)
+            completions.append(groups.sampled.tokens[place, member][mask].tolist())
+            nll.append(-float(groups.sampled.logp[place, member][mask].mean()))
     return rarest(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])

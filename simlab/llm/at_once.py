@@ -1,0 +1,51 @@
+"""Run parts of a computation at the same time, each in a thread of its own.
+
+A CPU computes a small product in one thread. Two halves of a batch that are sampled side by side take .5 to .6 of the
+time of the whole for the maze model on two cores, and .9 for SmolLM2, most of whose time is in large products.
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+Found = TypeVar("Found")
+_turns: dict[Hashable, threading.Lock] = {}
+_called: set[Hashable] = set()
+
+
+def side_by_side(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+    """What some calls return, which are made at the same time; with the precision and device of this thread."""
+    config: Any = jax.config
+    wide, device = config.jax_enable_x64, config.jax_default_device
+
+    def alone(call: Callable[[], Found]) -> Found:
+        with jax.enable_x64(wide), jax.default_device(device):
+            return call()
+
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(alone, calls))
+
+
+def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """The result of a jitted function, whose first call for arguments of some shapes other threads wait for.
+
+    Without it each thread would compile the same program.
+    """
+    leaves, structure = jax.tree.flatten((arguments, named))
+    key = function, structure, tuple(map(_shape, leaves))
+    if key in _called:
+        return function(*arguments, **named)
+    with _turns.setdefault(key, threading.Lock()):
+        found = function(*arguments, **named)
+        _called.add(key)
+        return found
+
+
+def _shape(leaf: Any) -> Hashable:
+    return (leaf.shape, str(leaf.dtype)) if isinstance(leaf, jax.Array | np.ndarray) else leaf

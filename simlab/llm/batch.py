@@ -1,0 +1,325 @@
+"""A batch of rollouts between two tokens, and the programs that draw tokens, move rollouts and take in new ones.
+
+Q rows of H places (``simlab.llm.places``), room for C tokens of each rollout at a time, N candidates. All rollouts draw
+token s of the batch together; a rollout that began with token b draws its own token s - b then, with random numbers of
+its key and s - b alone. What is kept of token s stands in slot s mod C.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+
+from simlab.llm.config import ModelConfig
+from simlab.llm.decoding import Own, Prompts, at_places, in_more_slots, nothing_yet, read_prompts, read_token
+from simlab.llm.distribution import draw_token, entropy, log_distribution
+from simlab.llm.model import Parameters, wide
+from simlab.llm.output import of_logits
+from simlab.llm.places import POWERS, width_of
+from simlab.llm.truncation import Truncation
+
+FEWEST_PLACES = 8  # below, reading the weights takes the time, not the places
+
+
+class Drawn(NamedTuple):
+    """One token of every rollout, or the last C, with what ``simlab.llm.sampling.Sampled`` says of them."""
+
+    tokens: Int[Array, "Q H *C"]
+    mask: Bool[Array, "Q H *C"]
+    logp: Float[Array, "Q H *C"]
+    entropy: Float[Array, "Q H *C"]
+    topn_logp: Float[Array, "Q H *C N"]
+    topn_ids: Int[Array, "Q H *C N"]
+
+
+class State(NamedTuple):
+    """The batch between two tokens.
+
+    Attributes:
+        prompts: what each row sees of its prompt.
+        own: keys and values of the rollouts' own tokens; the last one drawn is not read yet.
+        group: (Q,) the same number for the rows of one prompt.
+        keys: (Q, H) the randomness of each rollout.
+        alive: (Q, H) whether it goes on.
+        drawn: the last C tokens.
+        step: the token of the batch that is drawn next.
+    """
+
+    prompts: Prompts
+    own: Own
+    group: Int[Array, " Q"]
+    keys: Key[Array, "Q H"]
+    alive: Bool[Array, "Q H"]
+    drawn: Drawn
+    step: Int[Array, ""]
+
+    @property
+    def since(self) -> Int[Array, " Q"]:
+        """The token of the batch with which the rollouts of each row began."""
+        return self.own.since
+
+    @property
+    def capacity(self) -> int:
+        """C."""
+        return int(self.drawn.tokens.shape[2])
+
+
+class Choices(NamedTuple):
+    """How a token is drawn, and when to stop."""
+
+    temperature: Float[Array, ""]
+    truncation: Truncation
+    stops: Bool[Array, " V"]
+    limit: Int[Array, ""]
+
+
+@functools.partial(jax.jit, static_argnames=("config", "capacity", "top_n"))
+def start(
+    parameters: Parameters,
+    config: ModelConfig,
+    tokens: Int[Array, "P S"],
+    lengths: Int[Array, " P"],
+    *,
+    key: PRNGKeyArray,
+    first_prompt: Int[Array, ""],
+    alive: Bool[Array, "P G"],
+    choices: Choices,
+    capacity: int,
+    top_n: int,
+) -> State:
+    """A new batch, a row for each prompt: read the prompts and draw the first tokens."""
+    hidden, prompts = read_prompts(parameters, config, tokens, lengths)
+    own = nothing_yet(config, prompts, alive.shape[1], capacity)
+    rows = jnp.arange(alive.shape[0], dtype=jnp.int32)
+    of_prompts = jax.vmap(jax.random.fold_in, (None, 0))(key, first_prompt + rows)
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))(of_prompts, jnp.arange(alive.shape[1]))
+    room = _nothing_drawn((*alive.shape, capacity), top_n, wide(hidden.dtype))
+    state = State(prompts, own, rows, keys, alive, room, jnp.zeros((), jnp.int32))
+    return _draw_next(parameters, state, jnp.broadcast_to(hidden[:, None], (*alive.shape, hidden.shape[-1])), choices)
+
+
+def _nothing_drawn(shape: tuple[int, ...], top_n: int, dtype: Any) -> Drawn:
+    empty = jnp.zeros(shape)
+    each = jnp.zeros((*shape, top_n), dtype)
+    return Drawn(
+        empty.astype(jnp.int32),
+        empty.astype(bool),
+        empty.astype(dtype),
+        empty.astype(dtype),
+        each,
+        each.astype(jnp.int32),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=1, donate_argnums=2)
+def go_on(
+    parameters: Parameters, config: ModelConfig, state: State, choices: Choices, joining: Int[Array, ""]
+) -> State:
+    """Draw tokens until all have ended, until there is no slot left, or until it is time to move.
+
+    That is, where prompts wait, when the next ones find the ``joining`` rows that they need, and where ``joining`` is
+    0, when those alive fit into half of the places.
+    """
+
+    def token(state: State) -> State:
+        last = jax.lax.dynamic_index_in_dim(
+            state.drawn.tokens, (state.step - 1) % state.capacity, axis=2, keepdims=False
+        )
+        hidden, own = read_token(parameters, config, last, state.prompts, state.own)
+        return _draw_next(parameters, state._replace(own=own), hidden, choices)
+
+    def goes_on(state: State) -> Bool[Array, ""]:
+        moves = jnp.where(joining > 0, _may_join(state, joining), _should_move(state))
+        full = state.step - state.since >= state.capacity
+        return jnp.any(state.alive) & ~jnp.any(state.alive & full[:, None]) & ~moves
+
+    return jax.lax.while_loop(goes_on, token, state)
+
+
+def _should_move(state: State) -> Bool[Array, ""]:
+    """Whether those alive fit into half of the places; never in a batch of few places."""
+    size, width = state.alive.size, width_of(state.alive.shape[1])
+    if size <= FEWEST_PLACES:
+        return jnp.zeros((), bool)
+    powers = jnp.asarray(POWERS, jnp.int32)
+    needed = _rows_needed(state, width)
+    moves: Array = (2 * width * powers[jnp.searchsorted(powers, needed)] <= size) & (needed > 0)
+    return moves
+
+
+def _may_join(state: State, joining: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether so many rows are free once those of a prompt have moved together."""
+    rows, width = state.alive.shape
+    free: Array = rows - _rows_needed(state, width)
+    return free >= joining
+
+
+def _rows_needed(state: State, width: int) -> Int[Array, ""]:
+    """``simlab.llm.places.rows_needed``."""
+    counts = jax.ops.segment_sum(jnp.sum(state.alive, axis=1), state.group, len(state.group))
+    needed: Array = jnp.sum(-(-counts // width))
+    return needed
+
+
+@jax.jit
+def move(
+    state: State, group: Int[Any, " R"], rows: Int[Any, "R W"], places: Int[Any, "R W"], alive: Bool[Any, "R W"]
+) -> State:
+    """The batch with some of its places, in new rows: ``simlab.llm.places.Move``."""
+    shape = _shape(state)
+    prompts = jax.tree.map(lambda field: field[rows[:, 0]], state.prompts[:2])
+    own = jax.tree.map(lambda field: at_places(field, shape, rows, places), state.own[:2])
+    return _of_memory(_move_others(state, group, rows, places, alive), prompts, own)
+
+
+def regroup(
+    state: State, group: Int[Any, " Q"], rows: Int[Any, "Q H"], places: Int[Any, "Q H"], alive: Bool[Any, "Q H"]
+) -> State:
+    """The same in a batch that keeps its size; the old one is gone.
+
+    The keys or values of one layer are moved after the other, into the memory of the old ones, so that those of all
+    layers never exist twice.
+    """
+    shape = _shape(state)
+    prompts = jax.tree.map(lambda field: _rows_in_place(field, rows[:, 0]), state.prompts[:2])
+    own = jax.tree.map(lambda field: _places_in_place(field, shape, rows, places), state.own[:2])
+    without = _of_memory(state, ((), ()), ((), ()))
+    return _of_memory(_move_others_alone(without, group, rows, places, alive), prompts, own)
+
+
+def _shape(state: State) -> tuple[int, int]:
+    rows, width = state.alive.shape
+    return rows, width
+
+
+def _of_memory(state: State, prompts: Any, own: Any) -> State:
+    """The batch with other keys and values, of prompts and of the rollouts' own tokens."""
+    return state._replace(
+        prompts=state.prompts._replace(keys=prompts[0], values=prompts[1]),
+        own=state.own._replace(keys=own[0], values=own[1]),
+    )
+
+
+def _move_others(state: State, group: Array, rows: Array, places: Array, alive: Array) -> State:
+    """What a move does to everything but keys and values."""
+
+    def of_places(fields: Any) -> Any:
+        return jax.tree.map(lambda field: field[rows, places], fields)
+
+    return state._replace(
+        prompts=state.prompts._replace(lengths=state.prompts.lengths[rows[:, 0]]),
+        own=state.own._replace(since=state.own.since[rows[:, 0]]),
+        group=group,
+        keys=of_places(state.keys),
+        alive=alive,
+        drawn=of_places(state.drawn),
+    )
+
+
+_move_others_alone = jax.jit(_move_others)
+_rows_in_place = jax.jit(lambda field, rows: field[rows], donate_argnums=0)
+_places_in_place = jax.jit(at_places, static_argnums=1, donate_argnums=0)
+
+
+@functools.partial(jax.jit, static_argnames=("config", "shape", "prompt_length", "capacity", "top_n", "dtype"))
+def nobody(
+    config: ModelConfig,
+    key: PRNGKeyArray,
+    *,
+    shape: tuple[int, int],
+    prompt_length: int,
+    capacity: int,
+    top_n: int,
+    dtype: Any,
+) -> State:
+    """A batch of (Q, H) places without rollouts, of a model that computes in ``dtype``, for others to ``join``."""
+    each = jnp.zeros((shape[0], config.num_kv_heads, prompt_length, config.head_dim), dtype)
+    none = jnp.zeros(shape[0], jnp.int32)
+    prompts = Prompts((each,) * config.num_layers, (each,) * config.num_layers, none + 1)
+    own = nothing_yet(config, prompts, shape[1], capacity)
+    drawn = _nothing_drawn((*shape, capacity), top_n, wide(dtype))
+    alive = jnp.zeros(shape, bool)
+    return State(prompts, own, none, jnp.broadcast_to(key, shape), alive, drawn, jnp.ones((), jnp.int32))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def join(state: State, new: State, first: Int[Array, ""], group: Int[Array, " Q"]) -> State:
+    """The batch with new rollouts in its rows from ``first`` on, whose first token is the one drawn last.
+
+    Args:
+        state: a batch whose rows from ``first`` on are free.
+        new: a batch of new prompts after its first token; its groups are cut into rows as wide as the batch's.
+        first: the first row of the new rollouts.
+        group: of all rows then.
+    """
+    rows = new.alive.size // state.alive.shape[1]
+    last = state.step - 1
+
+    def cut(field: Array) -> Array:
+        return field.reshape(rows, state.alive.shape[1], *field.shape[2:])
+
+    def each_row(field: Array) -> Array:
+        return jnp.repeat(field, rows // len(field), axis=0, total_repeat_length=rows)
+
+    def put(whole: Array, own: Array, *after: Any) -> Array:
+        starts = (first, *after, *[0] * (whole.ndim - 1 - len(after)))
+        return jax.lax.dynamic_update_slice(whole, own.astype(whole.dtype), starts)
+
+    prompts = jax.tree.map(lambda whole, own: put(whole, each_row(own)), state.prompts, new.prompts)
+    drawn = jax.tree.map(
+        lambda whole, own: put(whole, cut(own)[:, :, :1], 0, last % state.capacity), state.drawn, new.drawn
+    )
+    return state._replace(
+        prompts=prompts,
+        own=state.own._replace(since=put(state.since, jnp.broadcast_to(last, rows))),
+        group=group,
+        keys=jax.random.wrap_key_data(
+            put(jax.random.key_data(state.keys), jax.random.key_data(cut(new.keys))), impl=jax.random.key_impl(new.keys)
+        ),
+        alive=put(state.alive, cut(new.alive)),
+        drawn=drawn,
+    )
+
+
+@functools.partial(jax.jit, static_argnames="capacity")
+def grow(state: State, capacity: int) -> State:
+    """The batch with room for more tokens of each rollout."""
+    drawn = jax.tree.map(lambda field: in_more_slots(field, 2, state.step, capacity), state.drawn)
+    return state._replace(own=state.own.grown(capacity), drawn=drawn)
+
+
+def _draw_next(parameters: Parameters, state: State, hidden: Float[Array, "Q H D"], choices: Choices) -> State:
+    """Draw one token of every rollout that is alive; the others get zeros."""
+    own_step = state.step - state.since
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (0, None)))(state.keys, own_step)
+    drawn = _drawn(parameters, hidden, keys, choices, state.drawn.topn_ids.shape[-1])._replace(mask=state.alive)
+
+    def write(room: Array, values: Array) -> Array:
+        alive = state.alive.reshape(*state.alive.shape, *[1] * (values.ndim - 2))
+        values = jnp.where(alive, values, jnp.zeros_like(values)).astype(room.dtype)
+        return jax.lax.dynamic_update_slice_in_dim(room, values[:, :, None], state.step % state.capacity, axis=2)
+
+    return state._replace(
+        drawn=jax.tree.map(write, state.drawn, drawn),
+        alive=state.alive & ~choices.stops[drawn.tokens] & (own_step + 1 < choices.limit)[:, None],
+        step=state.step + 1,
+    )
+
+
+def _drawn(
+    parameters: Parameters, hidden: Float[Array, "Q H D"], keys: Key[Array, "Q H"], choices: Choices, top_n: int
+) -> Drawn:
+    """A token of each rollout; of a large vocabulary a slice of the rollouts after the other."""
+    kind = jax.random.key_impl(keys)
+
+    def of_rows(logits: Float[Array, "R V"], words: Array) -> tuple[Array, ...]:
+        logp = log_distribution(logits, choices.temperature, choices.truncation)
+        tokens = jax.vmap(draw_token)(jax.random.wrap_key_data(words, impl=kind), logp)
+        topn_logp, topn_ids = jax.lax.top_k(logp, top_n)
+        own = jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
+        return tokens, own, entropy(logp), topn_logp, topn_ids.astype(jnp.int32)
+
+    tokens, *others = of_logits(of_rows, parameters, hidden, jax.random.key_data(keys))
+    return Drawn(tokens, jnp.ones(tokens.shape, bool), *others)

@@ -1,0 +1,62 @@
+"""Multiply values with a matrix, so that the gradient of the matrix costs little more than its operations.
+
+The gradient of x W by W is x^T z, z the gradient of the product. A CPU transposes one of the two before it multiplies,
+and JAX has it transpose z. Where z is wide and is itself being computed, as behind the gate of a feed-forward layer,
+that takes longer than anything else of the layer: a third of the time of a gradient of the maze model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jaxtyping import Array, Float
+
+
+def product(values: Float[Array, "*B D"], matrix: Float[Array, "D F"]) -> Float[Array, "*B F"]:
+    """values matrix; its gradient by the matrix transposes the narrower of values and gradient.
+
+    It is a primitive of JAX's, which is the one way to say what a gradient is and to keep tangents and batches.
+    """
+    dtype = jnp.result_type(values, matrix)
+    found: Array = _product.bind(values.astype(dtype), matrix.astype(dtype))  # type: ignore[no-untyped-call]
+    return found
+
+
+def _plain(values: Array, matrix: Array) -> Array:
+    return values @ matrix
+
+
+def _shape(values: ShapedArray, matrix: ShapedArray) -> ShapedArray:
+    found = jax.eval_shape(_plain, values, matrix)
+    return ShapedArray(found.shape, found.dtype)
+
+
+def _gradient_of_values(gradient: Array, values: Any, matrix: Array) -> Array:
+    del values  # nothing but its shape is known
+    return gradient @ matrix.T
+
+
+def _gradient_of_matrix(gradient: Array, values: Array, matrix: Any) -> Array:
+    del matrix  # nothing but its shape is known
+    rows = tuple(range(values.ndim - 1))
+    over_rows = ((rows, rows), ((), ()))
+    # The first operand of a product is the one that is transposed.
+    if values.shape[-1] <= gradient.shape[-1]:
+        return jax.lax.dot_general(values, gradient, over_rows)
+    return jax.lax.dot_general(gradient, values, over_rows).T
+
+
+def _batched(operands: Sequence[Array], axes: Sequence[int | None]) -> tuple[Array, int]:
+    return jax.vmap(_plain, tuple(axes))(*operands), 0
+
+
+_product = Primitive("product")
+_product.def_impl(jax.jit(_plain))  # type: ignore[no-untyped-call]
+_product.def_abstract_eval(_shape)  # type: ignore[no-untyped-call]
+mlir.register_lowering(_product, mlir.lower_fun(_plain, multiple_results=False))
+ad.defbilinear(_product, _gradient_of_values, _gradient_of_matrix)  # type: ignore[no-untyped-call]
+batching.primitive_batchers[_product] = _batched

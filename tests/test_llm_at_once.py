@@ -1,0 +1,52 @@
+"""Calls side by side: their order, their errors, their precision, and what is compiled."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from simlab.llm.at_once import compiled_once, side_by_side
+
+
+def test_results_come_in_the_order_of_the_calls():
+    """The first call waits for the second, so that one after the other they would never end."""
+    second = threading.Event()
+
+    def first():
+        assert second.wait(60)
+        return "first"
+
+    assert side_by_side([first, lambda: second.set() or "second"]) == ["first", "second"]
+
+
+def test_a_single_call_stays_in_its_thread():
+    assert side_by_side([threading.get_ident]) == [threading.get_ident()]
+
+
+def test_an_error_of_one_is_an_error_of_all():
+    def broken():
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        side_by_side([lambda: 1, broken])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_they_compute_in_the_precision_of_their_caller(wide):
+    with jax.enable_x64(wide):
+        found = side_by_side([lambda: jnp.ones(2, float).dtype] * 2)
+    assert [str(dtype) for dtype in found] == ["float64" if wide else "float32"] * 2
+
+
+def test_a_program_that_two_need_is_compiled_once():
+    traced = []
+
+    @jax.jit
+    def twice(values):
+        traced.append(values.shape)
+        return 2 * values
+
+    calls = [lambda size=size: compiled_once(twice, jnp.ones(size)) for size in (3, 3, 3, 4)]
+    assert [float(found.sum()) for found in side_by_side(calls)] == [6, 6, 6, 8]
+    assert sorted(traced) == [(3,), (4,)]

@@ -1,0 +1,95 @@
+"""Where completions go when a batch changes: none is lost, and none meets another prompt."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simlab.llm.places import Places, Size, batch_size, fewer, parts_of, regrouped, rows_needed, width_of
+
+
+def completions(places):
+    """The completions of the places that have one, in order."""
+    return sorted(zip(places.prompt[places.filled], places.member[places.filled], strict=True))
+
+
+def test_those_alive_move_together_and_lose_nothing():
+    """In 600 random batches each one alive has one place after the move, in its group; a power of two of rows of 4."""
+    random = np.random.default_rng(0)
+    places = Places.of(5, 11, 6, 12)
+    powers = np.array([1, 2, 4, 8, 16, 32])
+    moves = 0
+    for _ in range(600):
+        alive = places.filled & (random.random((6, 12)) < random.random() * random.random((6, 1)))
+        if not alive.any():
+            continue
+        needed = sum(math.ceil(count / 4) for count in alive.sum(axis=1))
+        shape = fewer(places, alive)
+        assert shape == (powers[powers >= needed].min(), 4)
+        move = regrouped(places, alive, shape)
+        moved = places.taken(*move)
+        moves += 1
+        assert completions(moved) == sorted(zip(*np.nonzero(alive), strict=True))
+        assert (moved.prompt == moved.prompt[:, :1]).all()
+        assert moved.group.max() < shape[0]
+    assert moves > 500
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 10_000))
+def test_those_of_a_prompt_fill_as_few_rows_as_they_can(prompts, group_size, seed):
+    """Groups in rows of ``width_of``, of which some have ended, moved twice."""
+    random = np.random.default_rng(seed)
+    width = width_of(group_size)
+    rows = prompts * group_size // width + seed % 3
+    whole = Places.of(prompts, group_size, prompts, group_size)
+    places = Places.empty(rows, width).with_rows(0, whole)
+    for share in random.random(2):
+        alive = places.filled & (random.random(places.filled.shape) < share)
+        before = sorted(zip(places.prompt[alive], places.member[alive], strict=True))
+        move = regrouped(places, alive, alive.shape)
+        places = places.taken(*move)
+        assert completions(places) == before
+        left = Counter(prompt for prompt, _ in before)
+        needed = sum(math.ceil(count / width) for count in left.values())
+        assert rows_needed(places.filled, places.prompt, width) == needed
+        assert places.filled.any(axis=1).tolist() == [True] * needed + [False] * (rows - needed)
+        assert (places.prompt == places.prompt[:, :1]).all()
+
+
+def test_new_groups_take_the_rows_from_a_place_on():
+    places = Places.of(2, 2, 5, 2).with_rows(2, Places.of(1, 4, 1, 4)._replace(prompt=np.full((1, 4), 9)))
+    assert places.prompt[:, 0].tolist() == [0, 1, 9, 9, 4]
+    assert places.member[2:4].tolist() == [[0, 1], [2, 3]]
+    assert places.filled[:, 0].tolist() == [True, True, True, True, False]
+
+
+@given(st.integers(1, 100), st.integers(1, 40), st.integers(1, 5000))
+def test_a_batch_has_room_for_what_is_sampled_at_once(prompts, group_size, most):
+    """No more places than are asked for; all of the next prompts fit into an empty batch."""
+    at_once = max(most, group_size)
+    size = batch_size(prompts, group_size, at_once)
+    if prompts * group_size <= at_once:
+        assert size == batch_size(prompts, group_size) == Size(*size[:2], 0)
+        assert size.rows >= prompts
+        assert size.width >= group_size
+    else:
+        assert size.rows * size.width <= at_once
+        assert group_size % size.width == 0
+        assert size.joining >= 1
+        assert size.joining * group_size <= size.rows * size.width
+
+
+@pytest.mark.parametrize(("group_size", "width"), [(1, 1), (4, 4), (6, 3), (7, 1), (10, 2), (16, 4), (64, 4)])
+def test_a_row_has_the_largest_divisor_of_a_group_up_to_four(group_size, width):
+    assert width_of(group_size) == width
+
+
+@pytest.mark.parametrize(
+    ("prompts", "group_size", "at_once", "parts"),
+    [(2, 32, None, 2), (1, 64, None, 1), (4, 8, None, 1), (64, 16, 64, 2), (64, 64, 127, 1), (64, 64, 128, 2)],
+)
+def test_two_parts_are_sampled_side_by_side_where_each_has_32_places_and_a_group(prompts, group_size, at_once, parts):
+    assert parts_of(prompts, group_size, at_once) == parts

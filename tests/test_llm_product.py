@@ -1,0 +1,73 @@
+"""The product of values and a matrix has the derivatives of a plain one, forwards and backwards."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from simlab.llm.product import product
+
+RANDOM = np.random.default_rng(0)
+
+
+def given(*shape):
+    return jnp.asarray(RANDOM.normal(size=shape), jnp.float64)
+
+
+@pytest.fixture(autouse=True)
+def exactly():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize(("rows", "wide", "out"), [((6,), 3, 5), ((2, 4), 5, 3), ((2, 3, 2), 4, 4), ((1,), 1, 1)])
+def test_derivatives_are_those_of_a_plain_product(rows, wide, out):
+    values, matrix, weights = given(*rows, wide), given(wide, out), given(*rows, out)
+
+    def of(times):
+        return lambda values, matrix: jnp.sum(weights * jnp.sin(times(values, matrix)))
+
+    np.testing.assert_allclose(product(values, matrix), np.asarray(values) @ np.asarray(matrix), rtol=0, atol=1e-13)
+    found, plain = (jax.grad(of(times), (0, 1))(values, matrix) for times in (product, jnp.matmul))
+    changes = given(*rows, wide), given(wide, out)
+    forwards = [jax.jvp(of(times), (values, matrix), changes)[1] for times in (product, jnp.matmul)]
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(*forwards, rtol=0, atol=1e-12)
+
+
+def test_nothing_is_computed_for_what_is_not_trained():
+    """The gradient by the values alone has two products, the product and the gradient itself."""
+    values, matrix = given(6, 3), given(3, 5)
+    program = jax.make_jaxpr(jax.grad(lambda values: jnp.sum(product(values, matrix) ** 2)))(values)
+    assert (str(program).count(" product "), str(program).count("dot_general")) == (1, 1)
+
+
+def test_it_is_batched():
+    """Over values, over matrices and over both, and so are its gradients."""
+    values, matrices = given(4, 6, 3), given(4, 3, 5)
+
+    def of(times):
+        return jax.value_and_grad(lambda values, matrix: jnp.sum(jnp.sin(times(values, matrix))), (0, 1))
+
+    for axes in ((0, None), (None, 0), (0, 0)):
+        operands = [own if axis == 0 else own[0] for own, axis in zip((values, matrices), axes, strict=True)]
+        found, plain = (jax.vmap(of(times), axes)(*operands) for times in (product, jnp.matmul))
+        jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=0, atol=1e-12), found, plain)
+
+
+def test_its_second_derivative_is_that_of_a_plain_product():
+    values, matrix = given(4, 3), given(3, 2)
+    of = [lambda matrix, times=times: jnp.sum(jnp.sin(times(values, matrix))) for times in (product, jnp.matmul)]
+    np.testing.assert_allclose(*(jax.hessian(own)(matrix) for own in of), rtol=0, atol=1e-12)
+
+
+def test_it_is_differentiated_in_a_scan_with_a_checkpoint():
+    matrices, values = given(3, 4, 4), given(5, 4)
+
+    def after(times, matrices):
+        layer = jax.checkpoint(lambda values, matrix: (jnp.tanh(times(values, matrix)), None), prevent_cse=False)
+        return jnp.sum(jax.lax.scan(layer, values, matrices)[0] ** 2)
+
+    found, plain = (jax.grad(lambda matrices, own=own: after(own, matrices))(matrices) for own in (product, jnp.matmul))
+    np.testing.assert_allclose(found, plain, rtol=0, atol=1e-12)
