@@ -117,19 +117,27 @@ class Trainer(NamedTuple):
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
         settings = self.settings
         problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
+        together = settings.prompts_at_once
         parts = [
             self.reader.sample(
                 parameters,
-                problems[first : first + settings.prompts_at_once],
+                problems[first : first + together],
                 settings.group_size,
                 key=key,
                 temperature=settings.temperature,
                 top_n=max(self.top_n, self.method.surrogate.candidates),
                 first=first,
             )
-            for first in range(0, settings.prompts, settings.prompts_at_once)
+            for first in range(0, settings.prompts, together)
         ]
+        if "greedy_reward" in self.method.needs:
+            parts = [self._beside_greedy(parameters, part, key) for part in parts]
         return joined(parts)
+
+    def _beside_greedy(self, parameters: Parameters, groups: Groups, key: PRNGKeyArray) -> Groups:
+        """The groups with the rewards of the answers of the likeliest tokens, which no random number changes."""
+        greedy = self.reader.sample(parameters, groups.problems, 1, key=key, temperature=0.0).rewards
+        return groups._replace(greedy_reward=np.broadcast_to(greedy, groups.rewards.shape))
 
     def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """What the verifier accepts of groups that the task has judged."""
@@ -171,6 +179,7 @@ class Trainer(NamedTuple):
             ref_logp=of_reference,
             noise=noise,
             token_mask=sampled.mask,
+            greedy_reward=groups.greedy_reward,
         )
 
     def ascended(
