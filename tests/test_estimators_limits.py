@@ -25,9 +25,7 @@ def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np
     """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail."""
     place = np.arange(len(rewards), dtype=float)[:, None]
     logp, entropy = -0.5 - np.hstack([place % 5, (3 * place + 1) % 7]) / 8, np.hstack([place % 3, place % 4]) / 4
-    return advantages(
-        name, rewards, old_logp=logp, entropy=entropy, greedy_reward=np.zeros_like(rewards), **parameters
-    )
+    return advantages(name, rewards, old_logp=logp, entropy=entropy, greedy_reward=np.zeros_like(rewards), **parameters)
 
 
 def exact(value: float = 0.0) -> dict[str, Any]:
@@ -323,7 +321,7 @@ def test_f_grpo_works_over_every_estimator(base: str, gamma: float) -> None:
     """Also over those of tokens; at gamma 0 it is its base to the last bit."""
     rewards = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]])
     logp = -1 - np.arange(24.0).reshape(3, 4, 2) % 5
-    fields = {"old_logp": logp, "entropy": -logp}
+    fields = {"old_logp": logp, "entropy": -logp, "greedy_reward": np.repeat([[1.0], [0.0], [1.0]], 4, axis=1)}
     share = np.array([0.75, 0.25, 1.0])
     expected = advantages(base, rewards, **fields)
     weight = (share**gamma).reshape(-1, *[1] * (expected.ndim - 1))
