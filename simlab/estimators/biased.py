@@ -44,11 +44,11 @@ def running_mean(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Estimator:
 def remax() -> Estimator:
     """ReMax: A = r - the reward of the greedy answer, whose every token is the likeliest.
 
-    arXiv 2310.10505, without its penalty, which a surrogate adds; verl's ``compute_remax_outcome_advantage`` computes the
-    same. The paper draws one rollout a prompt, here G share a greedy answer, which costs one rollout more a prompt. The
-    baseline depends on no rollout, so that the expected step is that of REINFORCE. On rewards 0 and 1 a prompt whose
-    greedy answer is right learns from failures alone, as ``nsr``, and any other from successes alone, as ``psr``;
-    groups of equal rewards teach unless the greedy answer has that reward too.
+    arXiv 2310.10505, without its penalty, which a surrogate adds; verl's ``compute_remax_outcome_advantage`` computes
+    the same. The paper draws one rollout a prompt, here G share a greedy answer, which costs one rollout more a prompt.
+    The baseline depends on no rollout, so that the expected step is that of REINFORCE. On rewards 0 and 1 a
+    prompt whose greedy answer is right learns from failures alone, as ``nsr``, and any other from successes alone, as
+    ``psr``; groups of equal rewards teach unless the greedy answer has that reward too.
 
     >>> import simlab, numpy as np
     >>> simlab.advantages("remax", np.array([1.0, 0.0, 0.0]), greedy_reward=np.array([1.0, 1.0, 1.0]))

@@ -311,7 +311,7 @@ class Settings:
 
     @property
     def rollouts_a_prompt(self) -> int:
-        """How many answers a step samples for a prompt, in the mean: G, and the greedy one where the method reads it."""
+        """How many answers a step samples for a prompt, in the mean: G, and the greedy one if the method reads it."""
         return self.group_size + ("greedy_reward" in self.build().needs)
 
     @property

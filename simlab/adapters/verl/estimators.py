@@ -86,8 +86,8 @@ def _check_supply(name: str, chosen: Estimator, given: Mapping[str, torch.Tensor
     """Refuse what verl's trainers cannot give an estimator, and say what its own does not keep."""
     if "greedy_reward" in chosen.needs:
         raise InputError(
-            f"algorithm.adv_estimator = {PREFIX}{name} needs the reward of a greedy answer, for which verl samples only "
-            "under its own name; allowed: remax in its place"
+            f"algorithm.adv_estimator = {PREFIX}{name} needs the reward of a greedy answer, which verl samples for its "
+            "own remax alone; allowed: remax"
         )
     if lacking := chosen.needs - {"rewards"} - (given or {}).keys():
         raise InputError(

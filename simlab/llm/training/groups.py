@@ -29,7 +29,7 @@ class Groups(NamedTuple):
         sampled: what the sampler says of them.
         rewards: (P, G) of the task.
         solutions: P lists of G canonical forms, None where the rollout is not correct.
-        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None where none was sampled.
+        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None where there is none.
     """
 
     problems: tuple[Problem, ...]
