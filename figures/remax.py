@@ -104,7 +104,7 @@ def _draw_levels(axes: Axes, problem: dict[str, Any], label: str) -> None:
         own = problem["weights"][name]["read"]
         values = {key: np.array(own[key], float) for key in own}
         banded(axes, np.array(problem["levels"]), values, color=colour)
-    axes.set(xlabel="pass@1", ylabel=f"{label} where it is first reached")
+    axes.set(xlabel="pass@1, where it is first reached", ylabel=label)
 
 
 def table(data: dict[str, Any]) -> str:
