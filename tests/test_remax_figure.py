@@ -22,7 +22,7 @@ def data():
 def test_a_greedy_answer_is_paid_for_in_steps():
     """8 prompts of 8 rollouts, or of 9 answers: of 19200 rollouts, 300 steps and 266."""
     cells = Plan(Sweep(**REMAX["bank"])).distinct
-    taken = {cell.settings.name: int(cell.taken[-1]) for cell in cells}
+    taken = {cell.settings.arm.estimator_name: int(cell.taken[-1]) for cell in cells}
     assert taken == {"remax": 266} | dict.fromkeys(("reinforce", "dr_grpo", "mc_grpo", "nsr"), 300)
 
 
