@@ -81,18 +81,15 @@ def gains(values: dict[str, np.ndarray], reference: np.ndarray) -> dict[str, Any
 def draw(data: dict[str, Any]) -> Figure:
     """Three problems by cost, what exact solve rates are worth, and how the rules deal out rollouts."""
     with mpl.style.context(STYLE):
-        figure = Figure(figsize=(7.2, 8.2), layout="constrained")
-        above, *rows = figure.subfigures(4, 1, height_ratios=(1, 0.85, 0.85, 1))
+        figure = Figure(figsize=(7.2, 8.6), layout="constrained")
+        above, *rows = figure.subfigures(4, 1, height_ratios=(1, 0.95, 0.95, 1))
         draw_gains(above.subplots(), data)
         hard = [name for name in data["curves"] if name != "bank"]
         for row, name, letter in zip(rows, hard, "bc", strict=False):
             panels = row.subplots(1, len(data["curves"][name]) - 1, sharex=True, sharey=True)
             draw_curves(panels, data, name)
-            panels[0].set_title(
-                f"({letter}) start at {name.rpartition(' ')[2]}: {panels[0].get_title(loc='left')}",
-                loc="left",
-                fontsize=8,
-            )
+            start = f"({letter}) hard prompts that start at {name.rpartition(' ')[2]}"
+            row.suptitle(start, x=0.01, ha="left", fontsize=mpl.rcParams["axes.titlesize"])
         exact, sizes, shares = rows[-1].subplots(1, 3)
         draw_exact(exact, data)
         draw_sizes(sizes)

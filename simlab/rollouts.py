@@ -28,6 +28,8 @@ class Rollouts(NamedTuple):
             makes them from its seed, so that a surrogate stays a pure function.
         mask: (P, G) true where a rollout exists; None when every group is full.
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
+        greedy_reward: (P, G) reward of the answer whose every token is the likeliest: one number a prompt, which stands
+            at each of its rollouts. That answer is none of them.
     """
 
     rewards: Float[Array, "P G"]
@@ -38,10 +40,11 @@ class Rollouts(NamedTuple):
     noise: Float[Array, "P G T"] | None = None
     mask: Bool[Array, "P G"] | None = None
     token_mask: Bool[Array, "P G T"] | None = None
+    greedy_reward: Float[Array, "P G"] | None = None
 
 
 TOKEN_FIELDS = {"old_logp": 3, "entropy": 3, "topn_logp": 4, "ref_logp": 3, "noise": 3}  # and their numbers of axes
-FIELDS = frozenset({"rewards", *TOKEN_FIELDS})
+FIELDS = frozenset({"rewards", "greedy_reward", *TOKEN_FIELDS})
 
 
 def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards"})) -> None:
@@ -54,6 +57,8 @@ def check_rollouts(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewar
     absent = False if rollouts.mask is None else ~rollouts.mask
     if not bool(xp.all(xp.isfinite(rewards) | absent)):
         raise InputError("rewards hold NaN or infinity; allowed: finite numbers")
+    if "greedy_reward" in needs and not bool(xp.all(xp.isfinite(needed(rollouts, "greedy_reward")) | absent)):
+        raise InputError("greedy_reward holds NaN or infinity; allowed: finite numbers")
     _check_token_values(rollouts, needs)
 
 
@@ -67,6 +72,9 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
     _check_mask(rollouts)
     for name in sorted(needs & FIELDS):
         needed(rollouts, name)
+    greedy = rollouts.greedy_reward
+    if greedy is not None and tuple(greedy.shape) != tuple(rewards.shape):
+        raise InputError(f"greedy_reward has shape {tuple(greedy.shape)}; allowed: {tuple(rewards.shape)}")
     tokens = None
     for name, axes in (*TOKEN_FIELDS.items(), ("token_mask", 3)):
         field = getattr(rollouts, name)

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 from array_api_compat import array_namespace
 
 from simlab.errors import InputError
-from simlab.rollouts import TOKEN_FIELDS, Array, Rollouts
+from simlab.rollouts import FIELDS, TOKEN_FIELDS, Array, Rollouts
 
 
 @runtime_checkable
@@ -26,7 +26,7 @@ class Stage(Protocol):
 
 
 def shown(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
-    """The batch with the token fields that the stage needs, and with nothing absent unless it is exchangeable.
+    """The batch with the fields that the stage needs, and with nothing absent unless it is exchangeable.
 
     Rewards and masks are always there, but a stage that is not exchangeable gets no ``mask``: all rollouts exist. If it
     deals with tokens (``of_tokens``, or by its needs), all tokens exist too.
@@ -35,7 +35,7 @@ def shown(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
         InputError: for rollouts or tokens that are absent, or may be since JAX traces their mask, before a stage that
             is not exchangeable.
     """
-    seen = rollouts._replace(**{name: None for name in TOKEN_FIELDS if name not in stage.needs})
+    seen = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
     if stage.exchangeable:
         return seen
     if not _is_full(rollouts.mask):

@@ -32,6 +32,7 @@ def batch(seed: int = 0, rewards: Any = None, group: int = GROUP, tokens: int = 
         topn_logp=-np.sort(draw.exponential(size=(*shape, 2))),
         ref_logp=-draw.exponential(size=shape),
         noise=draw.random(shape),
+        greedy_reward=np.repeat(draw.integers(0, 2, (len(rewards), 1)), rewards.shape[1], axis=1).astype(float),
     )
 
 

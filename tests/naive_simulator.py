@@ -75,7 +75,10 @@ def step(setting: Setting, memory: Memory, actions: list[int]) -> Memory:
     sampler = probabilities(memory.logits, setting.temperature)
     rewards = [setting.rewards[0] if action in setting.correct else setting.rewards[1] for action in actions]
     entropy = -sum(x * math.log(x) for x in sampler)
-    batch = Step([rewards], [[[math.log(sampler[action])] for action in actions]], [[[entropy] for _ in actions]])
+    likeliest = {action for action, p in enumerate(sampler) if round(p, 6) == round(max(sampler), 6)}
+    greedy = setting.rewards[0] if likeliest & set(setting.correct) else setting.rewards[1]
+    logp = [[[math.log(sampler[action])] for action in actions]]
+    batch = Step([rewards], logp, [[[entropy] for _ in actions]], [greedy])
     batches = (*memory.batches, batch)
     weights = REFERENCES[setting.estimator](list(batches), **setting.estimator_parameters)[-1][0]
     advantages = [weight[0] if isinstance(weight, list) else weight for weight in weights]  # of the only token

@@ -129,7 +129,9 @@ def advantages_of(
     rewards = [[setting.rewards[0 if word in right[m] else 1] for word in groups[m]] for m in groups]
     logp = [[tokens_logp(on_record[m], word) for word in groups[m]] for m in groups]
     entropies = [[[entropy(own[m][word[:t]]) for t in range(naive.depth)] for word in groups[m]] for m in groups]
-    batch = Step(rewards, logp, entropies)
+    drawing = samplers(naive, memory)
+    greedy = [setting.rewards[0 if right[m] & set(greedy_words(naive, drawing[m])) else 1] for m in groups]
+    batch = Step(rewards, logp, entropies, greedy)
     weights = REFERENCES[setting.estimator]([*memory.batches, batch], **setting.estimator_parameters)[-1]
     return batch, {
         m: [weight if isinstance(weight, list) else [weight] * naive.depth for weight in group]
@@ -152,6 +154,19 @@ def samplers(naive: Naive, memory: Memory) -> list[Policies]:
         {node: probabilities(own, setting.temperature) for node, own in zip(naive.nodes, logits, strict=True)}
         for logits in rounded
     ]
+
+
+def greedy_words(naive: Naive, own: Policies) -> list[Word]:
+    """The likeliest token at each node from the root on; several words where tokens are as likely as others."""
+    words: list[Word] = [()]
+    for _ in range(naive.depth):
+        words = [
+            (*word, action)
+            for word in words
+            for action, p in enumerate(own[word])
+            if round(p, 6) == round(max(own[word]), 6)
+        ]
+    return words
 
 
 def truncated(setting: Setting, p: np.ndarray) -> np.ndarray:

@@ -207,6 +207,9 @@ KINDS = {
     "reads entropies, regularised": Kind(
         ADAM | {"estimator": "entropy_advantage", "kl": 0.3, "entropy_bonus": 0.2, "epochs": 2}
     ),
+    "reads greedy answers of an older sampler": Kind(
+        {"estimator": "remax", "rewards": (2.0, -0.5), "temperature": 1.3, "lag": 1, "correction": "truncated"}
+    ),
     "noise": Kind(
         {"surrogate": "clip_cov", "surrogate_parameters": SOME, "epochs": 2}
         | {"optimizer_parameters": {"learning_rate": 1.5}}

@@ -48,6 +48,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("f_grpo", {"gamma": 0.0}),
     ("f_grpo", {"gamma": 0.5, "base": "cw_grpo"}),
     ("f_grpo", {"base": "entropy_advantage"}),
+    ("remax", {}),
     ("running_mean", {}),
     ("running_mean", {"decay": 0.25, "initial": 0.5}),
     ("running_mean", {"decay": 1.0, "initial": 0.3}),
@@ -184,7 +185,8 @@ def steps(batches: list[Groups], tokens: tuple[int, ...], seed: int, values: ran
 
     def step(groups: Groups, scale: float) -> Step:
         drawn = [[logp(scale) for _ in group] for group in groups]
-        return Step(groups, drawn, [[[draw_entropy.randrange(128) / 64 for _ in x] for x in group] for group in drawn])
+        entropy = [[[draw_entropy.randrange(128) / 64 for _ in x] for x in group] for group in drawn]
+        return Step(groups, drawn, entropy, [place % 3 / 2 for place in range(len(groups))])
 
     return [step(groups, scale) for groups, scale in zip(batches, MEAN_ENTROPY, strict=True)]
 
@@ -221,9 +223,12 @@ NOTHING = float("nan")  # stands where no rollout or token exists; the library m
 def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
     """The library's record of a step: arrays as they are when ``shape`` is "full", else padded to (5, 5, 3)."""
     real = getattr(xp, dtype)
+    greedy = [[own] * len(group) for own, group in zip(step.greedy, step.rewards, strict=True)]
     if shape == "full":
-        rewards, logp, entropy = (xp.asarray(values, dtype=real) for values in step)
-        return Rollouts(rewards, old_logp=logp, entropy=entropy)
+        rewards, logp, entropy, greedy = (
+            xp.asarray(values, dtype=real) for values in (step.rewards, step.logp, step.entropy, greedy)
+        )
+        return Rollouts(rewards, old_logp=logp, entropy=entropy, greedy_reward=greedy)
     rewards = [pad(group, 5, NOTHING) for group in step.rewards]
     logp, entropy = pad_tokens(step.logp), pad_tokens(step.entropy)
     return Rollouts(
@@ -232,6 +237,7 @@ def record(step: Step, shape: str, xp: Any, dtype: str) -> Rollouts:
         entropy=xp.asarray(entropy, dtype=real),
         mask=xp.asarray((~np.isnan(rewards)).tolist()),
         token_mask=xp.asarray((~np.isnan(logp)).tolist()),
+        greedy_reward=xp.asarray([pad(group, 5, NOTHING) for group in greedy], dtype=real),
     )
 
 

@@ -19,11 +19,15 @@ Batch = Groups | Tokens  # an advantage for each rollout, or for each token of e
 
 
 class Step(NamedTuple):
-    """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens."""
+    """One training step's batch: the reward of each rollout, the log-probability and entropy of each of its tokens.
+
+    ``greedy`` is the reward of each group's greedy answer.
+    """
 
     rewards: Groups
     logp: Tokens
     entropy: Tokens | tuple[()] = ()
+    greedy: list[float] | tuple[()] = ()
 
 
 def times(weight: float, advantage: Any) -> Any:
@@ -39,6 +43,13 @@ def f_grpo(steps: list[Step], gamma: float = 1.0, base: str = "grpo") -> list[Ba
             for rewards, advantages in zip(step.rewards, batch, strict=True)
         ]
         for step, batch in zip(steps, REFERENCES[base](steps), strict=True)
+    ]
+
+
+def remax(steps: list[Step]) -> list[Groups]:
+    """ReMax (arXiv 2310.10505): the reward less that of the greedy answer."""
+    return [
+        [[r - greedy for r in group] for group, greedy in zip(step.rewards, step.greedy, strict=True)] for step in steps
     ]
 
 
@@ -392,6 +403,7 @@ REFERENCES: dict[str, Callable[..., list[Any]]] = {
     **{formula.__name__: formula for formula in (f_grpo, reject_easy, fade, fade_logarithmic, fade_entropy)},
     **{formula.__name__: formula for formula in (running_mean, ha_dw, cw_grpo, entropy_advantage)},
     "advantage_reweighting": advantage_reweighting,
+    "remax": remax,
     "aem": aem,
     "linked": linked,
 }

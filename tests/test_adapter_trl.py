@@ -323,6 +323,7 @@ def test_lora_trains_its_own_weights_alone(method, tmp_path):
         ({}, {}, "takes method or estimator"),
         ({"method": "grpo", "estimator": "grpo"}, {}, "takes method or estimator"),
         ({"method": "grop"}, {}, "arm = 'grop'"),
+        ({"estimator": "remax"}, {}, "needs the reward of a greedy answer, which TRL does not sample"),
         ({"method": "grpo"}, {"loss_type": "dr_grpo"}, r"GRPOConfig.loss_type = 'dr_grpo' would have no effect"),
         ({"method": "grpo"}, {"epsilon": 0.1}, r"GRPOConfig.epsilon = 0.1 would have no effect"),
         ({"estimator": "grpo"}, {"scale_rewards": "batch"}, r"GRPOConfig.scale_rewards = 'batch' would have no effect"),

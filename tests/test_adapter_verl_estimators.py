@@ -25,7 +25,8 @@ from simlab.rollouts import Rollouts
 
 NEEDS = {name: entry.build().needs for name, entry in REGISTRY.items()}
 FROM_REWARDS = sorted(name for name in REGISTRY if NEEDS[name] == {"rewards"})
-OF_TOKENS = sorted(set(REGISTRY) - set(FROM_REWARDS))
+OF_GREEDY = ["remax"]
+OF_TOKENS = sorted(set(REGISTRY) - set(FROM_REWARDS) - set(OF_GREEDY))
 WITH_MEMORY = ["fade", "ha_dw", "running_mean"]
 # What these give a group depends on the other groups of the batch.
 OF_BATCHES = {"a_grae", "bnpo", "gpg", "reinforce_pp", "reinforce_pp_baseline", *WITH_MEMORY}
@@ -153,6 +154,14 @@ def test_verls_own_trainer_cannot_run_what_reads_tokens(name):
     needed = ", ".join(sorted(NEEDS[name] - {"rewards"}))
     with pytest.raises(InputError, match=f"simlab_{name} needs {needed} .* trainer.v1.trainer_mode=simlab_sync"):
         dispatched(f"simlab_{name}")
+
+
+@pytest.mark.parametrize("name", OF_GREEDY)
+def test_what_reads_greedy_answers_is_refused_in_any_trainer(name):
+    message = f"simlab_{name} needs the reward of a greedy answer, which verl samples for its own remax alone"
+    for fields in ({}, sampled()):
+        with estimators.token_fields(**fields), pytest.raises(InputError, match=message):
+            dispatched(f"simlab_{name}")
 
 
 @pytest.mark.parametrize("name", OF_TOKENS)

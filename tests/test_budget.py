@@ -68,6 +68,14 @@ def test_a_step_costs_its_rollouts_and_its_gradient_steps():
     assert plan.distinct[0].taken.tolist() == [1000 // 94]
 
 
+def test_a_greedy_answer_is_one_rollout_more_of_each_prompt():
+    """4 prompts of 8 rollouts, and of 9 with the greedy one, at 2 each."""
+    others = ("--group-size", 8, "--param", "prompts_per_step=4", "--budget", "1000", "--rollout-cost", "2")
+    costs = {arm: Plan(asked(*BANK[:-4], "--seeds", "3", "--arms", arm, *others)).distinct[0].step_cost for arm in
+             ("grpo", "remax", "f_grpo(base=remax)")}  # fmt: skip
+    assert costs == {"grpo": 64, "remax": 72, "f_grpo(base=remax)": 72}
+
+
 # Records
 
 

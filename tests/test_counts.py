@@ -201,7 +201,8 @@ def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name, need
     chosen = estimator(name)
     memory = chosen.init()
     for _ in range(3):
-        advantages, memory = chosen.update(Rollouts(rewards, entropy=np.ones((1, 31, 1))), memory)
+        rollouts = Rollouts(rewards, entropy=np.ones((1, 31, 1)), greedy_reward=np.ones((1, 31)))
+        advantages, memory = chosen.update(rollouts, memory)
     for outcome in (0.0, 1.0):
         of_outcome = np.asarray(advantages).reshape(-1)[rewards[0] == outcome]
         assert np.all(of_outcome == of_outcome[0])

@@ -92,6 +92,7 @@ def standardised(record: Rollouts) -> np.ndarray:
 # in every formula that subtracts something of the group; the others say here what they give.
 UNIFORM_GROUPS: dict[str, Callable[[Rollouts], np.ndarray]] = {
     "reinforce": constants(1, 0),
+    "remax": lambda record: record.rewards[:2] - record.greedy_reward[:2],
     "running_mean": constants(1, 0),
     "reinforce_pp": standardised,
     "asym_rl": constants(-0.01, -0.01),

@@ -13,7 +13,7 @@ from simlab.estimators import REGISTRY, Estimator, Link, center, chain, divide_f
 
 GROUP = [1.0, 0.0, 0.0]
 
-TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1))}
+TOKENS = {"old_logp": np.zeros((4, 1)), "entropy": np.zeros((4, 1)), "greedy_reward": np.zeros(4)}
 
 OUTSIDE = [
     ("grpo", "ddof", 2, "0 (population), 1 (sample)"),
@@ -193,6 +193,10 @@ def test_graded_rewards_are_taken_or_refused(name: str) -> None:
         ({"name": "cw_grpo", "old_logp": [[0.0, 1.0], [0.0]]}, "old_logp given as ragged lists"),
         ({"name": "entropy_advantage"}, "rollouts carry no entropy, which this method needs"),
         ({"name": "fade"}, "rollouts carry no old_logp"),
+        ({"name": "remax"}, "rollouts carry no greedy_reward, which this method needs"),
+        ({"name": "remax", "greedy_reward": np.ones(2)}, "greedy_reward has shape (1, 2); allowed: (1, 3)"),
+        ({"name": "remax", "greedy_reward": [1.0, math.nan, 1.0]}, "greedy_reward holds NaN or infinity"),
+        ({"name": "remax", "greedy_reward": [[1.0], [1.0, 1.0]]}, "greedy_reward given as ragged lists"),
         (
             {"name": "ppo"},
             "estimator = 'ppo' is unknown (did you mean 'pkpo'?); allowed: a_grae, advantage_reweighting",

@@ -22,10 +22,10 @@ BINARY = st.lists(st.integers(0, 1), min_size=1, max_size=12).map(lambda values:
 
 
 def weights(name: str | Estimator, rewards: np.ndarray, **parameters: Any) -> np.ndarray:
-    """Advantages where every rollout has two tokens of its own log-probability and entropy."""
+    """Advantages where every rollout has two tokens of its own log-probability and entropy, and greedy answers fail."""
     place = np.arange(len(rewards), dtype=float)[:, None]
     logp, entropy = -0.5 - np.hstack([place % 5, (3 * place + 1) % 7]) / 8, np.hstack([place % 3, place % 4]) / 4
-    return advantages(name, rewards, old_logp=logp, entropy=entropy, **parameters)
+    return advantages(name, rewards, old_logp=logp, entropy=entropy, greedy_reward=np.zeros_like(rewards), **parameters)
 
 
 def exact(value: float = 0.0) -> dict[str, Any]:
@@ -52,6 +52,7 @@ EQUAL: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("unlikeliness", {"beta": 0.0, "ranking": "code"}, "grpo", {}),
     ("w_reinforce", {"success": 0.0}, "nsr", {}),
     ("running_mean", {"initial": 0.0}, "reinforce", {}),
+    ("remax", {}, "reinforce", {}),
     ("pkpo", {"k": 1}, "reinforce", {}),
     ("pkpo", {"k": 1, "baseline": "none"}, "reinforce", {}),
     ("entropy_advantage", {"alpha": 0.0, "base": "rloo"}, "rloo", {}),
@@ -127,6 +128,11 @@ def test_it_equals_for_rewards_0_and_1(
     name: str, parameters: dict[str, Any], same: str, its: dict[str, Any], rewards: np.ndarray
 ) -> None:
     assert_equal(weights(name, rewards, **parameters), other(same, rewards, its))
+
+
+@given(rewards=BINARY)
+def test_remax_is_nsr_where_the_greedy_answer_is_right(rewards: np.ndarray) -> None:
+    assert_equal(advantages("remax", rewards, greedy_reward=np.ones_like(rewards)), weights("nsr", rewards))
 
 
 def test_bnpo_is_grpo_where_the_fitted_beta_is_one_of_three_halves() -> None:
@@ -315,7 +321,7 @@ def test_f_grpo_works_over_every_estimator(base: str, gamma: float) -> None:
     """Also over those of tokens; at gamma 0 it is its base to the last bit."""
     rewards = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]])
     logp = -1 - np.arange(24.0).reshape(3, 4, 2) % 5
-    fields = {"old_logp": logp, "entropy": -logp}
+    fields = {"old_logp": logp, "entropy": -logp, "greedy_reward": np.repeat([[1.0], [0.0], [1.0]], 4, axis=1)}
     share = np.array([0.75, 0.25, 1.0])
     expected = advantages(base, rewards, **fields)
     weight = (share**gamma).reshape(-1, *[1] * (expected.ndim - 1))

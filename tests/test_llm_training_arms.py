@@ -73,6 +73,7 @@ def test_an_own_temperature_is_that_of_sampling_and_evaluations_have_the_runs(tm
         (["grpo@epochs=2@epochs=3"], "arm 'grpo@epochs=2@epochs=3' has epochs twice"),
         (["grpo@epochs=2", "grpo @ epochs = 2"], "allowed: one or more, each once"),
         (["grpo+entropy_bonus@lag=2"], "with a method that reads entropies"),
+        (["remax@false_negative=0.1"], "rl.false_negative = 0.1 with a method that reads the greedy answer's reward"),
     ],
 )
 def test_settings_that_an_arm_cannot_have_are_refused(arms, reason):

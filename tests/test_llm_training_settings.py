@@ -73,6 +73,7 @@ def test_another_task_does_not_inherit_the_parameters_of_the_former():
         ({"seeds": 0}, "seeds = 0 is outside its range"),
         ({"engine": "verl"}, "engine = 'verl' is unknown; allowed: simlab, trl"),
         ({"engine": 3}, "engine = 3; allowed: a text"),
+        ({"engine": "trl", "arms": ["grpo", "remax"]}, "arm remax reads the greedy answer's reward; allowed with the"),
         ({"seeds": 1.5}, "seeds = 1.5"),
         ({"arms": []}, "arms are none; allowed: one or more, each once"),
         ({"arms": ["grpo", "grpo"]}, "arms are grpo, grpo; allowed: one or more, each once"),

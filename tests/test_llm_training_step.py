@@ -412,6 +412,21 @@ def test_with_rounds_only_mixed_groups_are_learnt_from(sampled):
         np.testing.assert_array_equal(groups.sampled.logp[place], part.sampled.logp[where])
 
 
+@pytest.mark.parametrize("rl", [{}, {"rounds": 5}, {"rollouts": 8}])
+def test_remax_compares_with_the_reward_of_the_answer_at_temperature_0(rl):
+    """Of the policy that samples; each prompt has one, whatever the rounds keep and however few are sampled at once."""
+    trainer, state = trainer_and_state("remax", rl, own_task=task(of_some_prompts))
+    groups, *_ = trainer.collect(state, KEY)
+    alone = [trainer.reader.sample(state.parameters, [one], 1, key=KEY, temperature=0.0) for one in groups.problems]
+    greedy = np.array([part.rewards[0, 0] for part in alone])
+    assert len(greedy) == 4
+    np.testing.assert_array_equal(groups.greedy_reward, np.repeat(greedy[:, None], 4, axis=1))
+    seen = []
+    trainer.step(state, KEY, False, watch=lambda groups, advantages: seen.append((groups.rewards, advantages)))
+    ((rewards, advantages),) = seen
+    np.testing.assert_array_equal(advantages, rewards - greedy[:, None])
+
+
 def test_rounds_that_are_used_up_leave_fewer_groups(sampled):
     trainer, state = trainer_and_state("grpo", {"rounds": 2}, own_task=task(of_some_prompts))
     groups, cursor, _ = trainer.collect(state, KEY)

@@ -17,6 +17,7 @@ WITHOUT_FORM = {
     "fade_entropy": "chooses its exponent by the entropy of the batch alone",
     "fade_logarithmic": "chooses its exponent by the number of steps taken alone",
     "linked": "is any chain of links: each has the form of the named one that it equals, if any",
+    "remax": "compares with the greedy answer, which the number of successes does not tell",
     "unlikeliness": "ranks rollouts by their log-probability",
 }
 
@@ -279,6 +280,12 @@ def test_old_logp_reaches_the_estimator() -> None:
     found = masses("fade", 8, old_logp=np.full((8, 1), -0.5), target_entropy=1.0)
     np.testing.assert_allclose(found.success, found.failure * 0.5, rtol=1e-12, atol=0)
     assert found.success.max() > 0
+
+
+@pytest.mark.parametrize(("greedy", "same"), [(1.0, "nsr"), (0.0, "psr")])
+def test_remax_learns_from_one_outcome_alone(greedy: float, same: str) -> None:
+    """From failures where the greedy answer is right, and from successes where it is wrong."""
+    np.testing.assert_array_equal(masses("remax", 5, greedy_reward=greedy), masses(same, 5))
 
 
 def test_entropy_reaches_the_estimator() -> None:

@@ -52,6 +52,8 @@ QUICK = {
     ("prompt_bank", "truncated sampler, masked", "dense"),
     ("prompt_bank", "bound by entropy", "lumped"),
     ("tree", "weighed by entropy", "dense"),
+    ("tree", "reads greedy answers of an older sampler", "dense"),
+    ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")
 ALL = [

@@ -223,6 +223,10 @@ def test_the_accepted_rate_is_the_rate_of_correct_rollouts_where_nothing_errs():
         ({"errors_of": "token"}, "errors_of = 'token' is unknown; allowed: rollout, answer, prompt"),
         ({"verifier_correction": "sideways"}, "verifier_correction = 'sideways' is unknown; allowed: none, backward"),
         (
+            {"method": "remax", "false_positive": 0.1},
+            "false_positive = 0.1 with a method that reads the greedy answer's reward; allowed: 0",
+        ),
+        (
             {"false_positive": 0.6, "false_negative": 0.4, "verifier_correction": "backward"},
             "false_positive = 0.6 and false_negative = 0.4 with the backward correction; allowed: rates whose sum is",
         ),
@@ -230,7 +234,7 @@ def test_the_accepted_rate_is_the_rate_of_correct_rollouts_where_nothing_errs():
 )
 def test_what_no_verifier_is(given, message):
     with pytest.raises(InputError) as refused:
-        Settings("grpo", **given)
+        Settings(**{"method": "grpo"} | given)
     assert message in str(refused.value)
 
 

@@ -139,7 +139,7 @@ def table() -> str:
             *lines,
             "",
             f"- Nobody's clock, of rewards and lengths alone: {listed(of_rewards)}.",
-            f"- Nobody's clock, as they read log-probabilities or entropies: {listed(of_tokens)}.",
+            f"- Nobody's clock, as they read log-probabilities, entropies or the greedy answer: {listed(of_tokens)}.",
             f"- Not compared, as they remember earlier batches: {listed(with_memory)}.",
         ]
     )

@@ -92,6 +92,10 @@ class SimlabMixin(Trainer):
             self._check_parts()
             self._method = self._penalised(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
+        if "greedy_reward" in self._needs:
+            raise InputError(
+                "the method needs the reward of a greedy answer, which TRL does not sample; allowed: others"
+            )
         self._memory = self._estimator.init()
         self._schedule = () if self._method is None else self._method.surrogate.init()
 

@@ -23,7 +23,7 @@ from simlab.estimators.balanced import (
     skew_r,
 )
 from simlab.estimators.base import DOMAINS, Estimator, Link, chain, shape_rewards, stateless, weigh
-from simlab.estimators.baseline import center, center_quantile, center_running, shift
+from simlab.estimators.baseline import center, center_greedy, center_quantile, center_running, shift
 from simlab.estimators.batch import (
     divide_by_batch_std,
     gpg,
@@ -46,6 +46,7 @@ from simlab.estimators.biased import (
     quantile,
     reinforce,
     relu,
+    remax,
     running_mean,
     w_reinforce,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "bnpo",
     "center",
     "center_by_length",
+    "center_greedy",
     "center_quantile",
     "center_running",
     "chain",
@@ -180,6 +182,7 @@ __all__ = [
     "reject",
     "reject_easy",
     "relu",
+    "remax",
     "rloo",
     "rs_grpo",
     "running_mean",

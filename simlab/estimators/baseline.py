@@ -7,7 +7,7 @@ from array_api_compat import array_namespace
 from simlab.errors import check_choice, check_range
 from simlab.estimators.base import Link, stateless
 from simlab.order_statistics import lower_quantile
-from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_count, group_mean, is_uniform
+from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_count, group_mean, is_uniform, needed
 
 BASELINES = ("mean", "leave_one_out", "batch_mean", "median")
 
@@ -63,6 +63,18 @@ def center_quantile(tau: Scalar = 0.5) -> Link:
         return advantages - lower_quantile(advantages, share, rollouts.mask)
 
     return stateless(subtract, exchangeable=True)
+
+
+def center_greedy() -> Link:
+    """Subtract the reward of the greedy answer, ``Rollouts.greedy_reward``, in groups of equal rewards too.
+
+    ``[arxiv:2310.10505]``
+    """
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        return advantages - needed(rollouts, "greedy_reward")
+
+    return stateless(subtract, needs=frozenset({"greedy_reward"}), exchangeable=True)
 
 
 def shift(delta: Scalar = 0.01) -> Link:

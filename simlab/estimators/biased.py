@@ -3,7 +3,7 @@
 from simlab.errors import check_choice, check_range
 from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.baseline import center, center_quantile, center_running, shift
+from simlab.estimators.baseline import center, center_greedy, center_quantile, center_running, shift
 from simlab.estimators.difficulty import asymmetric_power, shift_difficulty
 from simlab.estimators.registry import register
 from simlab.estimators.scale import divide_by_mad
@@ -38,6 +38,23 @@ def running_mean(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Estimator:
     array([ 0.75, -0.25])
     """
     return chain(center_running(decay, initial))
+
+
+@register("arxiv:2310.10505", "r_i - r(greedy answer)")
+def remax() -> Estimator:
+    """ReMax: A = r - the reward of the greedy answer, whose every token is the likeliest.
+
+    arXiv 2310.10505, without its penalty, which a surrogate adds; verl's ``compute_remax_outcome_advantage`` computes
+    the same. The paper draws one rollout a prompt, here G share a greedy answer, which costs one rollout more a prompt.
+    The baseline depends on no rollout, so that the expected step is that of REINFORCE. On rewards 0 and 1 a
+    prompt whose greedy answer is right learns from failures alone, as ``nsr``, and any other from successes alone, as
+    ``psr``; groups of equal rewards teach unless the greedy answer has that reward too.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("remax", np.array([1.0, 0.0, 0.0]), greedy_reward=np.array([1.0, 1.0, 1.0]))
+    array([ 0., -1., -1.])
+    """
+    return chain(center_greedy())
 
 
 @register("fade:asym-rl", "r_i - (mean(r) + delta)")

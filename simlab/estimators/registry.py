@@ -113,6 +113,7 @@ def advantages(
     old_logp: Array | None = None,
     entropy: Array | None = None,
     token_mask: Array | None = None,
+    greedy_reward: Array | None = None,
     **parameters: Any,
 ) -> Array:
     """Advantages of one batch, in the shape and array library of ``rewards``.
@@ -125,6 +126,8 @@ def advantages(
         old_logp: (..., T) sampling log-probabilities, for estimators that need them.
         entropy: (..., T) entropies of the sampling policy, likewise.
         token_mask: (..., T) true where a token exists; by default every rollout has T tokens.
+        greedy_reward: the reward of the greedy answer to each rollout's prompt, in the shape of ``rewards``, for
+            estimators that need it.
         parameters: the parameters of the named estimator.
 
     Raises:
@@ -143,6 +146,7 @@ def advantages(
         "entropy": _from_lists("entropy", entropy, float),
         "mask": _from_lists("mask", mask, bool),
         "token_mask": _from_lists("token_mask", token_mask, bool),
+        "greedy_reward": _from_lists("greedy_reward", greedy_reward, float),
     }
     if rewards.ndim not in (1, 2):
         raise InputError(f"rewards have shape {tuple(rewards.shape)}; allowed: (G,) or (P, G)")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simlab.simulator.policy import Policy
     from simlab.simulator.settings import StaticSettings
 
-OF_EQUAL_ROLLOUTS = frozenset({"rewards", "entropy"})
+OF_EQUAL_ROLLOUTS = frozenset({"rewards", "entropy", "greedy_reward"})
 # Timed by benchmarks/constants.py, which draws the same groups in both ways.
 LEAST_GROUP = 4096  # below it a group costs little, however it is drawn
 GROUP_TO_ACTIONS = 0.5  # with a quarter the two take as long, and counts take longer to compile

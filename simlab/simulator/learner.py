@@ -282,6 +282,9 @@ class Learner:
         if self.settings.allocation == "sequential":
             drawn = self.stopped(drawn, correct)
         rollouts = self.rollouts(drawn, proximal, correct, keys)
+        if "greedy_reward" in self.method.needs:
+            greedy = self.greedy_reward(places, drawn.policies, prompts)
+            rollouts = rollouts._replace(greedy_reward=jnp.broadcast_to(greedy[:, None], rollouts.rewards.shape))
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
         absent = jnp.zeros(self.group_size, bool) if rollouts.mask is None else ~rollouts.mask
         active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
@@ -290,6 +293,17 @@ class Learner:
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
         return batch, memory
+
+    def greedy_reward(self, places: Places, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
+        """The reward of the answer of the samplers' likeliest tokens, by the truth."""
+
+        def greedy(places: Places, sampler: Any, correct: Array) -> Array:
+            found: Array = sampler.greedy(self.storage.everywhere(correct, places))
+            return found
+
+        is_correct = self.each(greedy)(places, samplers, self.of_batch(self.correct, prompts))
+        rewards = jnp.where(is_correct, self.problem.reward_correct, self.problem.reward_incorrect)
+        return rewards.astype(self.settings.dtype)
 
     def stopped(self, drawn: Drawn, accepted: Bool[Array, "P G"]) -> Drawn:
         """Of what could be drawn, the rollouts that were: what comes after a prompt's last round is absent."""

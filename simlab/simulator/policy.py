@@ -114,6 +114,11 @@ class Policy(NamedTuple):
         """The policy over what is correct or not."""
         return self
 
+    def greedy(self, correct: Bool[Array, " S"]) -> Bool[Array, ""]:
+        """Whether the likeliest action is correct; of equally likely ones, whether any is."""
+        best = self.storage.largest(jnp.where(correct, self.scores, EMPTY))
+        return best >= self.storage.largest(self.scores)
+
     def given(self, correct: Bool[Array, " S"]) -> "Policy":
         """The policy given that the action is correct, however small the probability of that."""
         scores = jnp.where(correct, self.scores, EMPTY)

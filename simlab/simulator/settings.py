@@ -21,7 +21,7 @@ from simlab.simulator.gradients import UPDATE_RULES
 from simlab.simulator.optimizers import OPTIMIZERS, optimizer, optimizer_defaults
 from simlab.simulator.verifier import ERRORS_OF, check_errors
 
-SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise"})
+SUPPLIED = frozenset({"rewards", "old_logp", "entropy", "noise", "greedy_reward"})
 SUPPLIED_TO_SURROGATES = SUPPLIED | {"topn_logp"}  # as many candidates as the surrogate moves
 LARGEST_INT = 2**31 - 1  # JAX counts in 32 bits unless it is told otherwise
 LARGEST_GROUP = 2**24
@@ -266,6 +266,10 @@ class Settings:
         ):
             if missing := part.needs - supplied:
                 raise InputError(f"this {kind} needs {sorted(missing)}; the simulator supplies {sorted(supplied)}")
+        errors = [name for name in ("false_positive", "false_negative") if getattr(self, name) > 0]
+        if "greedy_reward" in method.needs and errors:
+            given = f"{errors[0]} = {getattr(self, errors[0]):g}"
+            raise InputError(f"{given} with a method that reads the greedy answer's reward; allowed: 0")
         otherwise = [name for name, usual in (("lag", 0), ("sampler", "exact")) if getattr(self, name) != usual]
         if method.surrogate.candidates and otherwise:
             given = f"{otherwise[0]} = {getattr(self, otherwise[0])!r}"
@@ -304,6 +308,11 @@ class Settings:
     def build(self) -> Method:
         """The method, built."""
         return self.arm if isinstance(self.arm, Method) else self.arm.build()
+
+    @property
+    def rollouts_a_prompt(self) -> int:
+        """How many answers a step samples for a prompt, in the mean: G, and the greedy one if the method reads it."""
+        return self.group_size + ("greedy_reward" in self.build().needs)
 
     @property
     def truncates(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.problems.tree_paths import path_sums, paths, prefix_sums
 from simlab.simulator.gradients import entropy_gradient, exact_sums, kl_gradient
@@ -89,6 +89,12 @@ class TreePolicy(NamedTuple):
         """The policy over leaves: the log-probability of one adds up along its path ``[casp:app-a-chain-rule]``."""
         logp = path_sums(self.logp)
         return DENSE.softmax(logp, jnp.ones((), logp.dtype), None)
+
+    def greedy(self, correct: Bool[Array, " leaves"]) -> Bool[Array, ""]:
+        """Whether the leaf at the end of the likeliest tokens is correct; of equally likely ones, whether any is."""
+        scores = self.nodes.scores
+        misses = path_sums((scores < jnp.max(scores, axis=1, keepdims=True)).astype(scores.dtype))
+        return jnp.any(correct & (misses == 0))
 
     def moved_scores(self, change: Float[Array, "nodes B"]) -> Float[Array, " leaves"]:
         """By how much the log-probabilities of leaves move, to first order in a change of logits / temperature.

@@ -1,8 +1,9 @@
 """Give every run of a sweep the same budget: how many steps it pays for, and which of them are recorded.
 
 A step costs P G ``rollout_cost`` for P prompts of G rollouts each, and ``update_cost`` for each gradient step on them.
-With G twice as large a run takes about half as many steps. All runs are recorded at the same costs, so that curves of
-different P and G compare at equal cost.
+A method that compares with the greedy answer pays for one rollout more a prompt. With G twice as large a run takes
+about half as many steps. All runs are recorded at the same costs, so that curves of different P and G compare at equal
+cost.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ class Budget:
         """
         if self.update_cost and settings.allocation == "dynamic":
             raise InputError(f"update_cost = {self.update_cost:g} with allocation = 'dynamic'; allowed: 0")
-        rollouts = problem.prompts_a_step(settings) * settings.group_size
+        rollouts = problem.prompts_a_step(settings) * settings.rollouts_a_prompt
         updates = settings.static.gradient_steps
         return rollouts * _exact(self.rollout_cost) + updates * _exact(self.update_cost)
 

@@ -49,7 +49,7 @@ WORDS = {
     "correction_unit": "whether a token or a sequence has an importance weight",
     "correction_bound": "largest importance weight, truncated or masked",
     "isolation": "tokens below this probability get their gradient steps first (Lopti); 0: off",
-    "allocation": "how a step's rollouts are allocated: even, knapsack, variance, learnable or dynamic",
+    "allocation": "how a step's rollouts are allocated: even, knapsack, variance, learnable, dynamic or sequential",
     "allocation_by": "solve rates on which the allocation relies: estimate or exact",
     "smallest_group": "smallest group of an allocation",
     "largest_group": "largest group of an allocation; 0: 4 G",

@@ -30,7 +30,8 @@ def three_batches(group_size: int, lengths: int = 1) -> list[Rollouts]:
     """All 2^G groups of rewards 0 and 1; those with at most a third of successes; those with at least two thirds.
 
     Estimators may read the whole batch, and remember earlier ones. Rollouts have one token, or from 1 to ``lengths``,
-    all tokens of a rollout of a log-probability and an entropy of its own.
+    all tokens of a rollout of a log-probability and an entropy of its own. The greedy answer is right in every third
+    group.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].
@@ -45,7 +46,8 @@ def _rollouts(rewards: Float[np.ndarray, "P G"], lengths: int) -> Rollouts:
     place = np.arange(rewards.size).reshape(*rewards.shape, 1)
     token = np.repeat(1 + place % 7 / 7, lengths, axis=-1)
     present = None if lengths == 1 else np.arange(lengths) <= place % lengths
-    return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present)
+    greedy = np.broadcast_to(np.arange(len(rewards))[:, None] % 3 == 0, rewards.shape).astype(rewards.dtype)
+    return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present, greedy_reward=greedy)
 
 
 def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float[np.ndarray, "P G ..."]]:

@@ -33,6 +33,7 @@ def masses(
     *,
     old_logp: Float[np.ndarray, "G 1"] | None = None,
     entropy: Float[np.ndarray, "G 1"] | None = None,
+    greedy_reward: float | None = None,
     **parameters: Any,
 ) -> Masses:
     """Masses m_S and m_F of an estimator, computed from the estimator itself ``[fade:masses]``.
@@ -49,12 +50,14 @@ def masses(
             entropy; it matters only to estimators that read it, and FADE's delta is then 1 unless a target entropy
             is set.
         entropy: (G, 1) entropy of the policy at each rollout, likewise; by default 0.
+        greedy_reward: the reward of the prompt's greedy answer, for estimators that compare with it. The number of
+            successes does not tell it.
         parameters: the parameters of the named estimator.
 
     Raises:
         InputError: for a group size below 1, an ``old_logp`` or ``entropy`` of another shape, an unknown name or
-            parameter, an estimator that needs other fields of the rollouts, such as candidates, or one whose masses
-            depend on the order of the rollouts.
+            parameter, an estimator that needs other fields of the rollouts, such as candidates or a ``greedy_reward``
+            that is not given, or one whose masses depend on the order of the rollouts.
 
     >>> masses("dr_grpo", 4).failure
     array([0.    , 0.1875, 0.25  , 0.1875, 0.    ])
@@ -64,6 +67,8 @@ def masses(
         "old_logp": _one_token("old_logp", old_logp, group_size),
         "entropy": _one_token("entropy", entropy, group_size),
     }
+    if greedy_reward is not None:
+        fields["greedy_reward"] = np.full(group_size, float(greedy_reward))
     chosen = built(name, **parameters)
     found = _in_order(chosen, fields, np.arange(group_size))
     if not chosen.exchangeable:
@@ -73,7 +78,7 @@ def masses(
     return found
 
 
-def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G 1"]], order: Int[np.ndarray, " G"]) -> Masses:
+def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G ..."]], order: Int[np.ndarray, " G"]) -> Masses:
     """The masses, where the rollouts of a group stand in this order, 0 to s - 1 being its successes."""
     successes = np.arange(len(order) + 1)
     correct = order < successes[:, None]

@@ -83,7 +83,12 @@ def advantage_function(name: str) -> AdvantageFunction:
 
 
 def _check_supply(name: str, chosen: Estimator, given: Mapping[str, torch.Tensor] | None) -> None:
-    """Refuse what verl's own trainer cannot give an estimator, and say what it does not keep."""
+    """Refuse what verl's trainers cannot give an estimator, and say what its own does not keep."""
+    if "greedy_reward" in chosen.needs:
+        raise InputError(
+            f"algorithm.adv_estimator = {PREFIX}{name} needs the reward of a greedy answer, which verl samples for its "
+            "own remax alone; allowed: remax"
+        )
     if lacking := chosen.needs - {"rewards"} - (given or {}).keys():
         raise InputError(
             f"algorithm.adv_estimator = {PREFIX}{name} needs {', '.join(sorted(lacking))} of the whole batch; "

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from simlab import arms
 from simlab.errors import InputError
 from simlab.llm.compare.moments import chosen
 from simlab.llm.compare.runs import Evaluation, Run, Training
@@ -114,10 +115,19 @@ def shown_at(arm: Arm, at: str | int) -> Shown:
 
 
 def _rollouts(run: Run, name: str) -> int | None:
-    """Of a step: P times G, as the run says or the arm for itself."""
+    """Of a step: P times G, as the run says or the arm for itself, and P greedy answers where the method reads them."""
     settings: Any = run.settings.get("rl")
     try:
-        settings = dict(settings) | read_arm(name).own
-        return int(settings["prompts"]) * int(settings["group_size"])
+        arm = read_arm(name)
+        settings = dict(settings) | arm.own
+        return int(settings["prompts"]) * (int(settings["group_size"]) + _samples_greedy(arm.method))
     except (InputError, KeyError, TypeError, ValueError):
         return None
+
+
+def _samples_greedy(method: arms.Arm) -> bool:
+    """Whether a method reads the greedy answer's reward; nothing is run that a file holds."""
+    try:
+        return not method.files and "greedy_reward" in method.build().needs
+    except InputError:  # of a run of another version
+        return False

@@ -29,6 +29,7 @@ class Groups(NamedTuple):
         sampled: what the sampler says of them.
         rewards: (P, G) of the task.
         solutions: P lists of G canonical forms, None where the rollout is not correct.
+        greedy_reward: (P, G) reward of the problem's greedy answer, at each of its rollouts; None where there is none.
     """
 
     problems: tuple[Problem, ...]
@@ -36,6 +37,7 @@ class Groups(NamedTuple):
     sampled: Sampled
     rewards: Float[np.ndarray, "P G"]
     solutions: tuple[tuple[str | None, ...], ...]
+    greedy_reward: Float[np.ndarray, "P G"] | None = None
 
     @property
     def mixed(self) -> np.ndarray:
@@ -55,6 +57,7 @@ class Groups(NamedTuple):
             Sampled(*map(of_places, self.sampled)),
             self.rewards[places],
             tuple(self.solutions[place] for place in places),
+            of_places(self.greedy_reward),
         )
 
 
@@ -235,4 +238,5 @@ def joined(parts: Sequence[Groups]) -> Groups:
         Sampled(*map(together, zip(*(part.sampled for part in parts), strict=True))),
         np.concatenate([part.rewards for part in parts]),
         tuple(solution for part in parts for solution in part.solutions),
+        together([part.greedy_reward for part in parts]),
     )

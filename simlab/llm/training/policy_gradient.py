@@ -117,7 +117,7 @@ class Trainer(NamedTuple):
     def _sample(self, parameters: Parameters, cursor: int, key: PRNGKeyArray) -> Groups:
         settings = self.settings
         problems = [self.reader.task.training(self.first + cursor + place) for place in range(settings.prompts)]
-        return self.reader.sample(
+        groups = self.reader.sample(
             parameters,
             problems,
             settings.group_size,
@@ -126,6 +126,13 @@ class Trainer(NamedTuple):
             top_n=max(self.top_n, self.method.surrogate.candidates),
             at_once=settings.rollouts,
         )
+        return self._beside_greedy(parameters, groups, key) if "greedy_reward" in self.method.needs else groups
+
+    def _beside_greedy(self, parameters: Parameters, groups: Groups, key: PRNGKeyArray) -> Groups:
+        """The groups with the rewards of the answers of the likeliest tokens, which no random number changes."""
+        once = {"temperature": 0.0, "at_once": self.settings.rollouts}
+        greedy = self.reader.sample(parameters, groups.problems, 1, key=key, **once).rewards
+        return groups._replace(greedy_reward=np.broadcast_to(greedy, groups.rewards.shape))
 
     def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """What the verifier accepts of groups that the task has judged."""
@@ -167,6 +174,7 @@ class Trainer(NamedTuple):
             ref_logp=of_reference,
             noise=noise,
             token_mask=sampled.mask,
+            greedy_reward=groups.greedy_reward,
         )
 
     def ascended(

@@ -196,6 +196,9 @@ class PolicyGradient(OptimizerSettings):
         """Raise ``InputError`` for a method that does not go with a verifier that errs, or with another sampler."""
         if self.errs:
             check_domain(method.estimator, self.reward_of(np.array([[1.0, 0.0]])))
+            if "greedy_reward" in method.needs:
+                given = f"rl.false_positive = {self.false_positive:g} and rl.false_negative = {self.false_negative:g}"
+                raise InputError(f"{given} with a method that reads the greedy answer's reward; allowed: 0")
         reads = "entropies" if "entropy" in method.needs else "candidates" if method.surrogate.candidates else ""
         if self.samples_otherwise and reads:
             given = f"rl.lag = {self.lag} and rl.sampler = {self.sampler!r}"
@@ -337,7 +340,10 @@ class Settings:
         if not arms or len({arm.key for arm in arms}) < len(arms):
             raise InputError(f"arms are {', '.join(self.arms) or 'none'}; allowed: one or more, each once")
         for text, arm in zip(self.arms, arms, strict=True):
-            self.rl_of(text).check_method(arm.method.build())
+            method = arm.method.build()
+            self.rl_of(text).check_method(method)
+            if self.engine == "trl" and "greedy_reward" in method.needs:
+                raise InputError(f"arm {text} reads the greedy answer's reward; allowed with the engine trl: others")
 
     def rl_of(self, arm: str) -> PolicyGradient:
         """How an arm is trained: as ``rl`` says, but for what the arm has for itself.

@@ -76,4 +76,5 @@ def _rollouts(random: np.random.Generator, shape: tuple[int, int, int], candidat
         ref_logp=(old + 0.1 * random.standard_normal(shape)).astype(np.float32),
         noise=random.random(shape).astype(np.float32),
         token_mask=np.arange(shape[2]) < random.integers(1, shape[2] + 1, shape[:2])[..., None],
+        greedy_reward=np.repeat(np.arange(shape[0])[:, None] % 2, shape[1], axis=1).astype(np.float32),
     )

@@ -15,6 +15,7 @@ from simlab.sweeps.presets.interference_papers import INTERFERENCE_PAPERS
 from simlab.sweeps.presets.league import LEAGUE
 from simlab.sweeps.presets.minibatches import MINIBATCHES
 from simlab.sweeps.presets.off_policy import LAG, MISMATCH
+from simlab.sweeps.presets.remax import REMAX
 from simlab.sweeps.presets.settings import Settings
 from simlab.sweeps.presets.surrogates import COMPARED
 from simlab.sweeps.presets.verifier import VERIFIER
@@ -39,6 +40,7 @@ PRESETS: dict[str, dict[str, Settings]] = {
     "league": LEAGUE,
     "minibatches": {"": MINIBATCHES},
     "mismatch": MISMATCH,
+    "remax": REMAX,
     "surrogates": COMPARED,
     "three-regimes": {"": THREE_REGIMES},
     "verifier": VERIFIER,

@@ -6,7 +6,7 @@ the solve rates.
 
 from typing import Any
 
-from simlab.simulator.allocation import INFORMED
+from simlab.simulator.allocation import ALLOCATIONS, INFORMED
 from simlab.sweeps.budget import Budget
 from simlab.sweeps.presets.settings import Settings
 
@@ -24,7 +24,7 @@ def _allocated(problem: str, total: float, parameters: dict[str, tuple[Any, ...]
         "pass_at_k": (64,),
         "top_n": 0,
     }
-    estimated = parameters | {"run.allocation": ("even", *INFORMED, "dynamic")}
+    estimated = parameters | {"run.allocation": ALLOCATIONS}
     exact = parameters | {"run.allocation": INFORMED, "run.allocation_by": ("exact",)}
     return usual | {"parameters": estimated}, usual | {"parameters": exact}
 

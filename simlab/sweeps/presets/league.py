@@ -15,7 +15,7 @@ def response_level() -> tuple[str, ...]:
     Those that weigh every token by itself are told by their advantages, (P, G, T).
     """
     tokens = np.zeros((1, 2, 1))
-    batch = Rollouts(np.array([[1.0, 0.0]]), old_logp=tokens, entropy=tokens)
+    batch = Rollouts(np.array([[1.0, 0.0]]), old_logp=tokens, entropy=tokens, greedy_reward=np.zeros((1, 2)))
     built = {name: entry.build() for name, entry in REGISTRY.items() if name != "linked"}
     return tuple(name for name, chosen in built.items() if chosen.update(batch, chosen.init())[0].ndim == 2)
 

@@ -5,6 +5,7 @@ Updates are scaled to one of two norms, so that a weight is not ahead or behind 
 
 from typing import Any
 
+from simlab.estimators import estimator
 from simlab.sweeps.presets.league import response_level
 from simlab.sweeps.presets.settings import Settings
 
@@ -56,8 +57,11 @@ def _corrected(rates: tuple[float, ...], *estimators: str) -> Settings:
     }
 
 
+# The verifier of a greedy answer does not err.
+_JUDGED = tuple(name for name in response_level() if "greedy_reward" not in estimator(name).needs)
+
 VERIFIER: dict[str, Settings] = {
-    "weights": _erring(response_level(), false_positive=FALSE_POSITIVES, errors_of=ERRORS_OF),
+    "weights": _erring(_JUDGED, false_positive=FALSE_POSITIVES, errors_of=ERRORS_OF),
     "focus": _erring(("f_grpo",), false_positive=(0.0, 0.01, 0.02, 0.05, 0.1, 0.2), errors_of=ERRORS_OF),
     "groups": _erring(("dr_grpo", "grpo", "maxrl", "f_grpo"), false_positive=FALSE_POSITIVES, errors_of=ERRORS_OF[:2])
     | {"group_sizes": (2, 4, 8, 16, 32, 64)},
