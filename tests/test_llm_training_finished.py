@@ -7,7 +7,7 @@ from training_cases import contents, settings, task
 
 from simlab.llm.config import ModelConfig
 from simlab.llm.tasks import task as named_task
-from simlab.llm.training import disk, state
+from simlab.llm.training import disk, state_files
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train
 from simlab.llm.training.setup import Setup
@@ -122,10 +122,15 @@ HEADER = 2**14  # bytes of a file beside its numbers, at most
 
 
 @pytest.mark.parametrize(("keep_checkpoint", "warm_start"), [(False, 2), (True, 0)])
-@pytest.mark.parametrize("own", [{}, ADAPTERS], ids=["plain", "adapters"])
-def test_the_disk_that_is_said_is_what_a_run_takes_at_most(own, keep_checkpoint, warm_start, tmp_path, monkeypatch):
-    """Counted in the bytes of files whenever a checkpoint or a model is written, itself included."""
-    out, write, save_model, taken = tmp_path / "run", state.write_whole, Setup.save_model, []
+@pytest.mark.parametrize(
+    "case",
+    [({}, 10**9), (ADAPTERS, 10**9), pytest.param(({}, 200_000), marks=pytest.mark.slow)],
+    ids=["plain", "adapters", "several files"],
+)
+def test_the_disk_that_is_said_is_what_a_run_takes_at_most(case, keep_checkpoint, warm_start, tmp_path, monkeypatch):
+    """Counted in the bytes of files whenever one of a checkpoint or a model is written, itself included."""
+    own, file_bytes = case
+    out, write, save_model, taken = tmp_path / "run", state_files.write_whole, Setup.save_model, []
 
     def count(*writing):
         sizes = [*(path.stat().st_size for path in out.rglob("*.safetensors")), *writing]
@@ -139,7 +144,8 @@ def test_the_disk_that_is_said_is_what_a_run_takes_at_most(own, keep_checkpoint,
         save_model(*arguments)
         count()
 
-    monkeypatch.setattr(state, "write_whole", counted)
+    monkeypatch.setattr(state_files, "FILE_BYTES", file_bytes)
+    monkeypatch.setattr(state_files, "write_whole", counted)
     monkeypatch.setattr(Setup, "save_model", saved)
     more = {"record": {"keep_checkpoint": keep_checkpoint}, "warm_start": {"steps": warm_start}}
     asked = settings(LARGER, own, more)

@@ -20,13 +20,14 @@ from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
 from simlab.llm.training.origin import Origin, first_difference
 from simlab.llm.training.scalars import Writer, of_evaluation, of_metrics
 from simlab.llm.training.state import State, load_state, save_state
+from simlab.llm.training.state_files import remove_leftovers, remove_state_files, set_aside_state_files
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
 from simlab.seals import Damaged, json_checksum, sealed_json, unsealed_json
 
 RUN = "run.json"  # beside the folders of arms
 METRICS, EVALUATIONS, ROLLOUTS = "metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl"
 SCALARS = {METRICS: of_metrics, EVALUATIONS: of_evaluation}  # what writers get of a file's lines
-CHECKPOINT, MODEL = "state.safetensors", "model"
+CHECKPOINT, MODEL = "state.safetensors", "model"  # the former of a large model is the head of several files
 TRL_CHECKPOINTS = "trl"  # a folder of those that TRL writes
 FINISHED = "finished.json"  # of an arm whose model is whole and whose checkpoints are gone
 
@@ -73,16 +74,18 @@ class ArmFolder:
         """
         checkpoint = self.path / CHECKPOINT
         if not checkpoint.exists():
+            remove_leftovers(checkpoint)
             self.keep(0)
             return fresh
         try:
             state = load_state(checkpoint, fresh, self.origins)
+            remove_leftovers(checkpoint)
             # That after its own step may be what an error left undone.
             self.keep(state.step, max(0, state.step - 1) // every if every else 0)
             return state
         except Damaged as error:
             complain(f"{error}: the checkpoint is set aside, and {self.path} begins anew")
-            set_aside(checkpoint)
+            set_aside_state_files(checkpoint)
             self.keep(0)
             return fresh
 
@@ -210,8 +213,12 @@ class ArmFolder:
     def _model_checksum(self) -> str:
         return hashlib.sha256((self.path / MODEL / CHECKSUMS).read_bytes()).hexdigest()
 
+    def remove_state(self) -> None:
+        """Remove the checkpoint of simlab's own."""
+        remove_state_files(self.path / CHECKPOINT)
+
     def _remove_checkpoints(self) -> None:
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        self.remove_state()
         if (self.path / TRL_CHECKPOINTS).exists():
             shutil.rmtree(self.path / TRL_CHECKPOINTS)
 

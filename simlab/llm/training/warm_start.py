@@ -6,7 +6,7 @@ from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.model import Parameters, init
 from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.folder import EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.interrupt import interrupts
 from simlab.llm.training.progress import Progress
 from simlab.llm.training.seeds import first_demonstration
@@ -40,7 +40,7 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
 def _warm_start(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
     settings = setup.settings.warm_start
     if folder.model_is_whole():
-        (folder.path / CHECKPOINT).unlink(missing_ok=True)  # which a kill may have left
+        folder.remove_state()  # which a kill may have left
         return read_checkpoint(folder.path / MODEL).parameters
     policy, first = setup.policy(), first_demonstration(seed)
     state = folder.begin(State(parameters, settings.init(parameters)))
@@ -58,5 +58,5 @@ def _warm_start(setup: Setup, seed: int, folder: ArmFolder, parameters: Paramete
                 folder.save(state)
                 raise KeyboardInterrupt
     setup.save_model(folder, state.parameters, setup.settings.rl.temperature)
-    (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    folder.remove_state()
     return state.parameters
