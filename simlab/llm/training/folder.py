@@ -25,7 +25,9 @@ from simlab.llm.vocabulary import Characters, Vocabulary, Words
 from simlab.seals import Damaged, json_checksum, sealed_json, unsealed_json
 
 RUN = "run.json"  # beside the folders of arms
-METRICS, EVALUATIONS, ROLLOUTS = "metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl"
+METRICS, EVALUATIONS = "metrics.jsonl", "evaluation.jsonl"
+TO_BE_READ = ROLLOUTS, COMPLETIONS = "rollouts.jsonl", "completions.jsonl"  # texts of steps and of evaluations
+FILES = (METRICS, EVALUATIONS, *TO_BE_READ)
 SCALARS = {METRICS: of_metrics, EVALUATIONS: of_evaluation}  # what writers get of a file's lines
 CHECKPOINT, MODEL = "state.safetensors", "model"  # the former of a large model is the head of several files
 TRL_CHECKPOINTS = "trl"  # a folder of those that TRL writes
@@ -94,21 +96,24 @@ class ArmFolder:
 
         Args:
             step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it,
-                and some of them have a line of rollouts.
+                and some of them have a line of rollouts. Completions are kept of the evaluations that are.
             evaluations: how many lines of evaluations there are at least.
 
         Raises:
             Damaged: if lines up to this step are damaged or missing.
         """
-        found = {name: read_lines(self.path / name) for name in (METRICS, EVALUATIONS, ROLLOUTS)}
+        found = {name: read_lines(self.path / name) for name in FILES}
         kept = {name: [line for line in found[name].lines if line["step"] <= step] for name in found}
+        evaluated = {line["step"] for line in kept[EVALUATIONS]}
+        kept[COMPLETIONS] = [line for line in kept[COMPLETIONS] if line["step"] in evaluated]
         for name, needed in ((METRICS, step), (EVALUATIONS, evaluations)):
             if len(kept[name]) < needed:
                 lost = f"{self.path / name} has {len(kept[name])} lines up to step {step}, where {needed} were written"
                 raise Damaged(found[name].damage or lost)
         for name, lines in kept.items():
             if found[name].damage:
-                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again")
+                gone = f", but for texts up to step {step}" if name in TO_BE_READ else ""
+                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again{gone}")
                 set_aside(self.path / name)
             if found[name].rest or lines != found[name].lines:
                 self.rewrite(name, lines)
@@ -146,7 +151,7 @@ class ArmFolder:
 
     def sync(self) -> None:
         """Have all lines on the disk, before a checkpoint counts on them."""
-        for name in (METRICS, EVALUATIONS, ROLLOUTS):
+        for name in FILES:
             if (self.path / name).exists():
                 with (self.path / name).open("rb") as file:
                     os.fsync(file.fileno())

@@ -1,5 +1,6 @@
 """What all arms and seeds of a run share: a task, put to a model."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -66,19 +67,23 @@ class Setup:
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays of the arm that needs most.
-
-        The longest prompt is that of all that are listed; where training problems are drawn, that of the evaluation's.
-        """
-        own = self.reader.task
-        known = itertools.chain(own.listed, *own.evaluation_sets.values())
-        sizes = max(len(self.reader.prompt(problem)) for problem in known), own.max_new_tokens
+        """Bytes of the large arrays of the arm that needs most."""
+        sizes = self._longest_prompt, self.reader.task.max_new_tokens
         arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
         return max(arms, key=lambda needed: sum(needed.values()))
 
     def needed_disk(self) -> dict[str, int]:
         """Bytes of the run's large files when it needs most."""
-        return needed_disk(self.settings, self.loaded.config, self.reader.task.max_new_tokens)
+        own = self.reader.task
+        problems = list(map(len, own.evaluation_sets.values()))
+        return needed_disk(self.settings, self.loaded.config, self._longest_prompt, own.max_new_tokens, problems)
+
+    @functools.cached_property
+    def _longest_prompt(self) -> int:
+        """Its tokens, of all prompts that are listed; where training problems are drawn, of the evaluation's."""
+        own = self.reader.task
+        known = itertools.chain(own.listed, *own.evaluation_sets.values())
+        return max(len(self.reader.prompt(problem)) for problem in known)
 
     def save_model(self, folder: ArmFolder, parameters: Parameters, temperature: float) -> None:
         """Write a model with its tokenizer, and the temperature that it was trained to be sampled at."""

@@ -6,8 +6,9 @@ from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.model import Parameters, init
 from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.folder import EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.interrupt import interrupts
+from simlab.llm.training.kept_completions import completion_lines
 from simlab.llm.training.progress import Progress
 from simlab.llm.training.seeds import first_demonstration
 from simlab.llm.training.setup import Setup
@@ -29,10 +30,12 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
     if followed := read_followed(folder):
         return Start(parameters, followed)
     evaluator = Evaluator(setup, seed)
-    found = evaluator.evaluate(parameters, 0)
+    found, kept = evaluator.evaluate(parameters, 0)
     start = Start(parameters, choose_followed(found))
     write_followed(folder, start.followed)
     line = evaluator.line(found, parameters, step=0, group_size=setup.settings.rl.group_size, start=start)
+    if lines := completion_lines(0, kept):
+        folder.rewrite(COMPLETIONS, lines)
     folder.rewrite(EVALUATIONS, [line])
     return start
 
