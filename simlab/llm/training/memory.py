@@ -19,7 +19,12 @@ FLOAT = 4
 READ = 3.2  # times the inner arrays of a layer: what reading a prompt needs
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
 LOGITS = 4  # arrays of the size of a token's logits at once
-PROGRAMS = 700 * 2**20  # bytes of a process that computes next to nothing on the CPU: Python, JAX and what it compiles
+# Bytes of a process on the CPU that computes next to nothing, with no program compiled before.
+PROCESS = 375 * 2**20  # when all that the command needs is imported
+COMPILER = (
+    350 * 2**20
+)  # that XLA has compiled the first programs with, most of it the gradient's, and does not give back
+SHAPE = 25 * 2**20  # of the programs for each shape of rollouts that are sampled or learnt from
 
 
 class Arrays(NamedTuple):
@@ -71,39 +76,77 @@ class Computed(NamedTuple):
     platform: str = "cpu"
 
 
-def needed_memory(
-    settings: Settings, config: ModelConfig, prompt: int, completion: int, platform: str | None = None
+class AtOnce(NamedTuple):
+    """What an arm computes at once.
+
+    Attributes:
+        sampled: rollouts of a step.
+        judged: rollouts of an evaluation.
+        learnt: rollouts whose gradient is computed.
+    """
+
+    sampled: Computed
+    judged: Computed
+    learnt: Computed
+
+
+def needed_memory(  # noqa: PLR0917
+    settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: int, platform: str | None = None
 ) -> dict[str, int]:
-    """Bytes of a run, by what they are for.
+    """Bytes of a run while it trains the arm that needs most, by what they are for.
+
+    On a CPU those of the process itself count too. It keeps the programs of all arms, one for each shape.
 
     Args:
         settings: the settings of the run.
         config: of its model.
         prompt: tokens of the longest prompt.
         completion: most tokens of a completion.
+        problems: of the largest evaluation set.
         platform: that the run is on, such as "gpu"; by default that of this process.
     """
     platform = platform or jax.default_backend()
-    rl, evaluation, dtype = settings.rl, settings.evaluation, settings.model.dtype
-    rank = 0 if settings.warm_start.steps else settings.model.lora_rank  # a warm start trains all parameters
-    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
-    batch = rl.prompts_at_once, rl.group_size
-    judged = max(1, evaluation.rollouts // evaluation.samples), evaluation.samples
-    width = min(rl.group_size, rl.microbatch)
-    learnt = max(1, min(rl.prompts, rl.microbatch // width)), width
+    arms = [settings.of_arm(name) for name in settings.arms]
+    each = [_at_once(arm, prompt, completion, problems, platform) for arm in arms]
+    needed = [_of_arm(arm, config, own) for arm, own in zip(arms, each, strict=True)]
+    shapes = {(kind, one) for own in each for kind, one in zip(("sample", "sample", "learn"), own, strict=True)}
+    return {
+        **max(needed, key=lambda parts: sum(parts.values())),
+        **({"Python and JAX": PROCESS, "compiling": COMPILER + SHAPE * len(shapes)} if platform == "cpu" else {}),
+    }
 
-    def rounded(places: tuple[int, int]) -> Computed:
+
+def _at_once(settings: Settings, prompt: int, completion: int, problems: int, platform: str) -> AtOnce:
+    rl, evaluation = settings.rl, settings.evaluation
+    width = min(rl.group_size, rl.microbatch)
+
+    def rounded(prompts: int, members: int) -> Computed:
         return Computed(
-            rounded_up(places[0]),
-            rounded_up(places[1]),
+            rounded_up(prompts),
+            rounded_up(members),
             rounded_length(prompt),
             rounded_up(completion),
-            dtype,
+            settings.model.dtype,
             settings.model.gradient_checkpointing,
-            rank,
+            _rank(settings),
             platform,
         )
 
+    return AtOnce(
+        sampled=rounded(rl.prompts_at_once, rl.group_size),
+        judged=rounded(max(1, min(problems, evaluation.rollouts // evaluation.samples)), evaluation.samples),
+        learnt=rounded(max(1, min(rl.prompts, rl.microbatch // width)), width),
+    )
+
+
+def _rank(settings: Settings) -> int:
+    """That of the adapters; a warm start trains all parameters."""
+    return 0 if settings.warm_start.steps else settings.model.lora_rank
+
+
+def _of_arm(settings: Settings, config: ModelConfig, own: AtOnce) -> dict[str, int]:
+    rl, rank = settings.rl, _rank(settings)
+    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
     return {
         **({"model": weights} if rank else {}),
         "adapters, start and update" if rank else "parameters, start and update": 3 * trained,
@@ -113,9 +156,8 @@ def needed_memory(
         # Adapters are merged to be evaluated.
         **({"merged model": weights} if rank else {}),
         # The sampler takes the layers apart, which copies them.
-        "sampling": weights + max(sampling_bytes(config, rounded(places)) for places in (batch, judged)),
-        "gradient of a microbatch": gradient_bytes(config, rounded(learnt)),
-        **({"programs": PROGRAMS} if platform == "cpu" else {}),
+        "sampling": weights + max(sampling_bytes(config, one) for one in (own.sampled, own.judged)),
+        "gradient of a microbatch": gradient_bytes(config, own.learnt),
     }
 
 

@@ -67,16 +67,19 @@ class Setup:
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays of the arm that needs most."""
-        sizes = self._longest_prompt, self.reader.task.max_new_tokens
-        arms = [needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes) for name in self.settings.arms]
-        return max(arms, key=lambda needed: sum(needed.values()))
+        """Bytes of the run while it trains the arm that needs most."""
+        sizes = self._longest_prompt, self.reader.task.max_new_tokens, max(self._problems)
+        return needed_memory(self.settings, self.loaded.config, *sizes)
 
     def needed_disk(self) -> dict[str, int]:
         """Bytes of the run's large files when it needs most."""
-        own = self.reader.task
-        problems = list(map(len, own.evaluation_sets.values()))
-        return needed_disk(self.settings, self.loaded.config, self._longest_prompt, own.max_new_tokens, problems)
+        sizes = self._longest_prompt, self.reader.task.max_new_tokens, self._problems
+        return needed_disk(self.settings, self.loaded.config, *sizes)
+
+    @property
+    def _problems(self) -> list[int]:
+        """How many each evaluation set has."""
+        return list(map(len, self.reader.task.evaluation_sets.values()))
 
     @functools.cached_property
     def _longest_prompt(self) -> int:
