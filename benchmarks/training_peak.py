@@ -21,7 +21,7 @@ from benchmarks.children import Child, run_simlab
 from benchmarks.machine import RESULTS, describe, in_words, table
 
 SHORT = {
-    "rl.steps": 1, "rl.false_positive": 0.3, "warm_start.steps": 0, "record.keep_checkpoint": "true", "seeds": 1,
+    "rl.steps": 1, "rl.false_positive": 0.3, "warm_start.steps": 0, "record.keep_checkpoint": "true",
 }  # fmt: skip
 WIDE = {"model.hidden_size": 512, "model.intermediate_size": 2048, "model.num_layers": 8}
 SIZES = ["grpo", "grpo@group_size=4", "grpo@group_size=2"]
@@ -57,7 +57,7 @@ def measure(name: str) -> dict[str, object]:
     """
     preset, arms, own = RUNS[name]
     chosen = [part for key, value in {**SHORT, **own}.items() for part in ("--param", f"{key}={value}")]
-    arguments = ["train", "--preset", preset, "--arms", ",".join(arms), *chosen]
+    arguments = ["train", "--preset", preset, "--arms", ",".join(arms), "--seeds", "1", *chosen]
     with tempfile.TemporaryDirectory() as folder:
         first, again = (_run(name, [*arguments, "--out", f"{folder}/{out}"], folder) for out in ("first", "again"))
     stated = stated_bytes(first.output)
