@@ -29,10 +29,10 @@ MAZE = {"task.size": 7, "task.evaluation_size": 8, "evaluation.samples": 16, "rl
 CHECKPOINTING = {"rl.microbatch": 64, "model.gradient_checkpointing": "true"}
 RUNS: dict[str, tuple[str, list[str], dict[str, object]]] = {
     "addition": ("addition", ["grpo"], {}),
-    "addition, groups of 8, 4 and 2": ("addition", SIZES, {}),
-    "addition, hidden size 512, 8 layers": ("addition", ["grpo"], WIDE),
     "countdown": ("countdown", ["grpo"], {}),
     "maze of size 7, microbatch 16": ("maze", ["grpo"], {**MAZE, "rl.microbatch": 16}),
+    "addition, groups of 8, 4 and 2": ("addition", SIZES, {}),
+    "addition, hidden size 512, 8 layers": ("addition", ["grpo"], WIDE),
     "maze of size 7, microbatch 64, gradient checkpointing": ("maze", ["grpo"], {**MAZE, **CHECKPOINTING}),
 }
 UNITS = {"MiB": 2**20, "GiB": 2**30}
@@ -84,18 +84,28 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the smallest run; write nothing")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the runs whose name holds TEXT; write nothing")
     options = parser.parse_args()
-    machine, found = describe("jax", "jaxlib", "numpy"), []
+    machine, found = describe("jax", "jaxlib", "numpy"), list[dict[str, object]]()
     for name in [name for name in RUNS if options.only in name][: 1 if options.quick else None]:
         found.append(measure(name))
         print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+        if not options.quick and not options.only:
+            _write(options.out, machine, found)
+    print(_text(machine, found))
+
+
+def _text(machine: dict[str, object], found: list[dict[str, object]]) -> str:
     header = ["run", "stated MiB", "peak MiB", "stated / peak", "peak MiB, compiled before"]
-    text = f"{table(header, [[str(value) for value in row.values()] for row in found])}\n\n{in_words(machine)}.\n"
-    print(text)
-    if not options.quick and not options.only:
-        options.out.mkdir(parents=True, exist_ok=True)
-        content = json.dumps({"machine": machine, "runs": found}, indent=1) + "\n"
-        (options.out / "training_peak.json").write_text(content)
-        (options.out / "training_peak.md").write_text(text)
+    rows = [[str(value) for value in row.values()] for row in found]
+    missing = [name for name in RUNS if name not in {row["run"] for row in found}]
+    not_measured = f"Not measured yet: {'; '.join(missing)}.\n\n" if missing else ""
+    return f"{table(header, rows)}\n\n{not_measured}{in_words(machine)}.\n"
+
+
+def _write(out: Path, machine: dict[str, object], found: list[dict[str, object]]) -> None:
+    """Write what is measured so far, so that a benchmark that is stopped has told what it knew."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "training_peak.json").write_text(json.dumps({"machine": machine, "runs": found}, indent=1) + "\n")
+    (out / "training_peak.md").write_text(_text(machine, found))
 
 
 if __name__ == "__main__":
