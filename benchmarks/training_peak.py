@@ -20,13 +20,13 @@ from pathlib import Path
 from benchmarks.children import Child, run_simlab
 from benchmarks.machine import RESULTS, describe, in_words, table
 
-SHORT = {
+SHORT: dict[str, object] = {
     "rl.steps": 1, "rl.false_positive": 0.3, "warm_start.steps": 0, "record.keep_checkpoint": "true",
 }  # fmt: skip
-WIDE = {"model.hidden_size": 512, "model.intermediate_size": 2048, "model.num_layers": 8}
+WIDE: dict[str, object] = {"model.hidden_size": 512, "model.intermediate_size": 2048, "model.num_layers": 8}
 SIZES = ["grpo", "grpo@group_size=4", "grpo@group_size=2"]
-MAZE = {"task.size": 7, "task.evaluation_size": 8, "evaluation.samples": 16, "rl.prompts": 8}
-CHECKPOINTING = {"rl.microbatch": 64, "model.gradient_checkpointing": "true"}
+MAZE: dict[str, object] = {"task.size": 7, "task.evaluation_size": 8, "evaluation.samples": 16, "rl.prompts": 8}
+CHECKPOINTING: dict[str, object] = {"rl.microbatch": 64, "model.gradient_checkpointing": "true"}
 RUNS: dict[str, tuple[str, list[str], dict[str, object]]] = {
     "addition": ("addition", ["grpo"], {}),
     "countdown": ("countdown", ["grpo"], {}),

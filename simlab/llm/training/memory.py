@@ -110,10 +110,9 @@ def needed_memory(  # noqa: PLR0917
     each = [_at_once(arm, prompt, completion, problems, platform) for arm in arms]
     needed = [_of_arm(arm, config, own) for arm, own in zip(arms, each, strict=True)]
     shapes = {(kind, one) for own in each for kind, one in zip(("sample", "sample", "learn"), own, strict=True)}
-    return {
-        **max(needed, key=lambda parts: sum(parts.values())),
-        **({"Python and JAX": PROCESS, "compiling": COMPILER + SHAPE * len(shapes)} if platform == "cpu" else {}),
-    }
+    most = max(needed, key=lambda parts: sum(parts.values()))
+    process = {"Python and JAX": PROCESS, "compiling": COMPILER + SHAPE * len(shapes)}
+    return most | process if platform == "cpu" else most
 
 
 def _at_once(settings: Settings, prompt: int, completion: int, problems: int, platform: str) -> AtOnce:
