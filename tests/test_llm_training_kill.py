@@ -158,7 +158,7 @@ def test_a_run_that_is_killed_several_times_ends_as_if_it_had_not_been(seed, unb
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("replaced", [1, 2, 8, 10, 11, 12, 13, 14, 16, 22, 23, 24, 25])
+@pytest.mark.parametrize("replaced", [1, 2, 8, 10, 11, 12, 13, 14, 15, 16, 22, 23, 24, 25, 26])
 def test_a_run_that_is_killed_as_a_file_appears_ends_as_if_it_had_not_been(
     moment, replaced, unbroken_after_warm_start, tmp_path
 ):
