@@ -58,7 +58,7 @@ def test_an_evaluation_counts_the_tokens_that_it_drew():
     asked = {"evaluation": {"temperature": 0.7}, "record": {"top_n": 2}}
     setup = Setup(settings(asked), task())
     parameters = parameters_of(setup.loaded.config)
-    found = Evaluator(setup, 0).evaluate(parameters, 0)
+    found, _ = Evaluator(setup, 0).evaluate(parameters, 0)
     tables = [
         table
         for part in found.groups

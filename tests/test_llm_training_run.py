@@ -116,7 +116,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
     setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
     config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
-    found = Evaluator(setup, 0).evaluate(parameters, 0)
+    found, _ = Evaluator(setup, 0).evaluate(parameters, 0)
     parts = [sequence_tables(parameters, config, part.batch, temperature) for part in found.groups]
     naive = [-np.sum(np.exp(table) * table, axis=1) for part in parts for _, table, _ in part]
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
@@ -125,7 +125,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
 @pytest.mark.parametrize("own", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {}])
 def test_two_samples_of_a_prompt_are_the_same_where_the_likeliest_token_alone_is_left(own):
     setup = Setup(settings({"evaluation": {"samples": 2} | own}), task())
-    found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+    found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
     pairs = [rows.tolist() for part in found.groups for rows in part.batch.tokens]
     assert len(pairs) == len(EVALUATION)
     assert all(one == other for one, other in pairs) == bool(own)
@@ -143,7 +143,7 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions():
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
         setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), task())
-        found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+        found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
         seen[name] = [set(map(tuple, rows.tolist())) for part in found.groups for rows in part.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
