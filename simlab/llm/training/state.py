@@ -54,7 +54,11 @@ def save_state(path: Path, state: State, origin: Origin) -> None:
         OSError: if it cannot be written, as on a full disk; the former one is kept then.
     """
     arrays = {
-        f"{name}.{place}": leaf for name in ARRAYS for place, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
+        f"{name}.{place}": leaf
+        if isinstance(leaf, jax.Array)
+        else np.asarray(leaf)  # numbers of methods may be Python's
+        for name in ARRAYS
+        for place, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
     }
     write_state_files(path, arrays, {"origin": origin, **{name: getattr(state, name) for name in COUNTS}})
 
