@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -24,11 +25,12 @@ class Child(NamedTuple):
     complaint: str
 
 
-def run_simlab(arguments: list[str]) -> Child:
-    """Run ``simlab`` with these arguments to its end."""
+def run_simlab(arguments: list[str], environment: Mapping[str, str] | None = None) -> Child:
+    """Run ``simlab`` with these arguments to its end, with variables beside those of this process."""
+    command, variables = [sys.executable, "-m", "simlab.cli", *arguments], {**os.environ, **(environment or {})}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         # Not subprocess.run: only wait4 gives the peak of this one child.
-        process = subprocess.Popen([sys.executable, "-m", "simlab.cli", *arguments], stdout=output, stderr=errors)
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env=variables)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         for file in (output, errors):

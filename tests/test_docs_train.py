@@ -111,3 +111,10 @@ def test_every_metric_is_named(tmp_path):
     assert len(files) == 4
     found = {name for file in files for line in file.read_text().splitlines() for name in json.loads(line)}
     assert sorted(found - NAMED) == []
+
+
+def test_the_page_shows_what_was_stated_and_measured_last():
+    """The table that ``benchmarks.training_peak`` has written, misses included."""
+    table = (Path(__file__).parent.parent / "benchmarks" / "results" / "training_peak.md").read_text().split("\n\n")[0]
+    assert table.count("\n") > 3
+    assert f"\n\n{table}\n\n" in PAGE

@@ -15,10 +15,11 @@ from simlab.llm.training.lines import as_lines, name_of, read_lines
 
 FIRST, SECOND = LONG["arms"]
 
-KILLED_IN_A_WRITE = killed_in_a_write(
-    "from quick_compilation import quick_compilation\nfrom training_cases import long_run",
-    "with quick_compilation():\n    long_run(sys.argv[3], int(sys.argv[4]))",
-)
+IMPORTS = "from quick_compilation import quick_compilation\nfrom training_cases import long_run"
+WORK = "with quick_compilation():\n    long_run(sys.argv[3], int(sys.argv[4]))"
+KILLED_IN_A_WRITE = killed_in_a_write(IMPORTS, WORK)
+SMALL_FILES = "\nfrom simlab.llm.training import state_files\nstate_files.FILE_BYTES = 8000"
+KILLED_IN_A_PIECE = killed_in_a_write(IMPORTS + SMALL_FILES, WORK)
 
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -157,15 +158,33 @@ def test_a_run_that_is_killed_several_times_ends_as_if_it_had_not_been(seed, unb
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("replaced", [1, 2, 8, 10, 11, 12, 13, 14, 16, 22, 23, 24, 25])
+@pytest.mark.parametrize("replaced", [1, 2, 8, 10, 11, 12, 13, 14, 15, 16, 22, 23, 24, 25, 26])
 def test_a_run_that_is_killed_as_a_file_appears_ends_as_if_it_had_not_been(
     moment, replaced, unbroken_after_warm_start, tmp_path
 ):
     """Every file that appears whole, one after the other: run.json, eight states of the warm start, its model, ..."""
-    out = tmp_path / "run"
-    program = ("-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{KILLED_IN_A_WRITE}")
+    die_in_a_write(KILLED_IN_A_WRITE, moment, replaced, tmp_path / "run")
+    long_run(tmp_path / "run", warm_start=24)
+    assert contents(tmp_path / "run") == unbroken_after_warm_start
+
+
+def die_in_a_write(program, moment, replaced, out):
+    """Begin a run in a process of its own that kills itself before or after it has replaced so many files."""
+    program = ("-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{program}")
     process = start(moment, replaced, out, 24, program=program)
     complaints = process.communicate()[1]
     assert process.returncode == -signal.SIGKILL, complaints
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("replaced", [3, 5, 6, 7, 8, 50])
+def test_a_run_that_is_killed_between_the_files_of_a_checkpoint_ends_as_if_it_had_not_been(
+    moment, replaced, unbroken_after_warm_start, tmp_path
+):
+    """Of the second checkpoint of the warm start, and of one of an arm; also if the next process has large files."""
+    out = tmp_path / "run"
+    die_in_a_write(KILLED_IN_A_PIECE, moment, replaced, out)
+    assert list(out.rglob("state-*.safetensors"))
     long_run(out, warm_start=24)
     assert contents(out) == unbroken_after_warm_start

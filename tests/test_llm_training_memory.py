@@ -51,8 +51,8 @@ def test_where_rollouts_wait_the_sampler_needs_no_more_than_is_stated(dtype):
     )
     read = new.output_size_in_bytes + max(new.temp_size_in_bytes, join.temp_size_in_bytes)
     exact = further.output_size_in_bytes + max(further.temp_size_in_bytes, read)
-    assert exact <= 1.15 * memory.sampling_bytes(MODEL, batch, joining=2) + 4 * 2**20
-    assert memory.sampling_bytes(MODEL, batch, joining=2) <= 1.3 * exact
+    assert exact <= 1.15 * memory.sampling_bytes(MODEL, batch._replace(joining=2)) + 4 * 2**20
+    assert memory.sampling_bytes(MODEL, batch._replace(joining=2)) <= 1.3 * exact
 
 
 def test_sixteen_prompts_with_eight_rollouts_of_1024_tokens_of_a_model_of_1_5_billion_fit_80_gb():
@@ -70,7 +70,7 @@ FEW = {"prompts": 4, "group_size": 4, "microbatch": 4}
 def test_adapters_need_little_beside_the_model_unless_a_warm_start_trains_all_parameters():
     def needed(**sections):
         asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 4, "rollouts": 16}} | sections)
-        return sum(memory.needed_memory(asked, training_sizes.MODELS["Qwen2.5-1.5B"], 300, 180).values())
+        return sum(memory.needed_memory(asked, training_sizes.MODELS["Qwen2.5-1.5B"], 300, 180, 64).values())
 
     adapters = {"model": {"lora_rank": 16}}
     assert needed(**adapters) < 0.7 * needed()
@@ -80,9 +80,35 @@ def test_adapters_need_little_beside_the_model_unless_a_warm_start_trains_all_pa
 def test_what_is_sampled_and_learnt_at_once_is_counted_and_not_the_whole_batch():
     def needed(**rl):
         asked = Settings.from_data(merged(preset("maze", None), {"rl": {"prompts": 256, "group_size": 16} | rl}))
-        return memory.needed_memory(asked, MODEL, 300, 180)
+        return memory.needed_memory(asked, MODEL, 300, 180, 256)
 
     whole, part, small = needed(rollouts=4096), needed(rollouts=1024), needed(microbatch=16)
     assert part["gradient of a microbatch"] == whole["gradient of a microbatch"]
     assert small["gradient of a microbatch"] < whole["gradient of a microbatch"] / 3
     assert part["sampling"] <= whole["sampling"]
+
+
+def test_an_evaluation_of_few_problems_samples_no_more_than_these():
+    """Room for 256 problems of 16 samples does not count where there are 8 problems."""
+
+    def sampling(problems):
+        asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 16, "rollouts": 4096}})
+        return memory.needed_memory(asked, MODEL, 300, 180, problems)["sampling"]
+
+    assert sampling(8) < sampling(64) / 4
+    assert sampling(256) == sampling(1000)
+
+
+def test_a_process_on_a_cpu_keeps_the_programs_of_every_shape():
+    """A rollout of each prompt that is sampled and learnt from; evaluations have a shape of their own."""
+
+    def process(*arms, platform="cpu"):
+        asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 16, "rollouts": 64}, "arms": arms})
+        needed = memory.needed_memory(asked, MODEL, 300, 180, 8, platform)
+        return needed.get("Python and JAX", 0), needed.get("compiling", 0)
+
+    own, one = process("grpo")
+    assert process("grpo", "f_grpo", "maxrl") == (own, one)
+    assert process("grpo", "grpo@group_size=2") == (own, one + 2 * 25 * 2**20)
+    assert one == (350 + 3 * 25) * 2**20
+    assert process("grpo", platform="gpu") == (0, 0)

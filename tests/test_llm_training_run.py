@@ -116,7 +116,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
     asked = {"rl": {"temperature": 2.0}, "evaluation": {"temperature": temperature}} if own else {}
     setup = Setup(settings(asked or {"rl": {"temperature": temperature}}), task())
     config, parameters = setup.loaded.config, parameters_of(setup.loaded.config)
-    found = Evaluator(setup, 0).evaluate(parameters, 0)
+    found, _ = Evaluator(setup, 0).evaluate(parameters, 0)
     tables = sequence_tables(parameters, config, found.groups.batch, temperature)
     naive = [-np.sum(np.exp(table) * table, axis=1) for _, table, _ in tables]
     assert found.line["entropy"] == pytest.approx(np.concatenate(naive).mean(), rel=1e-4, abs=1e-6)
@@ -125,7 +125,7 @@ def test_evaluations_are_at_the_temperature_of_training_or_at_their_own(temperat
 @pytest.mark.parametrize("own", [{"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}, {}])
 def test_two_samples_of_a_prompt_are_the_same_where_the_likeliest_token_alone_is_left(own):
     setup = Setup(settings({"evaluation": {"samples": 2} | own}), task())
-    found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+    found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
     pairs = [rows.tolist() for rows in found.groups.batch.tokens]
     assert len(pairs) == len(EVALUATION)
     assert all(one == other for one, other in pairs) == bool(own)
@@ -143,7 +143,7 @@ def test_greedy_and_truncated_evaluations_see_fewer_completions():
         "greedy": {"temperature": 0, "samples": 1},
     }.items():
         setup = Setup(settings({"evaluation": {"samples": 64, "rollouts": 64} | own}), task())
-        found = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
+        found, _ = Evaluator(setup, 0).evaluate(parameters_of(setup.loaded.config), 0)
         seen[name] = [set(map(tuple, rows.tolist())) for rows in found.groups.batch.tokens]
     for name in ("top_k", "min_p", "top_p"):
         assert all(len(few) < len(every) for few, every in zip(seen[name], seen["all"], strict=True)), name
@@ -209,15 +209,13 @@ def test_a_folder_that_another_process_is_at_is_refused_until_it_lets_go(tmp_pat
 
 
 @pytest.mark.slow
-def test_an_evaluation_in_parts_is_that_of_all_problems_at_once():
-    """Four problems, three of them at once: the same completions, and means over all of them, not over parts."""
+def test_an_evaluation_of_which_some_wait_is_that_of_all_problems_at_once():
+    """Four problems, three of them at once: the same completions, and means over all of them."""
     setup = Setup(settings(), task())
     parameters, reader = parameters_of(setup.loaded.config), setup.reader
     whole = reader.sample(parameters, reader.task.evaluation, 4, key=jax.random.key(3))
     found = evaluate(reader, parameters, 4, key=jax.random.key(3), temperature=1.0, rollouts=15)
-    assert [len(part.problems) for part in found.groups] == [3, 1]
-    tokens = np.concatenate([part.sampled.tokens for part in found.groups])
-    np.testing.assert_array_equal(tokens, whole.sampled.tokens)
+    np.testing.assert_array_equal(found.groups.sampled.tokens, whole.sampled.tokens)
     mask, entropy = whole.sampled.mask, whole.sampled.entropy
     assert found.line["length"] == pytest.approx(mask.sum() / 16)
     assert found.line["entropy"] == pytest.approx(entropy[mask].sum() / mask.sum(), rel=1e-5)

@@ -164,7 +164,7 @@ def test_the_state_of_a_run_that_lags_holds_its_older_parameters(tmp_path):
 def test_a_lag_takes_as_many_copies_of_the_parameters():
     trainer, _ = trainer_and_state("grpo")
     config = trainer.policy.config
-    plain, lagging = (needed_memory(settings({"rl": {"lag": lag}}), config, 8, 3) for lag in (0, 5))
+    plain, lagging = (needed_memory(settings({"rl": {"lag": lag}}), config, 8, 3, 4) for lag in (0, 5))
     assert "older samplers" not in plain
     assert lagging["older samplers"] == 5 * lagging["AdamW"] // 2
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from simlab.columns import aligned
 from simlab.errors import InputError, check_choice
 from simlab.llm.compare.runs import Run
+from simlab.llm.shown_texts import cut, left_aligned, solution, visible
 from simlab.llm.training.folder import ROLLOUTS, arm_folder
 from simlab.llm.training.lines import read_lines
 
 WIDTH, SOLUTION = 100, 24  # characters of a text and of a solution in a row
-MARKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def show_rollouts(
@@ -47,11 +46,11 @@ def show_rollouts(
     )
     if rollout is None:
         rows = [_row(number, one) for number, one in enumerate(group["rollouts"])]
-        return "\n".join([head, f"prompt: {_cut(group['prompt'], 4 * WIDTH)}", "", *_left(rows)])
+        return "\n".join([head, f"prompt: {cut(group['prompt'], 4 * WIDTH)}", "", *left_aligned(rows)])
     one = group["rollouts"][check_kept("rollout", rollout, range(len(rewards)))]
-    said = f"rollout {rollout}: reward {one['reward']:g}, solution {_solution(one)}, {len(one['tokens'])} tokens"
-    texts = [f"prompt: {_visible(group['prompt'])}", f"text: {_visible(one['text'])}"]
-    return "\n".join([head, said, *texts, "", *_left(_tokens(one))])
+    said = f"rollout {rollout}: reward {one['reward']:g}, solution {solution(one)}, {len(one['tokens'])} tokens"
+    texts = [f"prompt: {visible(group['prompt'])}", f"text: {visible(one['text'])}"]
+    return "\n".join([head, said, *texts, "", *left_aligned(_tokens(one))])
 
 
 def kept_steps(run: Run, arm: str | None = None, seed: int = 0) -> tuple[str, dict[int, list[dict[str, Any]]]]:
@@ -83,17 +82,12 @@ def _row(number: int, one: dict[str, Any]) -> dict[str, str]:
     return {
         "rollout": str(number),
         "reward": f"{one['reward']:g}",
-        "solution": _cut(_solution(one), SOLUTION),
+        "solution": cut(solution(one), SOLUTION),
         "advantage": f"{sum(advantages) / max(1, len(advantages)):+.3f}",
         "log p": f"{sum(one['logp']):.2f}",
         "tokens": str(len(one["tokens"])),
-        "text": _cut(one["text"], WIDTH),
+        "text": cut(one["text"], WIDTH),
     }
-
-
-def _solution(one: dict[str, Any]) -> str:
-    """The canonical form of a correct answer; rollouts that are not correct have none."""
-    return "-" if one["solution"] is None else _visible(one["solution"])
 
 
 def _tokens(one: dict[str, Any]) -> list[dict[str, str]]:
@@ -103,25 +97,7 @@ def _tokens(one: dict[str, Any]) -> list[dict[str, str]]:
             "token": str(number),
             "log p": f"{logp:.3f}",
             "advantage": f"{advantage:+.3f}",
-            "text": _visible(text),
+            "text": visible(text),
         }
         for number, (text, logp, advantage) in enumerate(places)
     ]
-
-
-def _left(rows: list[dict[str, str]]) -> list[str]:
-    """Aligned rows whose last column, the texts, begins at one place."""
-    numbers = aligned([{head: cell for head, cell in row.items() if head != "text"} for row in rows])
-    return [f"{row}  {text}" for row, text in zip(numbers, ["text", *(row["text"] for row in rows)], strict=True)]
-
-
-def _visible(text: str) -> str:
-    """A text on one line: control characters as escapes, so that a completion cannot command the terminal."""
-    return "".join(
-        MARKS.get(sign, sign if sign.isprintable() else sign.encode("unicode_escape").decode()) for sign in text
-    )
-
-
-def _cut(text: str, width: int) -> str:
-    shown = _visible(text)
-    return shown if len(shown) <= width else f"{shown[: width - 3]}..."

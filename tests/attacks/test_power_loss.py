@@ -157,13 +157,18 @@ def pretended_training(monkeypatch):
         counts = {"samples": 4, "correct": [correct, len(start.followed.rare.prompts)], "distinct": [correct, 0]}
         return {"step": step, **counts, "pass_at_k": {"1": {"mean": correct / 8}}}
 
+    def evaluate(self, parameters, step):
+        text = str(float(jax.tree.leaves(parameters)[0].sum()))
+        completions = [{"text": text, "reward": 0.0, "solution": None}]
+        return None, {"evaluation": [{"prompt": "1+9=", "completions": completions}]}
+
     def supervised(policy, reader, settings, state, first):
         return after(state), {"loss": float(state.step)}
 
     followed = Followed(Tracked([], [], [], []), Trajectories([[1]], [[2]]))
     monkeypatch.setattr(warm_start, "supervised_step", supervised)
     monkeypatch.setattr(warm_start, "choose_followed", lambda found: followed)
-    monkeypatch.setattr(Evaluator, "evaluate", lambda self, parameters, step: None)
+    monkeypatch.setattr(Evaluator, "evaluate", evaluate)
     monkeypatch.setattr(Evaluator, "line", line)
     monkeypatch.setattr(Trainer, "step", step)
 

@@ -5,7 +5,8 @@ from typing import Any
 from simlab.llm.model import Parameters
 from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.folder import EVALUATIONS, ArmFolder
+from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, ArmFolder
+from simlab.llm.training.kept_completions import completion_lines
 from simlab.llm.training.setup import Setup
 from simlab.llm.training.start import Start
 
@@ -40,8 +41,11 @@ class Arm:
         Raises:
             InputError: as ``Evaluator.evaluate``.
         """
-        found = self._evaluator.evaluate(parameters, step)
+        found, kept = self._evaluator.evaluate(parameters, step)
         group_size = self.settings.rl.group_size
         line = self._evaluator.line(found, parameters, step=step, group_size=group_size, start=self.start)
+        for completions in completion_lines(step, kept):
+            self.folder.append(COMPLETIONS, completions)
+            self.folder.sync()  # before the evaluation counts as done
         self.folder.append(EVALUATIONS, line)
         return line

@@ -1,5 +1,6 @@
 """Say how much disk a run needs, before any of it is used."""
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,19 +12,24 @@ from simlab.llm.training.settings import Settings
 
 ADAMW = 2  # moments of each parameter
 ROLLOUT, TOKEN = 100, 50  # bytes of a kept rollout, and of each of its tokens: its text twice and two numbers
+COMPLETION, TEXT = 100, 12  # bytes of a kept completion and its prompt, and of each of their tokens
 
 
-def needed_disk(settings: Settings, config: ModelConfig, completion: int) -> dict[str, int]:
+def needed_disk(
+    settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: Sequence[int]
+) -> dict[str, int]:
     """Bytes of a run by what they are for, at the moment when it needs most.
 
     A warm start trains all parameters, an arm perhaps adapters alone; a checkpoint has what is trained and its moments,
-    and is written beside the former one. Rollouts are counted at their greatest length; what is small, such as lines of
-    metrics, is left out.
+    and is written beside the former one. Rollouts and completions are counted at their greatest length; what is small,
+    such as lines of metrics, is left out.
 
     Args:
         settings: the settings of the run.
         config: of its model.
+        prompt: tokens of the longest prompt.
         completion: most tokens of a completion.
+        problems: how many each evaluation set has.
     """
     model, record = FLOAT * parameters_of(config), settings.record
     trained = FLOAT * trained_of(config, settings.model.lora_rank)
@@ -33,7 +39,11 @@ def needed_disk(settings: Settings, config: ModelConfig, completion: int) -> dic
     models, checkpoints = most_needed([*warm_start, *own] * settings.seeds, model)
     kept = [rl.steps * min(record.rollouts // rl.group_size, rl.prompts) * rl.group_size for rl in arms]
     rollouts = settings.seeds * sum(kept) * (ROLLOUT + completion * TOKEN)
-    return {"models": models, "checkpoints": checkpoints, "rollouts, up to": rollouts}
+    evaluations = settings.seeds * (1 + sum(math.ceil(rl.steps / settings.evaluation.every) for rl in arms))
+    of_each = sum(min(record.completions, own * settings.evaluation.samples) for own in problems)
+    completions = evaluations * of_each * (COMPLETION + (prompt + completion) * TEXT)
+    said = {"rollouts, up to": rollouts, "completions, up to": completions}
+    return {"models": models, "checkpoints": checkpoints, **said}
 
 
 class Part(NamedTuple):

@@ -14,6 +14,7 @@ from simlab.llm.model import Parameters
 from simlab.llm.tasks import Problem
 from simlab.llm.training.evaluate import Evaluated, evaluate
 from simlab.llm.training.groups import word
+from simlab.llm.training.kept_completions import Kept, kept_completions
 from simlab.llm.training.seeds import EVALUATION_KEY, key_of
 from simlab.llm.training.setup import Setup
 from simlab.llm.training.start import Start
@@ -30,8 +31,8 @@ class Evaluator(NamedTuple):
     setup: Setup
     seed: int
 
-    def evaluate(self, parameters: Parameters, step: int) -> Evaluated:
-        """The first evaluation set, with what is found of the others in its line.
+    def evaluate(self, parameters: Parameters, step: int) -> tuple[Evaluated, Kept]:
+        """The first evaluation set, with what is found of the others in its line; and what is kept of each.
 
         Raises:
             InputError: for what the task's own reward function does wrong, and a model whose probabilities are none.
@@ -39,13 +40,16 @@ class Evaluator(NamedTuple):
         key = jax.random.fold_in(key_of(self.seed, EVALUATION_KEY), step)
         (name, problems), *others = self.setup.reader.task.evaluation_sets.items()
         found = self._evaluate_set(problems, parameters, key)
+        lines, kept = dict[str, Any](), {name: self._kept(found)}
+        for other, own in others:
+            one = self._evaluate_set(own, parameters, jax.random.fold_in(key, word(other)))
+            lines[other], kept[other] = one.line, self._kept(one)
         if others:
-            lines = {
-                other: self._evaluate_set(own, parameters, jax.random.fold_in(key, word(other))).line
-                for other, own in others
-            }
             found.line.update(set=name, sets=lines)
-        return found
+        return found, kept
+
+    def _kept(self, found: Evaluated) -> list[dict[str, Any]]:
+        return kept_completions(found.groups, self.setup.reader, self.setup.settings.record.completions)
 
     def _evaluate_set(self, problems: Sequence[Problem], parameters: Parameters, key: PRNGKeyArray) -> Evaluated:
         settings = self.setup.settings

@@ -20,13 +20,16 @@ from simlab.llm.training.lines import as_line, as_lines, name_of, read_lines
 from simlab.llm.training.origin import Origin, first_difference
 from simlab.llm.training.scalars import Writer, of_evaluation, of_metrics
 from simlab.llm.training.state import State, load_state, save_state
+from simlab.llm.training.state_files import remove_leftovers, remove_state_files, set_aside_state_files
 from simlab.llm.vocabulary import Characters, Vocabulary, Words
 from simlab.seals import Damaged, json_checksum, sealed_json, unsealed_json
 
 RUN = "run.json"  # beside the folders of arms
-METRICS, EVALUATIONS, ROLLOUTS = "metrics.jsonl", "evaluation.jsonl", "rollouts.jsonl"
+METRICS, EVALUATIONS = "metrics.jsonl", "evaluation.jsonl"
+TO_BE_READ = ROLLOUTS, COMPLETIONS = "rollouts.jsonl", "completions.jsonl"  # texts of steps and of evaluations
+FILES = (METRICS, EVALUATIONS, *TO_BE_READ)
 SCALARS = {METRICS: of_metrics, EVALUATIONS: of_evaluation}  # what writers get of a file's lines
-CHECKPOINT, MODEL = "state.safetensors", "model"
+CHECKPOINT, MODEL = "state.safetensors", "model"  # the former of a large model is the head of several files
 TRL_CHECKPOINTS = "trl"  # a folder of those that TRL writes
 FINISHED = "finished.json"  # of an arm whose model is whole and whose checkpoints are gone
 
@@ -73,16 +76,18 @@ class ArmFolder:
         """
         checkpoint = self.path / CHECKPOINT
         if not checkpoint.exists():
+            remove_leftovers(checkpoint)
             self.keep(0)
             return fresh
         try:
             state = load_state(checkpoint, fresh, self.origins)
+            remove_leftovers(checkpoint)
             # That after its own step may be what an error left undone.
             self.keep(state.step, max(0, state.step - 1) // every if every else 0)
             return state
         except Damaged as error:
             complain(f"{error}: the checkpoint is set aside, and {self.path} begins anew")
-            set_aside(checkpoint)
+            set_aside_state_files(checkpoint)
             self.keep(0)
             return fresh
 
@@ -91,21 +96,24 @@ class ArmFolder:
 
         Args:
             step: that of the checkpoint from which the run goes on: there is a line of metrics for each step up to it,
-                and some of them have a line of rollouts.
+                and some of them have a line of rollouts. Completions are kept of the evaluations that are.
             evaluations: how many lines of evaluations there are at least.
 
         Raises:
             Damaged: if lines up to this step are damaged or missing.
         """
-        found = {name: read_lines(self.path / name) for name in (METRICS, EVALUATIONS, ROLLOUTS)}
+        found = {name: read_lines(self.path / name) for name in FILES}
         kept = {name: [line for line in found[name].lines if line["step"] <= step] for name in found}
+        evaluated = {line["step"] for line in kept[EVALUATIONS]}
+        kept[COMPLETIONS] = [line for line in kept[COMPLETIONS] if line["step"] in evaluated]
         for name, needed in ((METRICS, step), (EVALUATIONS, evaluations)):
             if len(kept[name]) < needed:
                 lost = f"{self.path / name} has {len(kept[name])} lines up to step {step}, where {needed} were written"
                 raise Damaged(found[name].damage or lost)
         for name, lines in kept.items():
             if found[name].damage:
-                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again")
+                gone = f", but for texts up to step {step}" if name in TO_BE_READ else ""
+                complain(f"{found[name].damage}: the file is set aside, and what is lost is computed again{gone}")
                 set_aside(self.path / name)
             if found[name].rest or lines != found[name].lines:
                 self.rewrite(name, lines)
@@ -143,7 +151,7 @@ class ArmFolder:
 
     def sync(self) -> None:
         """Have all lines on the disk, before a checkpoint counts on them."""
-        for name in (METRICS, EVALUATIONS, ROLLOUTS):
+        for name in FILES:
             if (self.path / name).exists():
                 with (self.path / name).open("rb") as file:
                     os.fsync(file.fileno())
@@ -210,8 +218,12 @@ class ArmFolder:
     def _model_checksum(self) -> str:
         return hashlib.sha256((self.path / MODEL / CHECKSUMS).read_bytes()).hexdigest()
 
+    def remove_state(self) -> None:
+        """Remove the checkpoint of simlab's own."""
+        remove_state_files(self.path / CHECKPOINT)
+
     def _remove_checkpoints(self) -> None:
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        self.remove_state()
         if (self.path / TRL_CHECKPOINTS).exists():
             shutil.rmtree(self.path / TRL_CHECKPOINTS)
 

@@ -13,14 +13,19 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
 from simlab.llm.output import rows_at_once
-from simlab.llm.places import batch_size, parts_of, rounded_length, rounded_up
+from simlab.llm.places import Size, batch_size, parts_of, rounded_length, rounded_up
 from simlab.llm.training.settings import Settings
 
 FLOAT = 4
 READ = 3.2  # times the inner arrays of a layer: what reading a prompt needs
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
 LOGITS = 4  # arrays of the size of a token's logits at once
-PROGRAMS = 700 * 2**20  # bytes of a process that computes next to nothing on the CPU: Python, JAX and what it compiles
+# Bytes of a process on the CPU that computes next to nothing, with no program compiled before.
+PROCESS = 375 * 2**20  # when all that the command needs is imported
+COMPILER = (
+    350 * 2**20
+)  # that XLA has compiled the first programs with, most of it the gradient's, and does not give back
+SHAPE = 25 * 2**20  # of the programs for each shape of rollouts that are sampled or learnt from
 
 
 class Arrays(NamedTuple):
@@ -61,6 +66,7 @@ class Computed(NamedTuple):
         checkpointing: whether a gradient keeps the inputs of layers alone.
         lora_rank: the rank of the adapters that are trained; 0 where all parameters are.
         platform: of JAX, such as "cpu" or "gpu".
+        joining: of rollouts, prompts that join at a time where others wait; 0 where none waits.
     """
 
     prompts: int
@@ -71,51 +77,80 @@ class Computed(NamedTuple):
     checkpointing: bool = False
     lora_rank: int = 0
     platform: str = "cpu"
+    joining: int = 0
 
 
-def needed_memory(
-    settings: Settings,
-    config: ModelConfig,
-    prompt: int,
-    completion: int,
-    *,
-    platform: str | None = None,
-    problems: int | None = None,
+class AtOnce(NamedTuple):
+    """What an arm computes at once.
+
+    Attributes:
+        sampled: rollouts of a step.
+        judged: rollouts of an evaluation.
+        learnt: rollouts whose gradient is computed.
+    """
+
+    sampled: Computed
+    judged: Computed
+    learnt: Computed
+
+
+def needed_memory(  # noqa: PLR0917
+    settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: int, platform: str | None = None
 ) -> dict[str, int]:
-    """Bytes of a run, by what they are for.
+    """Bytes of a run while it trains the arm that needs most, by what they are for.
+
+    On a CPU those of the process itself count too. It keeps the programs of all arms, one for each shape.
 
     Args:
         settings: the settings of the run.
         config: of its model.
         prompt: tokens of the longest prompt.
         completion: most tokens of a completion.
+        problems: of the largest evaluation set.
         platform: that the run is on, such as "gpu"; by default that of this process.
-        problems: of the largest evaluation set; by default as many as are sampled at once.
     """
     platform = platform or jax.default_backend()
-    rl, evaluation, dtype = settings.rl, settings.evaluation, settings.model.dtype
-    rank = 0 if settings.warm_start.steps else settings.model.lora_rank  # a warm start trains all parameters
-    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
-    problems = max(1, evaluation.rollouts // evaluation.samples) if problems is None else problems
-    sampled = (
-        batch_size(rl.prompts, rl.group_size, rl.rollouts),
-        batch_size(problems, evaluation.samples, evaluation.rollouts),
-    )
-    width = min(rl.group_size, rl.microbatch)
-    learnt = max(1, min(rl.prompts, rl.microbatch // width)), width
+    arms = [settings.of_arm(name) for name in settings.arms]
+    each = [_at_once(arm, prompt, completion, problems, platform) for arm in arms]
+    needed = [_of_arm(arm, config, own) for arm, own in zip(arms, each, strict=True)]
+    shapes = {(kind, one) for own in each for kind, one in zip(("sample", "sample", "learn"), own, strict=True)}
+    most = max(needed, key=lambda parts: sum(parts.values()))
+    process = {"Python and JAX": PROCESS, "compiling": COMPILER + SHAPE * len(shapes)}
+    return most | process if platform == "cpu" else most
 
-    def computed(rows: int, width: int) -> Computed:
+
+def _at_once(settings: Settings, prompt: int, completion: int, problems: int, platform: str) -> AtOnce:
+    rl, evaluation = settings.rl, settings.evaluation
+    width = min(rl.group_size, rl.microbatch)
+
+    def computed(size: Size) -> Computed:
         return Computed(
-            rows,
-            width,
+            size.rows,
+            size.width,
             rounded_length(prompt),
             rounded_up(completion),
-            dtype,
+            settings.model.dtype,
             settings.model.gradient_checkpointing,
-            rank,
+            _rank(settings),
             platform,
+            size.joining,
         )
 
+    return AtOnce(
+        sampled=computed(batch_size(rl.prompts, rl.group_size, rl.rollouts)),
+        judged=computed(batch_size(problems, evaluation.samples, evaluation.rollouts)),
+        learnt=computed(batch_size(max(1, min(rl.prompts, rl.microbatch // width)), width)),
+    )
+
+
+def _rank(settings: Settings) -> int:
+    """That of the adapters; a warm start trains all parameters."""
+    return 0 if settings.warm_start.steps else settings.model.lora_rank
+
+
+def _of_arm(settings: Settings, config: ModelConfig, own: AtOnce) -> dict[str, int]:
+    rl, rank = settings.rl, _rank(settings)
+    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
     return {
         **({"model": weights} if rank else {}),
         "adapters, start and update" if rank else "parameters, start and update": 3 * trained,
@@ -125,10 +160,8 @@ def needed_memory(
         # Adapters are merged to be evaluated.
         **({"merged model": weights} if rank else {}),
         # The sampler takes the layers apart, which copies them.
-        "sampling": weights
-        + max(sampling_bytes(config, computed(size.rows, size.width), size.joining) for size in sampled),
-        "gradient of a microbatch": gradient_bytes(config, computed(*map(rounded_up, learnt))),
-        **({"programs": PROGRAMS} if platform == "cpu" else {}),
+        "sampling": weights + max(sampling_bytes(config, one) for one in (own.sampled, own.judged)),
+        "gradient of a microbatch": gradient_bytes(config, own.learnt),
     }
 
 
@@ -143,7 +176,7 @@ def trained_of(config: ModelConfig, lora_rank: int) -> int:
     return sum(math.prod(shape) for _, shape in adapters) if lora_rank else parameters_of(config)
 
 
-def sampling_bytes(config: ModelConfig, one: Computed, joining: int = 0) -> int:
+def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     """Keys, values and tokens, the logits of a token or a slice of them, and what else is largest.
 
     That is half of the keys and values again while places move, or the inner arrays of a layer that reads the prompts,
@@ -153,13 +186,13 @@ def sampling_bytes(config: ModelConfig, one: Computed, joining: int = 0) -> int:
     rollouts, size = one.prompts * one.members, jnp.dtype(one.dtype).itemsize
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * size
     kept = (one.prompts * one.before + rollouts * one.own) * token + DRAWN * rollouts * one.own
-    moving = kept // (2 * config.num_layers) if joining else kept // 2
-    prompts = joining or one.prompts
+    moving = kept // (2 * config.num_layers) if one.joining else kept // 2
+    prompts = one.joining or one.prompts
     read = int(READ * FLOAT * prompts * one.before * (config.hidden_size + config.intermediate_size))
     weights = FLOAT * parameters_of(config) if _computed(one) > size else 0
     parts = parts_of(one.prompts, one.members) if one.platform == "cpu" else 1
     logits = LOGITS * FLOAT * parts * rows_at_once(-(-rollouts // parts), config.vocab_size) * config.vocab_size
-    return kept + max(moving, read + joining * one.before * token, weights) + logits
+    return kept + max(moving, read + one.joining * one.before * token, weights) + logits
 
 
 def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) -> int:

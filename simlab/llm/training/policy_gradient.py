@@ -130,9 +130,9 @@ class Trainer(NamedTuple):
 
     def _beside_greedy(self, parameters: Parameters, groups: Groups, key: PRNGKeyArray) -> Groups:
         """The groups with the rewards of the answers of the likeliest tokens, which no random number changes."""
-        once = {"temperature": 0.0, "at_once": self.settings.rollouts}
-        greedy = self.reader.sample(parameters, groups.problems, 1, key=key, **once).rewards
-        return groups._replace(greedy_reward=np.broadcast_to(greedy, groups.rewards.shape))
+        at_once = self.settings.rollouts
+        greedy = self.reader.sample(parameters, groups.problems, 1, key=key, temperature=0.0, at_once=at_once)
+        return groups._replace(greedy_reward=np.broadcast_to(greedy.rewards, groups.rewards.shape))
 
     def verdicts(self, groups: Groups, key: PRNGKeyArray) -> Bool[np.ndarray, "P G"]:
         """What the verifier accepts of groups that the task has judged."""

@@ -278,6 +278,8 @@ class Record:
         instruments_every: steps between two uses of the instruments that compute with the model.
         top_n: likeliest candidates whose log-probabilities are recorded by rank, and counted in evaluations.
         rollouts: most rollouts of a step that are kept with their texts, whole groups of them; 0 for none.
+        completions: most completions of each evaluation set that an evaluation keeps with their texts: the first sample
+            of each problem, then the second, and so on; 0 for none.
         keep_checkpoint: whether an arm that is done keeps its last checkpoint, which simlab itself needs no more.
         weight_changes: whether evaluations measure how near to rank 1 the change of each matrix is; that decomposes
             every matrix, which takes seconds in a model of 100 million parameters.
@@ -287,6 +289,7 @@ class Record:
     instruments_every: int = 10
     top_n: int = 0
     rollouts: int = 256
+    completions: int = 32
     keep_checkpoint: bool = False
     weight_changes: bool = True
 
@@ -295,6 +298,7 @@ class Record:
         check_whole("record.instruments_every", self.instruments_every, 1)
         check_whole("record.top_n", self.top_n, 0)
         check_whole("record.rollouts", self.rollouts, 0)
+        check_whole("record.completions", self.completions, 0)
 
 
 SECTIONS = {

@@ -1,5 +1,6 @@
 """What all arms and seeds of a run share: a task, put to a model."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -66,23 +67,26 @@ class Setup:
         return merged(start, trained, model.lora_scale) if model.lora_rank else trained
 
     def needed_memory(self) -> dict[str, int]:
-        """Bytes of the large arrays of the arm that needs most.
-
-        The longest prompt is that of all that are listed; where training problems are drawn, that of the evaluation's.
-        """
-        own = self.reader.task
-        known = itertools.chain(own.listed, *own.evaluation_sets.values())
-        sizes = max(len(self.reader.prompt(problem)) for problem in known), own.max_new_tokens
-        problems = max(map(len, own.evaluation_sets.values()))
-        arms = [
-            needed_memory(self.settings.of_arm(name), self.loaded.config, *sizes, problems=problems)
-            for name in self.settings.arms
-        ]
-        return max(arms, key=lambda needed: sum(needed.values()))
+        """Bytes of the run while it trains the arm that needs most."""
+        sizes = self._longest_prompt, self.reader.task.max_new_tokens, max(self._problems)
+        return needed_memory(self.settings, self.loaded.config, *sizes)
 
     def needed_disk(self) -> dict[str, int]:
         """Bytes of the run's large files when it needs most."""
-        return needed_disk(self.settings, self.loaded.config, self.reader.task.max_new_tokens)
+        sizes = self._longest_prompt, self.reader.task.max_new_tokens, self._problems
+        return needed_disk(self.settings, self.loaded.config, *sizes)
+
+    @property
+    def _problems(self) -> list[int]:
+        """How many each evaluation set has."""
+        return list(map(len, self.reader.task.evaluation_sets.values()))
+
+    @functools.cached_property
+    def _longest_prompt(self) -> int:
+        """Its tokens, of all prompts that are listed; where training problems are drawn, of the evaluation's."""
+        own = self.reader.task
+        known = itertools.chain(own.listed, *own.evaluation_sets.values())
+        return max(len(self.reader.prompt(problem)) for problem in known)
 
     def save_model(self, folder: ArmFolder, parameters: Parameters, temperature: float) -> None:
         """Write a model with its tokenizer, and the temperature that it was trained to be sampled at."""

@@ -1,6 +1,5 @@
 """What a run needs to resume exactly: parameters, now and before, state of optimiser and estimator, and the step."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.files import write_whole
-from simlab.llm.extra import package
 from simlab.llm.model import Parameters
 from simlab.llm.training.origin import Origin, first_difference
-from simlab.seals import CHECKSUM, Damaged, arrays_checksum
+from simlab.llm.training.state_files import read_state_files, write_state_files
+from simlab.seals import Damaged
 
 
 class State(NamedTuple):
@@ -48,7 +46,7 @@ def save_state(path: Path, state: State, origin: Origin) -> None:
     """Write a state, whole or not at all.
 
     Args:
-        path: the file.
+        path: the file, or the head of several: see ``simlab.llm.training.state_files``.
         state: what it keeps.
         origin: whose state it is and who made it, as plain data: see ``simlab.llm.training.origin``.
 
@@ -56,30 +54,28 @@ def save_state(path: Path, state: State, origin: Origin) -> None:
         OSError: if it cannot be written, as on a full disk; the former one is kept then.
     """
     arrays = {
-        f"{name}.{place}": np.asarray(leaf)
+        f"{name}.{place}": leaf
+        if isinstance(leaf, jax.Array)
+        else np.asarray(leaf)  # numbers of methods may be Python's
         for name in ARRAYS
         for place, leaf in enumerate(jax.tree.leaves(getattr(state, name)))
     }
-    # In one entry, since safetensors writes several in any order.
-    said = {"origin": origin, **{name: getattr(state, name) for name in COUNTS}}
-    said[CHECKSUM] = arrays_checksum(arrays, said)
-    metadata = {"state": json.dumps(said, sort_keys=True)}
-    write_whole(path, package("safetensors.numpy").save(arrays, metadata=metadata))
+    write_state_files(path, arrays, {"origin": origin, **{name: getattr(state, name) for name in COUNTS}})
 
 
 def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None) -> State:
     """Read a state of the same structure as ``like``.
 
     Args:
-        path: the file.
+        path: the file that it was written to.
         like: a state of the same model, optimiser and estimator.
         origins: what it may say of itself, one of these; by default anything.
 
     Raises:
-        Damaged: for a file that is not as it was written.
+        Damaged: for files that are not as they were written.
         InputError: for one of another origin, or of another model or estimator.
     """
-    said, found = _verified(path)
+    said, found = read_state_files(path)
     if origins is not None and said["origin"] not in origins:
         difference = first_difference(said["origin"], origins[-1])
         raise InputError(f"checkpoint {path} belongs to another run ({difference}); delete it to restart this arm")
@@ -95,25 +91,10 @@ def load_state(path: Path, like: State, origins: Sequence[Origin] | None = None)
     return State(**parts, **{name: said[name] for name in COUNTS})
 
 
-def _verified(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a checkpoint says of itself, and its arrays."""
-    safetensors = package("safetensors")
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            said = json.loads(file.metadata()["state"])
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
-        if said.pop(CHECKSUM) != arrays_checksum(found, said):
-            raise Damaged("its checksum differs")
-    except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
-        reason = str(error) if isinstance(error, Damaged) else f"{type(error).__name__}: {error}".splitlines()[0]
-        raise Damaged(f"checkpoint {path} is damaged ({reason})") from None
-    return said, found
-
-
 def saved_step(path: Path) -> int:
     """The step of a checkpoint; 0 where there is none that is whole."""
     try:
-        return int(_verified(path)[0]["step"]) if path.exists() else 0
+        return int(read_state_files(path)[0]["step"]) if path.exists() else 0
     except Damaged:
         return 0
 

@@ -6,8 +6,9 @@ from simlab.errors import InputError
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.model import Parameters, init
 from simlab.llm.training.evaluator import Evaluator
-from simlab.llm.training.folder import CHECKPOINT, EVALUATIONS, METRICS, MODEL, ArmFolder
+from simlab.llm.training.folder import COMPLETIONS, EVALUATIONS, METRICS, MODEL, ArmFolder
 from simlab.llm.training.interrupt import interrupts
+from simlab.llm.training.kept_completions import completion_lines
 from simlab.llm.training.progress import Progress
 from simlab.llm.training.seeds import first_demonstration
 from simlab.llm.training.setup import Setup
@@ -29,10 +30,12 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
     if followed := read_followed(folder):
         return Start(parameters, followed)
     evaluator = Evaluator(setup, seed)
-    found = evaluator.evaluate(parameters, 0)
+    found, kept = evaluator.evaluate(parameters, 0)
     start = Start(parameters, choose_followed(found))
     write_followed(folder, start.followed)
     line = evaluator.line(found, parameters, step=0, group_size=setup.settings.rl.group_size, start=start)
+    if lines := completion_lines(0, kept):
+        folder.rewrite(COMPLETIONS, lines)
     folder.rewrite(EVALUATIONS, [line])
     return start
 
@@ -40,7 +43,7 @@ def make_start(setup: Setup, seed: int, folder: ArmFolder) -> Start:
 def _warm_start(setup: Setup, seed: int, folder: ArmFolder, parameters: Parameters) -> Parameters:
     settings = setup.settings.warm_start
     if folder.model_is_whole():
-        (folder.path / CHECKPOINT).unlink(missing_ok=True)  # which a kill may have left
+        folder.remove_state()  # which a kill may have left
         return read_checkpoint(folder.path / MODEL).parameters
     policy, first = setup.policy(), first_demonstration(seed)
     state = folder.begin(State(parameters, settings.init(parameters)))
@@ -58,5 +61,5 @@ def _warm_start(setup: Setup, seed: int, folder: ArmFolder, parameters: Paramete
                 folder.save(state)
                 raise KeyboardInterrupt
     setup.save_model(folder, state.parameters, setup.settings.rl.temperature)
-    (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    folder.remove_state()
     return state.parameters
