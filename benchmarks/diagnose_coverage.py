@@ -1,15 +1,20 @@
 """How often the intervals of ``simlab.diagnose`` hold the truth, on simulated logs whose truth is known.
 
-    python -m benchmarks.diagnose_coverage                 # 200 logs a bank; forty minutes of one core
+    python -m benchmarks.diagnose_coverage                 # 200 logs a bank; an hour of one core
     python -m benchmarks.diagnose_coverage --quick         # 20 logs of the small settings; a minute
     python -m benchmarks.diagnose_coverage --solutions     # what is estimated from answers, in a table of its own
     python -m benchmarks.diagnose_coverage --table         # prints the table of what is kept
-    python -m benchmarks.diagnose_coverage --solutions --repetitions 50 --settings 3   # fifteen of the twenty banks
+    python -m benchmarks.diagnose_coverage --repetitions 50 --settings 3   # fifteen of the twenty banks
 
 The truth of a distribution is that of the shape the prompts are drawn from. That of the undrawn mass is what these very
 prompts have left. Predictions are of later steps of the same bank, whose policy stays as it is.
 
-A run that ends early is gone on with by the same command: banks that the same code has been through are kept.
+Intervals that only shift and scale another one are not listed, since they hold the truth where it does: the groups of a
+step that teach are the dead ones. Not measured are the brackets of ``--simulate``, and what comes with being the
+recommended one of several splits.
+
+A run that ends early is gone on with by the same command: banks that the same code has been through, as often or more
+often, are kept.
 """
 
 import argparse
@@ -26,19 +31,27 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.confidence import confidence
-from simlab.diagnose.estimate import LEVEL, Estimate
-from simlab.diagnose.groups import EDGES, dead_share, gradient_parts
+from simlab.diagnose.estimate import LEVEL, Estimate, bootstrapped
+from simlab.diagnose.groups import EDGES, at_size, dead_share, gradient_parts
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components
-from simlab.diagnose.pass_at_k import of_population
+from simlab.diagnose.pass_at_k import carried, of_population
 from simlab.diagnose.predict import score
 from simlab.diagnose.rarest import rarest
 from simlab.diagnose.recommend import split_at
 from simlab.diagnose.solutions import solutions
-from simlab.diagnose.solve_rates import change, learnability, mean_solve_rate, population, share_below, split
+from simlab.diagnose.solve_rates import (
+    change,
+    learnability,
+    mean_solve_rate,
+    of_prompts,
+    population,
+    share_below,
+    split,
+)
 from simlab.diagnose.tail_misses import tail_misses
 from simlab.diagnose.typical import typical
-from simlab.diagnose.unseen import unseen_mass
+from simlab.diagnose.unseen import unseen, unseen_mass
 from simlab.files import write_whole
 from simlab.identity.code import code_fingerprint
 
@@ -51,7 +64,8 @@ SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each
 QUICK = ((4, 100), (64, 100))
 REPETITIONS = 200
 STEPS = 24  # of logs whose later half is predicted
-MEAN_SURPRISE = 20.0
+MEAN_SURPRISE, OF_CORRECT = 20.0, 0.8  # of a wrong rollout, and that of a correct one by it
+MEAN_LENGTH = 10
 
 
 class Checked(NamedTuple):
@@ -90,26 +104,45 @@ def truths(shape: str, size: int) -> dict[str, float]:
 
     mass = grpo_mass(size)
     whole = mean(lambda p: chances(p, size) @ mass)
+    shares = np.arange(size + 1) / size
     found = {
         "mean solve rate": mean(lambda p: p),
         "mean of p (1 - p)": mean(lambda p: p * (1 - p)),
-        "share of prompts with p <= 0.1": mean(lambda p: (p <= 0.1).astype(float)),
-        "share of prompts with p <= 0.5": mean(lambda p: (p <= 0.5).astype(float)),
-        "gradient from hard prompts": mean(lambda p: chances(p, size) @ mass * (p <= EDGES[1])) / whole,
-        "gradient from groups of few correct": mean(
-            lambda p: chances(p, size) @ (mass * (np.arange(size + 1) <= EDGES[1] * size))
-        )
-        / whole,
         "change of the mean solve rate": 0.0,
-        "entropy": MEAN_SURPRISE,
+        "gradient from hard prompts": mean(lambda p: chances(p, size) @ mass * (p <= EDGES[1])) / whole,
+        "gradient from easy prompts": mean(lambda p: chances(p, size) @ mass * (p > EDGES[2])) / whole,
+        "gradient from groups of few correct": mean(lambda p: chances(p, size) @ (mass * (shares <= EDGES[1]))) / whole,
+        "gradient from groups of many correct": mean(lambda p: chances(p, size) @ (mass * (shares > EDGES[2]))) / whole,
+        "all right at G": mean(lambda p: p**size),
+        "effective prompts at G": GROUPS_PER_STEP * (1 - dead(size)),
         "groups gained at 2 G": (1 - dead(2 * size)) / 2 - (1 - dead(size)),
+        "pass@G / 2, carried": mean(lambda p: 1 - (1 - p) ** (size // 2)),
     }
+    found |= {f"share of prompts with p <= {rate:g}": mean(lambda p, r=rate: 1.0 * (p <= r)) for rate in RATES}
+    found |= of_surprise(found["mean solve rate"], whole)
     found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
-    found["all wrong at 4 G"] = mean(lambda p: (1 - p) ** (4 * size))
+    found |= {f"all wrong at {name}": mean(lambda p, k=k: (1 - p) ** (k * size)) for name, k in (("G", 1), ("4 G", 4))}
     found |= {f"pass@{name}": mean(lambda p, k=k: 1 - (1 - p) ** (k * size)) for name, k in PASSES.items()}
     return found | of_solutions(shape, size)
 
 
+def of_surprise(rate: float, mass: float) -> dict[str, float]:
+    """What is true of log-probabilities, of prompts with this mean solve rate and mean \\|A\\| of a group under GRPO.
+
+    The advantages of a group sum to 0, half of their mass being that of its correct rollouts, whose -log p is lower.
+    """
+    entropy = MEAN_SURPRISE * (1 - (1 - OF_CORRECT) * rate)
+    return {
+        "entropy": entropy,
+        "entropy per token": entropy / MEAN_LENGTH,
+        "-log p of correct rollouts": OF_CORRECT * MEAN_SURPRISE,
+        "-log p of wrong rollouts": MEAN_SURPRISE,
+        "covariance": (1 - OF_CORRECT) * MEAN_SURPRISE * mass / 2,
+    }
+
+
+RATES = (0.01, 0.1, 0.5, 0.9)
+GROUPS_PER_STEP = 16
 SIZES = {"G / 2": 0.5, "G": 1, "2 G": 2, "4 G": 4}
 PASSES = {"G": 1, "2G": 2, "16G": 16}
 
@@ -140,19 +173,27 @@ def of_solutions(shape: str, size: int) -> dict[str, float]:
     correct, of_once = mean(lambda p, pi: pi), mean(once)
     found = {
         "mass of a typical solution": mean(lambda p, pi: pi**2) / correct,
+        "solve rate of prompts with a typical solution": mean(lambda p, pi: pi * p) / correct,
         "mass of a solution drawn once": mean(lambda p, pi: pi * once(p, pi)) / of_once,
+        "solve rate of prompts with a solution drawn once": mean(
+            lambda p, pi: pi * (1 - pi) ** (size - 2) * (p - pi)  # of the other rollouts
+        )
+        / of_once,
         "tail miss of a solution drawn once": mean(lambda p, pi: once(p, pi) * missed(size, p, pi)) / of_once,
+        "taught against of a solution drawn once": mean(lambda p, pi: once(p, pi) * missed(size, p, pi))
+        / mean(lambda p, pi: once(p, pi) * teaches(size, p)),
     }
-    holding: dict[str, float] = {}
+    of_groups: dict[str, tuple[float, float]] = {}
     for where, times in SIZES.items():
         G = int(times * size)
         gone, reached = mean(lambda p, pi, G=G: pi * missed(G, p, pi)), mean(lambda p, pi, G=G: pi * teaches(G, p))
         teaching = expectation(shape, lambda p, G=G: teaches(G, p))
         found[f"tail miss at {where}"] = gone / correct
         found[f"taught against at {where}"] = gone / reached
-        holding[where] = teaching * (1 - gone / reached) / times
-    found["groups holding it at G / 2"] = holding["G / 2"]
-    found["more groups holding it at G / 2"] = holding["G / 2"] - holding["G"]
+        of_groups[where] = (teaching * gone / reached / times, teaching * (1 - gone / reached) / times)
+    for place, name in enumerate(("groups against it", "groups holding it")):
+        found[f"{name} at G / 2"] = of_groups["G / 2"][place]
+        found[f"more {name} at G / 2"] = of_groups["G / 2"][place] - of_groups["G"][place]
     return found
 
 
@@ -163,26 +204,40 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
 
 def checked(seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
     """Estimates from rewards and log-probabilities, and what is true, by name."""
-    now, none = population(seen, LEVEL), np.array(0)
+    now, own, none = population(seen, LEVEL), of_prompts(seen), np.array(0)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
+    of_window = bootstrapped("mean solve rate", own.successes / own.trials, LEVEL, seed)
+    yield "mean solve rate of a window", Checked(of_window, truth["mean solve rate"])
     yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
     yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seed), 0.0)
-    for rate in (0.1, 0.5):
+    for rate in RATES:
         name = f"share of prompts with p <= {rate:g}"
         yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
     for where, times in SIZES.items():
         name = f"dead at {where}"
         yield name, Checked(now.estimate(name, dead_share(int(times * size))), truth[name])
+    here = at_size(now, size, GROUPS_PER_STEP)
+    yield "all right at G", Checked(here.all_right, truth["all right at G"])
+    yield "all wrong at G", Checked(here.all_wrong, truth["all wrong at G"])
+    yield "effective prompts at G", Checked(here.effective_prompts, truth["effective prompts at G"])
     name = "all wrong at 4 G"
     yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
-    of_prompts, of_groups, whole = gradient_parts("grpo", size)
-    for name, parts in (("gradient from hard prompts", of_prompts), ("gradient from groups of few correct", of_groups)):
-        yield name, Checked(now.ratio(name, next(iter(parts.values())), whole), truth[name])
+    by_prompt, by_group, whole = gradient_parts("grpo", size)
+    for kind, parts, first, last in (("prompts", by_prompt, "hard", "easy"), ("groups", by_group, "few", "many")):
+        listed = list(parts.values())
+        for which, part in ((first, listed[0]), (last, listed[-1])):
+            name = f"gradient from {which} prompts" if kind == "prompts" else f"gradient from groups of {which} correct"
+            yield name, Checked(now.ratio(name, part, whole), truth[name])
     for where, k in PASSES.items():
         yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
     yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
-    surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE), "grpo", LEVEL, seed)
-    yield "entropy", Checked(surprise.entropy, truth["entropy"])
+    yield "pass@G / 2, carried", Checked(carried(own, now, size // 2), truth["pass@G / 2, carried"])
+    surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE, OF_CORRECT), "grpo", LEVEL, seed)
+    assert surprise is not None
+    assert surprise.entropy_per_token is not None
+    told = (surprise.entropy, surprise.entropy_per_token, surprise.surprise_of_correct, surprise.surprise_of_wrong)
+    for estimate in (*told, surprise.covariance):
+        yield estimate.name, Checked(estimate, truth[estimate.name])
 
 
 def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
@@ -194,24 +249,44 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
     yield "undrawn share", Checked(found.share, share)
     without = dataclasses.replace(found.share, low=np.nan, high=np.nan)
     yield "undrawn share, error", Checked(without, share)
+    yield "change of the undrawn share", change_of_share(own, seen, seed)
     naive = dataclasses.replace(without, value=found.good_turing)
     yield "undrawn share by Good-Turing, error", Checked(naive, share)
     sizes = tuple(int(times * size) for times in SIZES.values())
     solution = typical(drawn, LEVEL, seed, sizes)
     usual = tail_misses(solution, sizes)
     yield "mass of a typical solution", Checked(usual.mass, truth["mass of a typical solution"])
+    name = "solve rate of prompts with a typical solution"
+    yield name, Checked(usual.solve_rate, truth[name])
     for where, missed, against in zip(SIZES, usual.missed, usual.against, strict=True):
         yield f"tail miss at {where}", Checked(missed, truth[f"tail miss at {where}"])
         yield f"taught against at {where}", Checked(against, truth[f"taught against at {where}"])
     now = population(seen, LEVEL)
     part = split_at(now, solution, size // 2, size, size)
-    assert part.holding is not None
-    assert part.net is not None
-    for name, estimate in (("groups holding it at G / 2", part.holding), ("more groups holding it at G / 2", part.net)):
-        yield name, Checked(estimate, truth[name])
+    of_groups = {"groups against it": (part.against, part.loss), "groups holding it": (part.holding, part.net)}
+    for name, (estimate, more) in of_groups.items():
+        assert estimate is not None
+        assert more is not None
+        yield f"{name} at G / 2", Checked(estimate, truth[f"{name} at G / 2"])
+        yield f"more {name} at G / 2", Checked(more, truth[f"more {name} at G / 2"])
     once = tail_misses(rarest(drawn, LEVEL, seed, (size,)), (size,))
-    for name, estimate in (("mass", once.mass), ("tail miss", once.missed[0])):
-        yield f"{name} of a solution drawn once", Checked(estimate, truth[f"{name} of a solution drawn once"])
+    of_once = {
+        "mass of": once.mass, "solve rate of prompts with": once.solve_rate, "tail miss of": once.missed[0],
+        "taught against of": once.against[0],
+    }  # fmt: skip
+    for what, estimate in of_once.items():
+        name = f"{what} a solution drawn once"
+        yield name, Checked(estimate, truth[name])
+
+
+def change_of_share(own: Bank, seen: Log, seed: int) -> Checked:
+    """Of what the second half of the steps leaves undrawn, less what the first half does."""
+    parts = split(seen, 2)
+    found = unseen(parts, LEVEL, seed, ())
+    assert found is not None
+    assert found.change is not None
+    first, last = (undrawn(own, part)[1] for part in parts)
+    return Checked(found.change, last - first)
 
 
 def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
@@ -266,13 +341,20 @@ def summary(rows: np.ndarray) -> dict[str, float | None]:
 def table(content: dict[str, Any]) -> str:
     """A row an estimate: the coverage of each setting, its mean over shapes, and the shapes outside 85 to 95 %."""
     cells = content["cells"]
-    settings = list(dict.fromkeys((own["group_size"], own["prompts"]) for own in cells))
-    heads = [f"G = {size}, {prompts} prompts" for size, prompts in settings]
+    settings = list(dict.fromkeys(map(_setting, cells)))
+    logs = [min(own["repetitions"] for own in cells if _setting(own) == setting) for setting in settings]
+    heads = [
+        f"G = {size}, {prompts} prompts, {count} logs" for (size, prompts), count in zip(settings, logs, strict=True)
+    ]
     lines = [f"| estimate | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name in cells[0]["estimates"]:
-        row = [[own for own in cells if (own["group_size"], own["prompts"]) == setting] for setting in settings]
+        row = [[own for own in cells if _setting(own) == setting] for setting in settings]
         lines.append(f"| {name} | {' | '.join(_held(own, name) for own in row)} |")
     return "\n".join(lines)
+
+
+def _setting(own: dict[str, Any]) -> tuple[int, int]:
+    return own["group_size"], own["prompts"]
 
 
 def _held(cells: list[dict[str, Any]], name: str) -> str:
@@ -333,18 +415,15 @@ def kept_cells(path: Path, repetitions: int) -> list[dict[str, Any]]:
 def keep(path: Path, content: dict[str, Any]) -> None:
     """Write the numbers, and the table of them."""
     write_whole(path, (json.dumps(content, separators=(",", ":")) + "\n").encode())
-    logs = min(own["repetitions"] for own in content["cells"])
-    command = f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}"
-    command += f" --repetitions {logs}" * (logs != REPETITIONS)
-    title = TITLE.replace("COMMAND", command).replace("LOGS", str(logs))
+    title = TITLE.replace("COMMAND", f"diagnose_coverage{' --solutions' * (path == OF_SOLUTIONS)}")
     done = f"{len(content['cells'])} of {len(SETTINGS) * len(SHAPES)} banks are in this table.\n\n"
     write_whole(path.with_suffix(".md"), (title + done + table(content) + "\n").encode())
 
 
 TITLE = f"""# Coverage of the intervals of `simlab diagnose`
 
-Per cent of LOGS simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 4
-for 50), by `python -m benchmarks.COMMAND`. The numbers of a cell are banks of
+Per cent of simulated logs of a bank whose {LEVEL:.0%} interval holds the truth (standard error 2 for 200 logs, 3 for
+100, 4 for 50), by `python -m benchmarks.COMMAND`; `--repetitions` gives the logs. The numbers of a cell are banks of
 the shapes {", ".join(SHAPES)}. In brackets: the root mean squared error, of an estimate without an interval too.
 
 """

@@ -92,14 +92,18 @@ def plain(correct: list[int], group_size: int | list[int], prompt: list[int] | N
     return Log("table", prompts.astype(int), steps, sizes, np.array(correct, dtype=int), names)
 
 
-def with_surprise(own: Log, seed: int, mean: float = 20.0) -> Log:
-    """The log with a log-probability of each rollout: -Gamma(4), and prompts that differ in its mean."""
+def with_surprise(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0) -> Log:
+    """The log with a log-probability of each rollout: -Gamma(4), and prompts that differ in its mean.
+
+    That of a correct rollout is ``correct`` times as large. Rollouts have 5 to 15 tokens, whatever else they are.
+    """
     random = np.random.default_rng(seed)
     of_prompt = mean * random.uniform(0.5, 1.5, size=len(own.prompts))
     group = np.repeat(np.arange(len(own.prompt)), own.group_size)
     place = np.concatenate([np.arange(size) for size in own.group_size])
-    surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group))
-    found = Confidence(group, place < own.correct[group], -surprise, np.full(len(group), 10))
+    right = place < own.correct[group]
+    surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
+    found = Confidence(group, right, -surprise, random.integers(5, 16, size=len(group)))
     return dataclasses.replace(own, confidence=found)
 
 

@@ -5,10 +5,11 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from diagnose_logs import bank, log
 
 from simlab.diagnose.estimate import accelerated
 from simlab.diagnose.rarest import rarest
-from simlab.diagnose.solutions import Solutions
+from simlab.diagnose.solutions import Solutions, solutions
 from simlab.diagnose.tail_misses import tail_misses
 from simlab.diagnose.typical import Typical, typical
 
@@ -16,18 +17,18 @@ LEVEL = 0.9
 STUDENT = {2: 2.919985580355516, 6: 1.9431802803927816}  # quantiles at 95 %, by degrees of freedom
 
 
-def naive_interval(value, draws, influence, student):
-    """BCa by its definition, with Student's quantile for the normal one."""
+def naive_interval(value, draws, influence, student, with_more):
+    """BCa by its definition, with Student's quantile for the normal one; each end is one of its own series."""
     normal = NormalDist()
     below = sum(draw < value for draw in draws) / len(draws)
     z0 = normal.inv_cdf(below)
     a = sum(u**3 for u in influence) / (6 * sum(u**2 for u in influence) ** 1.5)
     ends = []
-    for t in (-student, student):
+    for t, series in zip((-student, student), with_more, strict=True):
         share = normal.cdf(z0 + (z0 + t) / (1 - a * (z0 + t)))
-        place = share * (len(draws) - 1)
+        place = share * (len(series) - 1)
         left = math.floor(place)
-        ordered = sorted(draws)
+        ordered = sorted(series)
         ends.append(ordered[left] + (place - left) * (ordered[min(left + 1, len(draws) - 1)] - ordered[left]))
     return ends
 
@@ -42,19 +43,23 @@ def naive_interval(value, draws, influence, student):
 def test_the_interval_is_that_of_the_formula(influence, freedom):
     student = {**STUDENT, 4: 2.13184678632665}[freedom]
     draws = np.random.default_rng(0).gamma(3.0, size=999)
-    found = accelerated("x", 2.5, draws, np.array(influence), level=LEVEL, method="m")
-    low, high = naive_interval(2.5, draws.tolist(), influence, student)
+    with_more = (draws - 0.5, 1.2 * draws[::-1])
+    found = accelerated("x", 2.5, draws, np.array(influence), with_more=with_more, level=LEVEL, method="m")
+    low, high = naive_interval(2.5, draws.tolist(), influence, student, [own.tolist() for own in with_more])
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert found.method == "accelerated m"
 
 
 def test_prompts_that_are_all_alike_leave_the_resamples_interval():
-    found = accelerated("x", 0.5, np.full(100, 0.5), np.zeros(10), level=LEVEL, method="m")
+    same, unknown = np.full(100, 0.5), np.full(10, math.nan)
+    found = accelerated("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
-    assert math.isnan(accelerated("x", math.nan, np.full(10, math.nan), np.zeros(2), level=LEVEL, method="m").low)
+    both = (unknown, unknown)
+    assert math.isnan(accelerated("x", math.nan, unknown, np.zeros(2), with_more=both, level=LEVEL, method="m").low)
 
 
 SOLUTIONS, TRIALS, PROMPTS = 20, 4, 100
+FIRST_RANKS = [range(1, count + 1) for count in range(1, 41)]  # of the solutions that a prompt has
 
 
 def rare_pairs(random):
@@ -81,6 +86,19 @@ def test_few_pairs_do_not_make_the_mass_of_a_typical_solution_too_sure():
         percentile.append(low <= truth <= high)
     assert np.mean(held) >= 0.85
     assert np.mean(percentile) < np.mean(held)
+
+
+def test_rare_prompts_of_few_solutions_may_come_more_often_than_they_did():
+    """Of forty prompts that are solved, one on average has one solution: such prompts are a fifth of the mass."""
+    squares = [sum(1 / rank**2 for rank in own) / sum(1 / rank for rank in own) ** 2 for own in FIRST_RANKS]
+    truth = 0.1 / 0.25 * np.mean(squares)  # E p^2 / E p of Beta(1, 3)
+    held, without = [], []
+    for seed in range(200):
+        own = typical(solutions(log(bank("many at 0", 100, seed), 64, 10_000 + seed)), LEVEL, seed, ())
+        for kept, given in ((held, own), (without, own._replace(events=np.zeros_like(own.events)))):
+            found = given.estimate("mass", Typical.mass)
+            kept.append(found.low <= truth <= found.high)
+    assert np.mean(without) < 0.85 < np.mean(held)
 
 
 def test_a_log_without_pairs_tells_the_most_that_the_mass_may_be():

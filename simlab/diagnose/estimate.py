@@ -96,6 +96,7 @@ def accelerated(
     draws: Float[np.ndarray, " R"],
     influence: Float[np.ndarray, " P"],
     *,
+    with_more: tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"]],
     level: float,
     method: str,
 ) -> Estimate:
@@ -106,13 +107,19 @@ def accelerated(
     Phi(z_0 + (z_0 + t) / (1 - a (z_0 + t))) of the resamples (BCa; Efron 1987, JASA 82): z_0 is the normal quantile of
     the share of resamples below the value, and a = sum U^3 / (6 (sum U^2)^(3/2)). In place of a normal quantile, t is
     Student's, for the variance is an estimate too, of 2 (sum U^2)^2 / (sum U^4 - (sum U^2)^2 / P) degrees of freedom
-    (Satterthwaite 1946). The interval includes the value.
+    (Satterthwaite 1946).
+
+    Prompts of a rare kind may have come too seldom or not at all, which no resample tells. What a count of x events
+    leaves open above is Gamma(x + 1), and the resamples' Poisson(x) is one event short of that. As in Fay and Feuer's
+    interval of weighted counts (1997, Statistics in Medicine 16), each end is therefore read from resamples with
+    Exp(1) prompts more of those that move the value the furthest. The interval includes the value.
 
     Args:
         name: the name of the estimate.
         value: the value for the whole log.
         draws: (R,) of the resamples; those that are NaN are left out.
         influence: (P,) U, what each prompt adds to the value's error, to first order.
+        with_more: (R,) each, of the resamples with Exp(1) prompts more: of the least U, and of the largest.
         level: the level of the interval.
         method: how the draws were made.
     """
@@ -126,7 +133,8 @@ def accelerated(
     skew = float((influence**3).sum()) / (6 * squares**1.5)  # between -1/6 and 1/6
     freedom = 2 / max(fourths / squares**2 - 1 / len(influence), 1 / MOST_FREEDOM)
     moved = shift + stdtrit(freedom, np.array([(1 - level) / 2, (1 + level) / 2]))
-    low, high = np.quantile(kept, ndtr(shift + moved / (1 - skew * moved)))
+    shares = ndtr(shift + moved / (1 - skew * moved))
+    low, high = (np.nanquantile(own, share) for own, share in zip(with_more, shares, strict=True))
     return _with_value(Estimate(name, value, float(low), float(high), level, f"accelerated {method}"))
 
 

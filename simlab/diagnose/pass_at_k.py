@@ -44,15 +44,15 @@ class PassAtK:
 
 def pass_at_k(own: Prompts, now: Population) -> PassAtK:
     """Pass@k of a window's prompts, whose population is ``now``."""
-    carried = powers(int(own.trials.min()))
-    values = [_carried(own, now, k) for k in carried]
-    beyond = [k for k in powers(BEYOND * carried[-1]) if k > carried[-1]]
+    within_reach = powers(int(own.trials.min()))
+    values = [carried(own, now, k) for k in within_reach]
+    beyond = [k for k in powers(BEYOND * within_reach[-1]) if k > within_reach[-1]]
     extrapolated = tuple(of_population(now, k) for k in beyond)
-    law = _power_law(carried, values)
+    law = _power_law(within_reach, values)
     line = tuple(law(np.array(beyond)).tolist()) if law else None
     within = all(own.low <= value <= own.high for own, value in zip(extrapolated, line, strict=True)) if line else None
     return PassAtK(
-        tuple(carried),
+        tuple(within_reach),
         tuple(values),
         tuple(beyond),
         extrapolated,
@@ -62,7 +62,8 @@ def pass_at_k(own: Prompts, now: Population) -> PassAtK:
     )
 
 
-def _carried(own: Prompts, now: Population, k: int) -> Estimate:
+def carried(own: Prompts, now: Population, k: int) -> Estimate:
+    """The unbiased estimate at a k that every prompt carries; the interval is the population's, made to hold it."""
     value, found = float(unbiased(own, k).mean()), of_population(now, k)
     return dataclasses.replace(found, value=value, low=min(found.low, value), high=max(found.high, value))
 

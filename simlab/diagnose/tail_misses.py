@@ -75,6 +75,7 @@ class Solution(NamedTuple):
         kind: how to read the sums.
         rows: (P, C) what each prompt adds to the sums.
         sums: of the log and of its resamples.
+        events: (draws,) 0 for the log and Exp(1) for each resample: so many more of what may have come too seldom.
         level: of intervals.
         smooth: whether the prompts differ; if not, resamples are those of an event that could have come and did not.
     """
@@ -83,6 +84,7 @@ class Solution(NamedTuple):
     kind: Kind
     rows: Float[np.ndarray, "P C"]
     sums: Sums
+    events: Draws
     level: float
     smooth: bool = True
 
@@ -102,7 +104,15 @@ class Solution(NamedTuple):
         value = float(draws[0])
         if not self.smooth:
             return between(name, value, draws[1:], self.level, method)
-        return accelerated(name, value, draws[1:], self._influence(of), level=self.level, method=method)
+        influence = self._influence(of)
+        lower, higher = (of(self.with_more(self.rows[at]))[1:] for at in (influence.argmin(), influence.argmax()))
+        return accelerated(
+            name, value, draws[1:], influence, with_more=(lower, higher), level=self.level, method=method
+        )
+
+    def with_more(self, row: Float[np.ndarray, " C"]) -> Sums:
+        """The sums with ``events`` prompts more that add this row each."""
+        return self.sums._replace(values=self.sums.values + self.events[:, None] * row)
 
     def _influence(self, of: Callable[[Sums], Draws]) -> Float[np.ndarray, " P"]:
         """What each prompt adds to the error of a function of the sums, to first order."""
@@ -122,7 +132,9 @@ def with_enough(seen: Solutions) -> Solutions:
 def solution(name: str, kind: Kind, columns: Columns, level: float, seed: int) -> Solution:
     """A kind of solution from what each prompt adds to its columns."""
     rows = np.stack(list(columns.values()), axis=1)
-    return Solution(name, kind, rows, Sums(tuple(columns), resampled_sums(rows, seed)), level)
+    sums = resampled_sums(rows, seed)
+    events = np.random.default_rng((seed, 1)).standard_exponential(len(sums) - 1)
+    return Solution(name, kind, rows, Sums(tuple(columns), sums), np.append(0.0, events), level)
 
 
 def tail_misses(own: Solution, group_sizes: tuple[int, ...]) -> TailMiss:

@@ -102,9 +102,9 @@ def typical(seen: Solutions, level: float, seed: int, group_sizes: tuple[int, ..
     if not several.any():
         return found._replace(sums=found.sums._replace(values=np.full_like(found.sums.values, np.nan)))
     if (own.times == 1).all():
-        return _with_events(found, _agreeing(own), own.answered() * (own.answered() - 1), group_sizes, seed)
+        return _with_events(found, _agreeing(own), own.answered() * (own.answered() - 1), group_sizes)
     if (own.drawn() <= 1).all():
-        return _with_events(found, _dissenting(own), own.answered() * several, group_sizes, seed)
+        return _with_events(found, _dissenting(own), own.answered() * several, group_sizes)
     return found
 
 
@@ -125,14 +125,12 @@ def _columns(own: Solutions, group_sizes: tuple[int, ...]) -> Columns:
 
 
 def _with_events(
-    found: Solution, event: Solutions, weight: Float[np.ndarray, " P"], group_sizes: tuple[int, ...], seed: int
+    found: Solution, event: Solutions, weight: Float[np.ndarray, " P"], group_sizes: tuple[int, ...]
 ) -> Solution:
-    """The resamples with Exp(1) events, each of a prompt by its weight and as large as it would be there."""
+    """The resamples with Exp(1) events more, each of a prompt by its weight and as large as it would be there."""
     rows = np.stack(list(_columns(event, group_sizes).values()), axis=1)
     added = weight @ (rows - found.rows) / weight.sum()
-    events = np.random.default_rng(seed).standard_exponential(len(found.sums.values) - 1)
-    values = found.sums.values + np.append(0.0, events)[:, None] * added
-    return found._replace(sums=found.sums._replace(values=values), smooth=False)
+    return found._replace(sums=found.with_more(added), smooth=False)
 
 
 def _dissenting(own: Solutions) -> Solutions:
