@@ -69,7 +69,7 @@ class Dense:
         """The policy of some logits."""
         from simlab.simulator.policy import Policy  # noqa: PLC0415  # a policy holds its storage
 
-        scaled = self.divided(logits, temperature)
+        scaled = jnp.where(temperature == 1, logits, self.divided(logits, temperature))
         scores = self.filled(scaled - self.largest(scaled), EMPTY, places)
         weights = self.once(jnp.exp(scores))
         return Policy(scores, weights, self.sum(weights), storage=self)
