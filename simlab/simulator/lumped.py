@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from simlab.simulator.state import Drawn, State
 
 FEWEST_PLACES = 2 * CHUNK
-GROWTH = 2
-START_SHARE = 4  # of the places that a run may need, a quarter: fewer programs, for the price of some empty places
+# Few sizes, for the price of some empty places: a program of another size takes 5 seconds of a core to compile.
+GROWTH = 4
+START_SHARE = 4  # of the places that a run may need, a quarter
 # For each place: the state three times, old, grown, and once more while it is copied; of every prompt, what a record
 # computes; of every prompt drawn, what a step does. Set by hand, above what single prompts, banks of 200 prompts and
 # heads of 32 took at their start and after growing.
@@ -341,7 +342,7 @@ def rank(labels: Int[Array, " G"], counted: Bool[Array, " G"]) -> Int[Array, " G
 
 
 def enough_places(classes: int, actions: int) -> int:
-    """Places for the classes and so many actions of their own: the next of 2048, 4096, 8192, ..."""
+    """Places for the classes and so many actions of their own: the next of 2048, 8192, 32768, ..."""
     places = FEWEST_PLACES
     while places < classes + actions:
         places *= GROWTH
