@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks import sweep_parts
 from benchmarks.cell import ACTIONS, OPERATIONS_A_WORD, step_bytes, step_functions, step_words
 from benchmarks.machine import RESULTS, table
 from simlab.files import write_whole
@@ -94,6 +95,11 @@ def storage_rows() -> list[Row]:
     return rows
 
 
+def sweep_rows() -> list[Row]:
+    """The parts of the Figure 2 sweep, all of it last."""
+    return sweep_parts.rows(results("sweep_parts")["seconds"])
+
+
 def trainer_rows(peer: str) -> list[Row]:
     """Rows of the table of language models that say a rate or a time, as they stand in the report."""
     rows, case = [], ""
@@ -152,11 +158,23 @@ The limit is the time of the bytes alone, at the bandwidth that was measured bes
 operations, which grow with G as the distance does, are not in it.
 
 """
+SWEEP_WORDS = """Seconds of one core, in one process, of `simlab sweep --preset f-grpo-fig2`: 136 runs of 1000 steps.
+With a full cache programs are still traced, since what is traced names the program on disk.
+
+"""
 TRL, TUNIX = (("benchmarks.language_models", "--peer", peer) for peer in ("trl", "tunix"))
 PARTS = (
     Part("The simulator", ("benchmarks.dense_storage",), "dense_storage", simulator_rows),
     Part("What bounds a step", ("benchmarks.dense_storage",), "dense_storage", limit_rows, LIMIT_HEADER, LIMIT_WORDS),
     Part("Storages", ("benchmarks.storages",), "storages", storage_rows),
+    Part(
+        "What the Figure 2 sweep consists of",
+        ("benchmarks.sweep_parts",),
+        "sweep_parts",
+        sweep_rows,
+        ["processor seconds", *sweep_parts.CACHES],
+        SWEEP_WORDS,
+    ),
     Part("The trainer beside TRL", TRL, "language_models_trl", lambda: trainer_rows("trl")),
     Part("The trainer beside Tunix", TUNIX, "language_models_tunix", lambda: trainer_rows("tunix")),
     Part("Start-up", ("benchmarks.start_up",), "start_up", start_rows),

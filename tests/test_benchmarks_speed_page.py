@@ -46,6 +46,7 @@ def test_measuring_runs_each_benchmark_once_before_the_page_is_written(monkeypat
     assert [" ".join(command) for command in done[:-1]] == [
         "benchmarks.dense_storage",
         "benchmarks.storages",
+        "benchmarks.sweep_parts",
         "benchmarks.language_models --peer trl",
         "benchmarks.language_models --peer tunix",
         "benchmarks.start_up",

@@ -1,8 +1,11 @@
 """The parts of a sweep's processor time are those of its programs, and add up to all of it."""
 
+import json
+
 import pytest
 
 from benchmarks import sweep_parts
+from benchmarks.machine import RESULTS
 
 TINY = ("--preset", "f-grpo-fig2", "--param", "actions=100", "--param", "correct=10", "--group-size", "2")
 SHORT = (*TINY, "--gamma", "0", "--seeds", "1", "--steps", "2", "--record-every", "1", "--storage", "dense")
@@ -38,3 +41,9 @@ def test_the_last_row_is_the_sum_of_the_others():
         ["c", "0.0", "0.5"],
         ["all of it", "3.8", "2.5"],
     ]
+
+
+def test_the_committed_parts_are_of_both_caches():
+    committed = json.loads((RESULTS / "sweep_parts.json").read_text())
+    assert list(committed["seconds"]) == list(sweep_parts.CACHES)
+    assert set(committed["seconds"]["empty cache"]) == set(committed["seconds"]["full cache"])
