@@ -141,9 +141,11 @@ def sample(
     count = parts_of(len(prompts), group_size, at_once) if jax.default_backend() == "cpu" else 1
     cuts = [len(prompts) * part // count for part in range(count + 1)]
     share = None if at_once is None else at_once // count
+    one_layer_each = apart(parameters)
     samplers = [
         _Sampler(
             parameters,
+            one_layer_each,
             config,
             prompts[first:last],
             first_prompt + first,
@@ -201,6 +203,7 @@ class _Sampler:
     """The loop around the programs of a batch.
 
     Attributes:
+        one_layer_each: the parameters, ``apart``; the parts of a batch share the copy.
         group_size: completions of a prompt.
         limit: tokens of a completion.
         top_n: candidates that are reported.
@@ -211,6 +214,7 @@ class _Sampler:
     """
 
     parameters: Parameters
+    one_layer_each: Parameters
     config: ModelConfig
     prompts: Sequence[Sequence[int]]
     first_prompt: int
@@ -240,14 +244,13 @@ class _Sampler:
     def sampled(self) -> Sampled:
         """Draw all tokens, and put every completion where it belongs."""
         state, places = self._begin()
-        one_layer_each = apart(self.parameters)
         found = [
             np.zeros((len(self.prompts), self.group_size, self.limit, *field.shape[3:]), field.dtype)
             for field in state.drawn
         ]
         while True:
             waiting = jnp.int32(self._rows_of_next())
-            state = compiled_once(batch.go_on, one_layer_each, self.config, state, self.choices, waiting)
+            state = compiled_once(batch.go_on, self.one_layer_each, self.config, state, self.choices, waiting)
             self._take_down(state, places, found)
             alive = np.asarray(state.alive)
             if not alive.any() and not self._waiting:
