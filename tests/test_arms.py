@@ -35,6 +35,7 @@ def coefficients(whole):
         ref_logp=logp - 0.1,
         entropy=random.uniform(0.1, 1, logp.shape),
         noise=random.uniform(0, 1, logp.shape),
+        greedy_reward=np.array([[1.0] * 4, [0.0] * 4]),
         topn_logp=-np.sort(random.uniform(0.1, 3, (*logp.shape, whole.surrogate.candidates)), axis=-1),
         token_mask=np.ones(logp.shape, bool),
     )
