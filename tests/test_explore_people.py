@@ -401,7 +401,7 @@ def test_links_that_are_picked_from_lists_are_drawn_in_masses_and_in_one_step_wi
     for name in ("linked", "grpo", "=r - p"):
         assert f"'weight': '{name}" in seen.text("#command")
     seen.page.click("#controls summary")
-    assert "    return linked(\n" in seen.text("#controls pre")
+    until(seen, lambda: "    return linked(\n" in seen.text("#controls pre"))
     seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight=linked(scale%3Dmean,sign%3Drelu)")
     until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
     assert seen.page.is_hidden("#step-correct_reward")
