@@ -59,7 +59,7 @@ def stated(config: ModelConfig, microbatch: int, lora_rank: int) -> int:
             "evaluation": {"samples": GROUP_SIZE, "rollouts": PROMPTS * GROUP_SIZE},
         }
     )
-    return sum(memory.needed_memory(settings, config, PROMPT, COMPLETION, PROMPTS, "gpu").values())
+    return sum(memory.needed_memory(settings, config, PROMPT, COMPLETION, PROMPTS, platform="gpu").values())
 
 
 def fits(config: ModelConfig, lora_rank: int) -> str:

@@ -104,7 +104,7 @@ def test_a_process_on_a_cpu_keeps_the_programs_of_every_shape():
 
     def process(*arms, platform="cpu"):
         asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 16, "rollouts": 64}, "arms": arms})
-        needed = memory.needed_memory(asked, MODEL, 300, 180, 8, platform)
+        needed = memory.needed_memory(asked, MODEL, 300, 180, 8, platform=platform)
         return needed.get("Python and JAX", 0), needed.get("compiling", 0)
 
     own, one = process("grpo")

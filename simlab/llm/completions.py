@@ -6,7 +6,6 @@ most S tokens, G rollouts of each, T tokens; the other letters are those of ``si
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,12 +15,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import Parameters, attention_weights, causal_attention, logits, run_layers
+from simlab.llm.model import Parameters, causal_attention, logits, run_layers, shared_weights
 from simlab.llm.output import of_logits
 
 # A gradient of the maze model's four layers takes .92 of the time without a loop, and as long to compile; thirty layers
 # would take far longer to compile.
 FEW_LAYERS = 4
+
+
+def unrolled(config: ModelConfig, checkpointing: bool) -> bool:
+    """Whether the layers of completions are computed without a loop."""
+    return config.num_layers <= FEW_LAYERS and not checkpointing
 
 
 class Batch(NamedTuple):
@@ -74,8 +78,9 @@ def completion_states(
 
     prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
     positions = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
-    unrolled = config.num_layers <= FEW_LAYERS and not checkpointing
-    layers = functools.partial(run_layers, parameters, config, checkpointing=checkpointing, unrolled=unrolled)
+    layers = functools.partial(
+        run_layers, parameters, config, checkpointing=checkpointing, unrolled=unrolled(config, checkpointing)
+    )
     hidden, memory = layers(prompts, positions, attend=read)
     last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, None]
     # The last token of a completion is predicted and predicts nothing.
@@ -109,17 +114,9 @@ class _Seeing:
         ]
         in_prompt = (jnp.arange(size) < self.lengths[:, None])[:, None, None]
         causal = jnp.broadcast_to(jnp.tril(jnp.ones((count, count), bool))[:, None], (*queries.shape[2:5], count))
-        visible = jnp.concatenate(
-            [
-                jnp.broadcast_to(in_prompt, scores[0].shape),
-                jnp.broadcast_to(causal.reshape(-1, count), scores[1].shape),
-            ],
-            axis=-1,
-        )
-        together = jnp.concatenate(scores, axis=-1) / math.sqrt(width)
-        weights = attention_weights(together, visible).astype(values.dtype)
-        of_prompt = jnp.einsum("pkqs,pkse->pkqe", weights[..., :size], prompt_values)
-        of_own = jnp.einsum("pkgqc,pkgce->pkgqe", weights[..., size:].reshape(*in_groups, count), values)
+        prompt_weights, weights = shared_weights(scores, [in_prompt, causal.reshape(-1, count)], values)
+        of_prompt = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values)
+        of_own = jnp.einsum("pkgqc,pkgce->pkgqe", weights.reshape(*in_groups, count), values)
         seen = of_prompt.reshape(queries.shape) + of_own.reshape(queries.shape)
         return jnp.transpose(seen, (0, 2, 3, 1, 4, 5)), None
 

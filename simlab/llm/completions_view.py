@@ -5,10 +5,9 @@ from typing import Any
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.compare.runs import Run
-from simlab.llm.rollouts_view import check_kept
+from simlab.llm.rollouts_view import arm_of, check_kept, whole_lines
 from simlab.llm.shown_texts import cut, end_of, left_aligned, solution, visible
 from simlab.llm.training.folder import COMPLETIONS, arm_folder
-from simlab.llm.training.lines import read_lines
 from simlab.llm.training.run_folder import START
 
 ASKED, ANSWERED, SOLUTION = 32, 80, 24  # characters of a prompt, a completion and a solution in a row
@@ -63,15 +62,9 @@ def kept_evaluations(
     Raises:
         InputError: for an arm, seed or set of which nothing was kept, and a damaged file.
     """
-    name = next(iter(run.arms)) if arm is None else arm
-    check_choice("arm", name, run.arms)
-    lines = list[dict[str, Any]]()
+    name = arm_of(run, arm)
     own = arm_folder(run.folder, name) / f"seed-{seed}" / COMPLETIONS
-    for path in (run.folder / START / f"seed-{seed}" / COMPLETIONS, own):
-        found = read_lines(path)
-        if found.damage:
-            raise InputError(found.damage)
-        lines += found.lines
+    lines = [*whole_lines(run.folder / START / f"seed-{seed}" / COMPLETIONS), *whole_lines(own)]
     if not lines:
         raise InputError(f"{own} has no completions; allowed: runs with record.completions above 0")
     check_choice("evaluation", evaluation, list(lines[0]["sets"]))

@@ -6,7 +6,6 @@ when some have begun later than others: a rollout sees the slots that were writt
 """
 
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from simlab.llm.config import ModelConfig
-from simlab.llm.model import Parameters, attention_weights, causal_attention, run_layers
+from simlab.llm.model import Parameters, causal_attention, run_layers, shared_weights
 
 
 class Prompts(NamedTuple):
@@ -98,7 +97,7 @@ def read_token(
     parameters: Parameters, config: ModelConfig, tokens: Int[Array, "P G"], prompts: Prompts, own: Own
 ) -> tuple[Float[Array, "P G D"], Own]:
     """What the logits after one more token of every rollout come from; the parameters are ``apart``."""
-    attend = _Seeing(config, prompts.lengths, own.written, own.since)
+    attend = _Seeing(prompts.lengths, own.written, own.since)
     positions = jnp.broadcast_to((prompts.lengths + own.written - own.since)[:, None], tokens.shape)
     memory = tuple(zip(prompts.keys, prompts.values, own.keys, own.values, strict=True))
     hidden, left = run_layers(parameters, config, tokens, positions, attend=attend, memory=memory)
@@ -113,7 +112,6 @@ class _Seeing:
     The new key and value are written before anything is read, so that a loop of tokens writes them in place.
     """
 
-    config: ModelConfig
     lengths: Int[Array, " P"]
     written: Int[Array, ""]
     since: Int[Array, " P"]
@@ -133,14 +131,10 @@ class _Seeing:
             jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, queries.shape[-1]), prompt_keys),
             jnp.einsum("bre,bec->brc", queries.reshape(each), own_keys).reshape(*in_rows, capacity),
         ]
-        visible = [
-            jnp.broadcast_to(self._in_prompt(size), scores[0].shape),
-            jnp.broadcast_to(self._since_it_began(capacity), scores[1].shape),
-        ]
-        together = jnp.concatenate(scores, axis=-1) / math.sqrt(self.config.head_dim)
-        weights = attention_weights(together, jnp.concatenate(visible, axis=-1)).astype(values.dtype)
-        seen = jnp.einsum("pkqs,pkse->pkqe", weights[..., :size], prompt_values).reshape(queries.shape)
-        of_own = jnp.einsum("brc,bce->bre", weights[..., size:].reshape(*each[:2], capacity), own_values)
+        visible = [self._in_prompt(size), self._since_it_began(capacity)]
+        prompt_weights, weights = shared_weights(scores, visible, values)
+        seen = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values).reshape(queries.shape)
+        of_own = jnp.einsum("brc,bce->bre", weights.reshape(*each[:2], capacity), own_values)
         return jnp.swapaxes(seen + of_own.reshape(queries.shape), 1, 2), (own_keys, own_values)
 
     def _in_prompt(self, size: int) -> Array:

@@ -14,7 +14,7 @@ computed in float32 at least.
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -259,6 +259,22 @@ def attention_weights(scores: Float[Array, "*B T S"], visible: Bool[Array, "*_ S
     """Softmax over the keys that a query may see; a key that it may not see has weight 0 exactly."""
     weights: Array = jax.nn.softmax(jnp.where(visible, scores.astype(wide(scores.dtype)), -jnp.inf), axis=-1)
     return weights
+
+
+def shared_weights(
+    scores: Sequence[Float[Array, "*B Q _"]], visible: Sequence[Bool[Array, "*_ _"]], values: Float[Array, "*_ E"]
+) -> list[Float[Array, "*B Q _"]]:
+    """One softmax over the keys of several parts, cut into the weights of each, in the dtype of the ``values``.
+
+    Args:
+        scores: of each part, queries keys.
+        visible: of each part, which keys a query may see; of the scores' shape but for leading and repeated axes.
+        values: those of a part, of the queries' width E, by whose root the scores are divided.
+    """
+    together = jnp.concatenate(scores, axis=-1) / math.sqrt(values.shape[-1])
+    seen = [jnp.broadcast_to(own, part.shape) for own, part in zip(visible, scores, strict=True)]
+    weights = attention_weights(together, jnp.concatenate(seen, axis=-1)).astype(values.dtype)
+    return jnp.split(weights, np.cumsum([part.shape[-1] for part in scores])[:-1], axis=-1)
 
 
 def feed_forward(weights: Parameters, normed: Float[Array, "*B D"]) -> Float[Array, "*B D"]:

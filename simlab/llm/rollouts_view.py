@@ -1,6 +1,7 @@
 """Show rollouts that a run has kept: a group with rewards, advantages and texts, or a rollout token by token."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
@@ -59,15 +60,27 @@ def kept_steps(run: Run, arm: str | None = None, seed: int = 0) -> tuple[str, di
     Raises:
         InputError: for an arm or seed of which nothing was kept, and a damaged file.
     """
+    name = arm_of(run, arm)
+    path = arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS
+    lines = whole_lines(path)
+    if not lines:
+        raise InputError(f"{path} has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0")
+    return name, {line["step"]: line["groups"] for line in lines}
+
+
+def arm_of(run: Run, arm: str | None) -> str:
+    """The arm, by default the first; raise ``InputError`` for one that the run lacks."""
     name = next(iter(run.arms)) if arm is None else arm
     check_choice("arm", name, run.arms)
-    path = arm_folder(run.folder, name) / f"seed-{seed}" / ROLLOUTS
+    return name
+
+
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file, none where it is not there; raise ``InputError`` for a damaged one."""
     found = read_lines(path)
     if found.damage:
         raise InputError(found.damage)
-    if not found.lines:
-        raise InputError(f"{path} has no rollouts; allowed: runs of --engine simlab with record.rollouts above 0")
-    return name, {line["step"]: line["groups"] for line in found.lines}
+    return found.lines
 
 
 def check_kept(name: str, value: int, known: Sequence[int]) -> int:

@@ -54,6 +54,11 @@ from simlab.llm.truncation import Truncation
 FIRST_CAPACITY = 128  # tokens of each completion; below, another program takes longer to compile than it saves
 
 
+def one_after_the_other(fields: Sequence[Any]) -> Any:
+    """Fields of parts as one array; None where the parts have none."""
+    return None if fields[0] is None else np.concatenate(fields)
+
+
 class Sampled(NamedTuple):
     """Completions. P prompts, G completions of each, room for T tokens, N candidates.
 
@@ -76,6 +81,11 @@ class Sampled(NamedTuple):
     entropy: np.ndarray
     topn_logp: np.ndarray | None = None
     topn_ids: np.ndarray | None = None
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Sampled]") -> "Sampled":
+        """The completions of some prompts, then those of others."""
+        return cls(*map(one_after_the_other, zip(*parts, strict=True)))
 
 
 def sample(
@@ -159,17 +169,7 @@ def sample(
         for first, last in itertools.pairwise(cuts)
     ]
     parts = side_by_side([sampler.sampled for sampler in samplers])
-    return parts[0] if count == 1 else _joined(parts)
-
-
-def _joined(parts: Sequence[Sampled]) -> Sampled:
-    """Completions of one prompt after the other."""
-
-    def of(name: str) -> Any:
-        fields = [getattr(part, name) for part in parts]
-        return None if fields[0] is None else np.concatenate(fields)
-
-    return Sampled(**{name: of(name) for name in Sampled._fields})
+    return parts[0] if count == 1 else Sampled.joined(parts)
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], config: ModelConfig, max_new_tokens: int) -> None:

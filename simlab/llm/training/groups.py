@@ -13,7 +13,7 @@ from simlab.errors import Diverged, InputError
 from simlab.llm.completions import Batch, filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters
-from simlab.llm.sampling import Sampled, sample
+from simlab.llm.sampling import Sampled, one_after_the_other, sample
 from simlab.llm.tasks.base import Problem, Task
 from simlab.llm.vocabulary import Vocabulary
 
@@ -229,14 +229,11 @@ def joined(parts: Sequence[Groups]) -> Groups:
     prompts = [np.pad(part.batch.prompts, ((0, 0), (0, width - part.batch.prompts.shape[1]))) for part in parts]
     batches = [part.batch._replace(prompts=own) for part, own in zip(parts, prompts, strict=True)]
 
-    def together(fields: Sequence[Any]) -> Any:
-        return None if fields[0] is None else np.concatenate(fields)
-
     return Groups(
         tuple(problem for part in parts for problem in part.problems),
-        Batch(*map(together, zip(*batches, strict=True))),
-        Sampled(*map(together, zip(*(part.sampled for part in parts), strict=True))),
+        Batch(*map(np.concatenate, zip(*batches, strict=True))),
+        Sampled.joined([part.sampled for part in parts]),
         np.concatenate([part.rewards for part in parts]),
         tuple(solution for part in parts for solution in part.solutions),
-        together([part.greedy_reward for part in parts]),
+        one_after_the_other([part.greedy_reward for part in parts]),
     )

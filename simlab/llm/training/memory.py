@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
-from simlab.llm.completions import FEW_LAYERS
+from simlab.llm.completions import unrolled
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
@@ -22,9 +22,8 @@ DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probab
 LOGITS = 4  # arrays of the size of a token's logits at once
 # Bytes of a process on the CPU that computes next to nothing, with no program compiled before.
 PROCESS = 375 * 2**20  # when all that the command needs is imported
-COMPILER = (
-    350 * 2**20
-)  # that XLA has compiled the first programs with, most of it the gradient's, and does not give back
+# That XLA has compiled the first programs with, most of it the gradient's, and does not give back.
+COMPILER = 350 * 2**20
 SHAPE = 25 * 2**20  # of the programs for each shape of rollouts that are sampled or learnt from
 
 
@@ -94,8 +93,8 @@ class AtOnce(NamedTuple):
     learnt: Computed
 
 
-def needed_memory(  # noqa: PLR0917
-    settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: int, platform: str | None = None
+def needed_memory(
+    settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: int, *, platform: str | None = None
 ) -> dict[str, int]:
     """Bytes of a run while it trains the arm that needs most, by what they are for.
 
@@ -223,8 +222,8 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
     else:
         whole = more * kept(widened)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
-    looped = one.checkpointing or config.num_layers > FEW_LAYERS
-    gradients = (arrays.gradients if looped else 1.0) * FLOAT * trained_of(config, one.lora_rank)
+    copies = 1.0 if unrolled(config, one.checkpointing) else arrays.gradients
+    gradients = copies * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
     return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
 
