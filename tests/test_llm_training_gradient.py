@@ -6,11 +6,16 @@ import pytest
 from naive_training import assert_trees_agree, naive_gradient, naive_logp
 from training_cases import parameters_of, trainer_and_state
 
+from benchmarks.training_programs import gradient_program
 from simlab.llm.completions import Batch
+from simlab.llm.config import ModelConfig
+from simlab.llm.training import gradient
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.microbatches import microbatches
+from simlab.llm.training.memory import Computed
+from simlab.llm.training.microbatches import microbatches, turns
 
 TEMPERATURE = 0.7
+MODEL = ModelConfig(vocab_size=64, hidden_size=64, intermediate_size=256, num_layers=2, num_heads=4, num_kv_heads=2)
 LENGTHS = [[3, 2, 3, 1], [1, 3, 2, 2], [3, 3, 3, 3], [2, 1, 0, 3]]  # one rollout has no token
 
 
@@ -64,6 +69,49 @@ def test_the_gradient_is_the_same_however_the_batch_is_cut(microbatch, case, nai
     gradient, objective = gradient_at(microbatch, case)
     assert_trees_agree(gradient, naive[0], rtol=1e-5)
     assert objective == pytest.approx(naive[1], rel=1e-5)
+
+
+# In turns
+
+
+@pytest.mark.parametrize(
+    ("shape", "tokens", "count"),
+    [
+        ((8, 16, 180), None, 1),  # never
+        ((8, 16, 180), 8 * 16 * 180, 1),  # all fit
+        ((8, 16, 180), 8192, 4),  # two prompts of 2,880 tokens do
+        ((8, 16, 180, 5), 8192, 4),  # candidates of a token do not count
+        ((6, 1, 10), 40, 2),  # four of six would: turns are of equally many
+        ((3, 1, 10), 20, 3),
+        ((4, 64, 1000), 8192, 4),  # one prompt alone is too much
+    ],
+)
+def test_a_program_takes_as_few_turns_as_may_be(shape, tokens, count):
+    assert turns(shape, tokens) == count
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("tokens", [12, 24])
+def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkpointing, case, naive, monkeypatch):
+    """A prompt has four rollouts with room for three tokens."""
+    monkeypatch.setattr(gradient, "CPU_TOKENS", tokens)
+    config, parameters, batch, coefficients = case
+    policy = Policy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
+    found, objective = policy.gradient(parameters, batch, coefficients)
+    assert_trees_agree(found, naive[0], rtol=1e-5)
+    assert objective == pytest.approx(naive[1], rel=1e-5)
+
+
+def test_turns_share_their_memory():
+    """What four turns keep for their gradients is at most a third of what a program without turns keeps."""
+
+    def needed(tokens):
+        how = gradient.Computation("float32", tokens=tokens)
+        program = gradient_program(Computed(8, 4, 16, 64, "float32"), MODEL)
+        found = program._replace(named=program.named | {"how": how}).trace().lower().compile().memory_analysis()
+        return found.temp_size_in_bytes + found.output_size_in_bytes
+
+    assert needed(2 * 4 * 64) < needed(None) / 3
 
 
 @pytest.mark.parametrize("microbatch", [1, 2, 3, 4, 5, 8, 11, 16, 1000])

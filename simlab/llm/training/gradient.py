@@ -13,7 +13,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.lora import with_adapters
 from simlab.llm.model import Parameters
 from simlab.llm.training.device_turns import on_each
-from simlab.llm.training.microbatches import Microbatch, microbatches
+from simlab.llm.training.microbatches import CPU_TOKENS, Microbatch, microbatches, turns
 
 
 class Computation(NamedTuple):
@@ -23,11 +23,14 @@ class Computation(NamedTuple):
         dtype: ``"float32"``, ``"float64"`` or ``"bfloat16"``, of matrices and what they are multiplied with.
         checkpointing: whether a gradient keeps the inputs of layers alone and computes the layers a second time.
         lora_scale: what the product of adapters is multiplied with.
+        tokens: most tokens of completions whose gradient is computed at once, but at least those of one prompt; the
+            prompts of a microbatch take turns in one program. None where they never do.
     """
 
     dtype: str
     checkpointing: bool = False
     lora_scale: float = 1.0
+    tokens: int | None = None
 
 
 class Policy:
@@ -58,7 +61,8 @@ class Policy:
         base: Parameters | None = None,
     ):
         self.config, self.temperature, self.microbatch, self.base = config, temperature, microbatch, base
-        self.computation = Computation(compute, checkpointing, lora_scale)
+        tokens = CPU_TOKENS if jax.default_backend() == "cpu" else None
+        self.computation = Computation(compute, checkpointing, lora_scale, tokens)
         self.devices = jax.local_devices()
 
     def cast(self, parameters: Parameters, sampler: str = "exact") -> Parameters:
@@ -159,14 +163,27 @@ def _gradient(
     terms: Terms,
     how: Computation,
 ) -> tuple[Parameters, Float[Array, ""]]:
-    def objective(parameters: Parameters) -> Float[Array, ""]:
+    def objective(parameters: Parameters, terms: Terms) -> Float[Array, ""]:
         logp = _logp(parameters, base, config, terms, how)
         # Where nothing is weighed, a token of probability 0 must not make NaN of 0 times infinity.
         idle = terms.coefficients == 0
         return jnp.sum(jnp.where(idle, 0, terms.coefficients * jnp.where(idle, 0, logp)))
 
-    value, gradient = jax.value_and_grad(objective)(parameters)
-    return gradient, value
+    def slope(batch: Batch, targets: Array, coefficients: Array) -> tuple[Parameters, Float[Array, ""]]:
+        value, gradient = jax.value_and_grad(objective)(
+            parameters, Terms(batch, targets, coefficients, terms.temperature)
+        )
+        return gradient, value
+
+    of_prompts = terms.batch, terms.targets, terms.coefficients
+    count = turns(terms.targets.shape, how.tokens)
+    if count == 1:
+        return slope(*of_prompts)
+    cut = jax.tree.map(lambda array: jnp.reshape(array, (count, -1, *array.shape[1:])), of_prompts)
+    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(slope, *of_prompts))
+    total: tuple[Parameters, Float[Array, ""]]
+    total, _ = jax.lax.scan(lambda so_far, own: (jax.tree.map(jnp.add, so_far, slope(*own)), None), nothing, cut)
+    return total
 
 
 @functools.partial(jax.jit, donate_argnums=0)

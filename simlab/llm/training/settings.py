@@ -126,7 +126,7 @@ class PolicyGradient(OptimizerSettings):
         rounds: most batches that are sampled to find ``prompts`` groups of unequal rewards; the others are dropped. 0
             keeps all groups of one batch.
         rollouts: most rollouts that are sampled at once; the others take the places of those that have ended.
-        microbatch: rollouts whose gradient is computed at once.
+        microbatch: rollouts whose gradient one program computes. A CPU computes at most 8,192 of their tokens at once.
     """
 
     steps: int = 100
