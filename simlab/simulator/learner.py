@@ -25,7 +25,7 @@ from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
-from simlab.simulator.state import MOVING, Batch, Drawn, Last, State
+from simlab.simulator.state import MOVING, Batch, Drawn, Last, State, number_of
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
 from simlab.simulator.verifier import accepted, corrected
@@ -286,10 +286,12 @@ class Learner:
             greedy = self.greedy_reward(places, drawn.policies, prompts)
             rollouts = rollouts._replace(greedy_reward=jnp.broadcast_to(greedy[:, None], rollouts.rewards.shape))
         advantages, memory = self.method.estimator.update(rollouts, state.memory)
-        absent = jnp.zeros(self.group_size, bool) if rollouts.mask is None else ~rollouts.mask
-        active = jnp.any(correct & ~absent, axis=-1) & ~jnp.all(correct | absent, axis=-1)
-        correct = correct if rollouts.mask is None else correct & ~absent
-        holds = jnp.any(target & ~absent, axis=-1)
+        size: Any = self.group_size
+        if rollouts.mask is not None:
+            correct, target = correct & rollouts.mask, target & rollouts.mask
+            size = number_of(rollouts.mask)
+        number = number_of(correct)
+        active, holds = (number > 0) & (number < size), number_of(target) > 0
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
         return batch, memory

@@ -27,6 +27,14 @@ class Drawn(NamedTuple):
     candidates: Int[Array, "P *G_T C"]
 
 
+def number_of(marks: Bool[Array, "P G"]) -> Int[Array, " P"]:
+    """How many rollouts of each group are marked.
+
+    XLA goes over a group of 131072 twice for any such number, so that ``any`` and ``all`` are told by the same one.
+    """
+    return jnp.sum(marks, axis=-1, dtype=jnp.int32)
+
+
 class Batch(NamedTuple):
     """What a step learned from: the prompts, what was drawn, and its advantages.
 
@@ -54,7 +62,7 @@ class Batch(NamedTuple):
     @property
     def number_correct(self) -> Int[Array, " P"]:
         """How many rollouts of each group are correct."""
-        return jnp.sum(self.correct, axis=-1, dtype=jnp.int32)
+        return number_of(self.correct)
 
     def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
         """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
