@@ -24,7 +24,7 @@ from benchmarks.language_cases import MAZE_MODEL
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.program_memory import estimate
 from benchmarks.training_programs import gradient_program, sampling_programs
-from simlab.llm.training.memory import Computed
+from simlab.llm.training.computed import Computed
 from simlab.problems import linear_softmax, prompt_bank, tree
 from simlab.problems.base import Problem
 from simlab.simulator.call import Call, computing, fills_groups, learners_of

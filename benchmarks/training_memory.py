@@ -16,7 +16,7 @@ from scipy.optimize import least_squares
 from benchmarks.training_programs import gradient_program, sampling_programs
 from simlab.llm.config import ModelConfig
 from simlab.llm.training import memory
-from simlab.llm.training.memory import Computed
+from simlab.llm.training.computed import Computed
 
 MODEL = ModelConfig(
     vocab_size=64, hidden_size=256, intermediate_size=1024, num_layers=4, num_heads=4, num_kv_heads=2, eos_ids=(1,)

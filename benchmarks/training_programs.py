@@ -11,8 +11,8 @@ from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import apart, shapes
+from simlab.llm.training.computed import Computed
 from simlab.llm.training.gradient import Computation, Terms, _gradient
-from simlab.llm.training.memory import Computed
 from simlab.llm.truncation import Truncation
 
 

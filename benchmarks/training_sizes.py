@@ -10,7 +10,7 @@ import dataclasses
 from benchmarks.training_memory import gradient_bytes
 from simlab.llm.config import ModelConfig
 from simlab.llm.training import memory
-from simlab.llm.training.memory import Computed
+from simlab.llm.training.computed import Computed
 from simlab.llm.training.settings import Settings
 
 GB = 10**9

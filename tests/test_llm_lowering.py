@@ -11,7 +11,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.instruments import entropy_change, rare
 from simlab.llm.model import _init, shapes
 from simlab.llm.training import gradient, optimizer
-from simlab.llm.training.memory import Computed
+from simlab.llm.training.computed import Computed
 
 ACCELERATORS = ("cuda", "tpu")
 MODEL = ModelConfig(

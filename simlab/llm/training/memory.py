@@ -8,23 +8,24 @@ import jax
 import jax.numpy as jnp
 
 from simlab.errors import InputError
+from simlab.llm.checkpoint import SHARD_BYTES
 from simlab.llm.completions import unrolled
 from simlab.llm.config import ModelConfig
 from simlab.llm.lora import adapter_shapes
 from simlab.llm.model import named, shapes
 from simlab.llm.output import rows_at_once
-from simlab.llm.places import Size, batch_size, parts_of, rounded_length, rounded_up
+from simlab.llm.places import parts_of
+from simlab.llm.training.computed import AtOnce, Computed, at_once, rank_of
+from simlab.llm.training.process_memory import process_memory
 from simlab.llm.training.settings import Settings
+from simlab.llm.training.state_files import FILE_BYTES
 
-FLOAT = 4
+FLOAT, DOUBLE = 4, 8
 READ = 3.2  # times the inner arrays of a layer: what reading a prompt needs
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
+SAMPLING = "sampling"
+MALLOC_KEEPS = 32 * 2**20  # bytes below which glibc's malloc may keep a piece that is freed, DEFAULT_MMAP_THRESHOLD_MAX
 LOGITS = 4  # arrays of the size of a token's logits at once
-# Bytes of a process on the CPU that computes next to nothing, with no program compiled before.
-PROCESS = 375 * 2**20  # when all that the command needs is imported
-# That XLA has compiled the first programs with, most of it the gradient's, and does not give back.
-COMPILER = 350 * 2**20
-SHAPE = 25 * 2**20  # of the programs for each shape of rollouts that are sampled or learnt from
 
 
 class Arrays(NamedTuple):
@@ -53,52 +54,13 @@ class Arrays(NamedTuple):
 ARRAYS = Arrays()
 
 
-class Computed(NamedTuple):
-    """What is computed at once.
-
-    Attributes:
-        prompts: P.
-        members: rollouts of each, G.
-        before: tokens of a prompt.
-        own: tokens of a rollout.
-        dtype: that the model computes in.
-        checkpointing: whether a gradient keeps the inputs of layers alone.
-        lora_rank: the rank of the adapters that are trained; 0 where all parameters are.
-        platform: of JAX, such as "cpu" or "gpu".
-        joining: of rollouts, prompts that join at a time where others wait; 0 where none waits.
-    """
-
-    prompts: int
-    members: int
-    before: int
-    own: int
-    dtype: str
-    checkpointing: bool = False
-    lora_rank: int = 0
-    platform: str = "cpu"
-    joining: int = 0
-
-
-class AtOnce(NamedTuple):
-    """What an arm computes at once.
-
-    Attributes:
-        sampled: rollouts of a step.
-        judged: rollouts of an evaluation.
-        learnt: rollouts whose gradient is computed.
-    """
-
-    sampled: Computed
-    judged: Computed
-    learnt: Computed
-
-
 def needed_memory(
     settings: Settings, config: ModelConfig, prompt: int, completion: int, problems: int, *, platform: str | None = None
 ) -> dict[str, int]:
     """Bytes of a run while it trains the arm that needs most, by what they are for.
 
-    On a CPU those of the process itself count too. It keeps the programs of all arms, one for each shape.
+    That is what the arm keeps, and what needs most of all that it does one after the other: see ``phases``. On a CPU
+    the process itself counts too. It keeps the programs of all arms.
 
     Args:
         settings: the settings of the run.
@@ -110,58 +72,79 @@ def needed_memory(
     """
     platform = platform or jax.default_backend()
     arms = [settings.of_arm(name) for name in settings.arms]
-    each = [_at_once(arm, prompt, completion, problems, platform) for arm in arms]
-    needed = [_of_arm(arm, config, own) for arm, own in zip(arms, each, strict=True)]
-    shapes = {(kind, one) for own in each for kind, one in zip(("sample", "sample", "learn"), own, strict=True)}
+    each = [at_once(arm, prompt, completion, problems, platform) for arm in arms]
+    needed = [_kept(arm, config) | _largest(phases(arm, config, own)) for arm, own in zip(arms, each, strict=True)]
     most = max(needed, key=lambda parts: sum(parts.values()))
-    process = {"Python and JAX": PROCESS, "compiling": COMPILER + SHAPE * len(shapes)}
-    return most | process if platform == "cpu" else most
+    return most | process_memory(config, each) if platform == "cpu" else most
 
 
-def _at_once(settings: Settings, prompt: int, completion: int, problems: int, platform: str) -> AtOnce:
-    rl, evaluation = settings.rl, settings.evaluation
-    width = min(rl.group_size, rl.microbatch)
-
-    def computed(size: Size) -> Computed:
-        return Computed(
-            size.rows,
-            size.width,
-            rounded_length(prompt),
-            rounded_up(completion),
-            settings.model.dtype,
-            settings.model.gradient_checkpointing,
-            _rank(settings),
-            platform,
-            size.joining,
-        )
-
-    return AtOnce(
-        sampled=computed(batch_size(rl.prompts, rl.group_size, rl.rollouts)),
-        judged=computed(batch_size(problems, evaluation.samples, evaluation.rollouts)),
-        learnt=computed(batch_size(max(1, min(rl.prompts, rl.microbatch // width)), width)),
-    )
+def _largest(parts: Mapping[str, int]) -> dict[str, int]:
+    name = max(parts, key=lambda name: parts[name])
+    return {name: parts[name]}
 
 
-def _rank(settings: Settings) -> int:
-    """That of the adapters; a warm start trains all parameters."""
-    return 0 if settings.warm_start.steps else settings.model.lora_rank
-
-
-def _of_arm(settings: Settings, config: ModelConfig, own: AtOnce) -> dict[str, int]:
-    rl, rank = settings.rl, _rank(settings)
-    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
+def _kept(settings: Settings, config: ModelConfig) -> dict[str, int]:
+    """What an arm keeps from its second step to its last."""
+    rank = rank_of(settings)
+    trained = FLOAT * trained_of(config, rank)
     return {
-        **({"model": weights} if rank else {}),
-        "adapters, start and update" if rank else "parameters, start and update": 3 * trained,
-        "gradients": 2 * trained,
+        **({"model": FLOAT * parameters_of(config)} if rank else {}),
+        f"{'adapters' if rank else 'parameters'}, of the start and now": 2 * trained,
         "AdamW": 2 * trained,
-        **({"older samplers": rl.lag * trained} if rl.lag else {}),
-        # Adapters are merged to be evaluated.
-        **({"merged model": weights} if rank else {}),
-        # The sampler takes the layers apart, which copies them.
-        "sampling": weights + max(sampling_bytes(config, one) for one in (own.sampled, own.judged)),
-        "gradient of a microbatch": gradient_bytes(config, own.learnt),
+        **({"older samplers": settings.rl.lag * trained} if settings.rl.lag else {}),
     }
+
+
+def phases(settings: Settings, config: ModelConfig, own: AtOnce) -> dict[str, int]:
+    """Bytes of each thing that an arm does, beside those that it keeps; one ends before the next begins.
+
+    - Rollouts are sampled with a copy of the layers, see ``sampling_bytes``, and an evaluation's from the merged model
+      where there are adapters.
+    - A gradient is computed while the sum of the former ones and the last of them are still there.
+    - An update writes new parameters over the gradient, by way of one more array of their size.
+    - On a CPU the memory of the host is the same. An evaluation measures how the largest matrix has changed, by two
+      copies in float64. A checkpoint is written as two copies of its numbers, and so is the model that a run leaves,
+      a file's worth at a time. The process still has the memory of the layers that were sampled with.
+    """
+    rank = rank_of(settings)
+    weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
+    merged = weights if rank else 0
+    found = {
+        SAMPLING: _copied(config, own.sampled) + sampling_bytes(config, own.sampled),
+        f"{SAMPLING} of an evaluation": merged + _copied(config, own.judged) + sampling_bytes(config, own.judged),
+        "gradient of a microbatch": min(own.microbatches - 1, 2) * trained + gradient_bytes(config, own.learnt),
+        "an update": 2 * trained,
+    }
+    if own.learnt.platform != "cpu":
+        return found
+    largest = max(math.prod(shape[-2:]) for _, shape in named(shapes(config)))
+    state = (3 + settings.rl.lag) * trained
+    found |= {
+        **({"changes of matrices": merged + 2 * DOUBLE * largest} if settings.record.weight_changes else {}),
+        "writing a checkpoint": 2 * min(state, FILE_BYTES),
+        **({"writing the model": merged + 2 * min(weights, SHARD_BYTES)} if rank else {}),
+    }
+    left = max(_left(config, one) for one in (own.sampled, own.judged))
+    return {name: size if name.startswith(SAMPLING) else size + left for name, size in found.items()}
+
+
+def _left(config: ModelConfig, one: Computed) -> int:
+    """Bytes of the sampler's layers that are free and still the process's, as malloc gives small pieces back late."""
+    size = _itemsize(one)
+    pieces: list[int] = [size * math.prod(shape[1:]) for _, shape in named(shapes(config)["layers"])]
+    return config.num_layers * sum(piece for piece in pieces if piece < MALLOC_KEEPS)
+
+
+def _copied(config: ModelConfig, one: Computed) -> int:
+    """Bytes of the weights that are copied to be sampled with: the layers, and all where they are cast before."""
+    size = _itemsize(one)
+    cast = size * parameters_of(config) if size < FLOAT else 0
+    layers: int = size * sum(math.prod(shape) for _, shape in named(shapes(config)["layers"]))
+    return cast + layers
+
+
+def _itemsize(one: Computed) -> int:
+    return int(jnp.dtype(one.dtype).itemsize)
 
 
 def parameters_of(config: ModelConfig) -> int:
@@ -182,7 +165,7 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     or on a CPU the bfloat16 weights as float32. Where prompts wait, every row of places has keys and values of its
     prompt, ``joining`` prompts are read at a time, and one layer moves after the other.
     """
-    rollouts, size = one.prompts * one.members, jnp.dtype(one.dtype).itemsize
+    rollouts, size = one.prompts * one.members, _itemsize(one)
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * size
     kept = (one.prompts * one.before + rollouts * one.own) * token + DRAWN * rollouts * one.own
     moving = kept // (2 * config.num_layers) if one.joining else kept // 2
@@ -195,7 +178,7 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
 
 
 def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) -> int:
-    """What the gradient of so many rollouts needs beside parameters and what is summed up.
+    """What the gradient of so many rollouts needs, itself among it, beside parameters and what is summed up.
 
     It needs most in the gradient of a layer, or in that of a slice of the logits:
 
@@ -206,7 +189,7 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
     cast to bfloat16. A CPU widens to float32, before it comes to them, what all layers keep and the weights, but not
     what is within a layer.
     """
-    size, widened = jnp.dtype(one.dtype).itemsize, _computed(one)
+    size, widened = _itemsize(one), _computed(one)
     completed = one.prompts * one.members * one.own
     tokens = one.prompts * one.before + completed
     pairs = one.prompts * one.before**2 + completed * (one.before + one.own)
@@ -230,7 +213,7 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
 
 def _computed(one: Computed) -> int:
     """Bytes of a number in a computation: on a CPU XLA computes in float32 where bfloat16 is asked for."""
-    return FLOAT if one.platform == "cpu" else jnp.dtype(one.dtype).itemsize
+    return FLOAT if one.platform == "cpu" else _itemsize(one)
 
 
 def in_words(needed: Mapping[str, int]) -> str:
