@@ -13,8 +13,8 @@ Intervals that only shift and scale another one are not listed, since they hold 
 step that teach are the dead ones. Not measured are the brackets of ``--simulate``, and what comes with being the
 recommended one of several splits.
 
-A run that ends early is gone on with by the same command: banks that the same code has been through, as often or more
-often, are kept.
+A run that ends early is gone on with by the same command, and one of fewer logs by one of more: logs that the same code
+has been through are kept.
 """
 
 import argparse
@@ -62,10 +62,20 @@ from diagnose_logs import MOST_SOLUTIONS, SHAPES, Bank, bank, expectation, log, 
 DATA, OF_SOLUTIONS = RESULTS / "diagnose_coverage.json", RESULTS / "diagnose_coverage_solutions.json"
 SETTINGS = ((4, 100), (64, 100), (16, 1000), (4, 10_000))  # G and prompts, each visited once
 QUICK = ((4, 100), (64, 100))
-REPETITIONS = 200
+REPETITIONS, AT_ONCE = 200, 25  # logs of a bank, in all and before the next bank
 STEPS = 24  # of logs whose later half is predicted
 MEAN_SURPRISE, OF_CORRECT = 20.0, 0.8  # of a wrong rollout, and that of a correct one by it
 MEAN_LENGTH = 10
+
+
+class Seeds(NamedTuple):
+    """What each part of one simulated log is drawn with."""
+
+    bank: int
+    log: int
+    log_probabilities: int
+    later: int
+    resamples: int
 
 
 class Checked(NamedTuple):
@@ -202,14 +212,14 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
     return expectation(shape, function, points=400)
 
 
-def checked(seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
+def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iterator[tuple[str, Checked]]:
     """Estimates from rewards and log-probabilities, and what is true, by name."""
     now, own, none = population(seen, LEVEL), of_prompts(seen), np.array(0)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
-    of_window = bootstrapped("mean solve rate", own.successes / own.trials, LEVEL, seed)
+    of_window = bootstrapped("mean solve rate", own.successes / own.trials, LEVEL, seeds.resamples)
     yield "mean solve rate of a window", Checked(of_window, truth["mean solve rate"])
     yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
-    yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seed), 0.0)
+    yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seeds.resamples), 0.0)
     for rate in RATES:
         name = f"share of prompts with p <= {rate:g}"
         yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
@@ -232,11 +242,12 @@ def checked(seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterato
         yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
     yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
     yield "pass@G / 2, carried", Checked(carried(own, now, size // 2), truth["pass@G / 2, carried"])
-    surprise = confidence(with_surprise(seen, seed, MEAN_SURPRISE, OF_CORRECT), "grpo", LEVEL, seed)
+    told = with_surprise(seen, seeds.log_probabilities, MEAN_SURPRISE, OF_CORRECT)
+    surprise = confidence(told, "grpo", LEVEL)
     assert surprise is not None
     assert surprise.entropy_per_token is not None
-    told = (surprise.entropy, surprise.entropy_per_token, surprise.surprise_of_correct, surprise.surprise_of_wrong)
-    for estimate in (*told, surprise.covariance):
+    means = (surprise.entropy, surprise.entropy_per_token, surprise.surprise_of_correct, surprise.surprise_of_wrong)
+    for estimate in (*means, surprise.covariance):
         yield estimate.name, Checked(estimate, truth[estimate.name])
 
 
@@ -295,17 +306,22 @@ def predicted(own: Bank, size: int, seed: int) -> Iterator[tuple[str, Checked]]:
         yield f"next steps: {found.predicted.name.split('@')[0]}", Checked(found.predicted, found.truth)
 
 
-def cell(shape: str, size: int, prompts: int, repetitions: int, solutions_alone: bool) -> dict[str, Any]:
-    """Coverage, widths and errors of one setting."""
+def seeds_of_logs(shape: str, size: int, prompts: int, repetitions: int) -> list[Seeds]:
+    """Seeds of the logs of one bank, which no other bank has: an odd log then counts once. More logs begin alike."""
+    random = np.random.default_rng([list(SHAPES).index(shape), size, prompts])
+    return [Seeds(*row) for row in random.integers(2**31, size=(repetitions, len(Seeds._fields))).tolist()]
+
+
+def cell(shape: str, size: int, prompts: int, logs: range, solutions_alone: bool) -> dict[str, Any]:
+    """Coverage, widths and errors of these logs of a bank."""
     truth, rows = truths(shape, size), defaultdict(list)
-    first = 1000 * list(SHAPES).index(shape)  # entropies depend on the seed alone, and are drawn anew for each shape
-    for seed in range(repetitions):
-        own = bank(shape, prompts, seed)
-        seen = log(own, size, 10_000 + seed, steps=2)
+    for seeds in seeds_of_logs(shape, size, prompts, logs.stop)[logs.start :]:
+        own = bank(shape, prompts, seeds.bank)
+        seen = log(own, size, seeds.log, steps=2)
         found = (
-            of_answers(own, seen, truth, size, seed)
+            of_answers(own, seen, truth, size, seeds.resamples)
             if solutions_alone
-            else (*checked(seen, truth, size, first + seed), *predicted(own, size, 20_000 + seed))
+            else (*checked(seen, truth, size, seeds), *predicted(own, size, seeds.later))
         )
         for name, one in found:
             estimate = one.estimate
@@ -314,7 +330,7 @@ def cell(shape: str, size: int, prompts: int, repetitions: int, solutions_alone:
         "shape": shape,
         "group_size": size,
         "prompts": prompts,
-        "repetitions": repetitions,
+        "repetitions": len(logs),
         "code": code(),
         "estimates": {name: summary(np.array(found, dtype=float)) for name, found in rows.items()},
     }
@@ -328,14 +344,37 @@ def code() -> str:
 def summary(rows: np.ndarray) -> dict[str, float | None]:
     """Of (repetitions, 4) values, lows, highs and truths; intervals that are missing count as not holding."""
     value, low, high, truth = rows.T
-    with_intervals = np.isfinite(low)
+    told, bounded = np.isfinite(value), np.isfinite(low)
+    off = (value - truth)[told]
     return {
-        "held": float(((low <= truth) & (truth <= high)).mean()) if with_intervals.any() else None,
-        "width": float(np.mean((high - low)[with_intervals])) if with_intervals.any() else None,
-        "bias": float(np.nanmean(value - truth)),
-        "error": float(np.sqrt(np.nanmean((value - truth) ** 2))),
+        "logs": len(rows),
+        "values": int(told.sum()),
+        "intervals": int(bounded.sum()),
+        "held": float(((low <= truth) & (truth <= high)).mean()) if bounded.any() else None,
+        "width": float(np.mean((high - low)[bounded])) if bounded.any() else None,
+        "bias": float(off.mean()) if told.any() else None,
+        "error": float(np.sqrt((off**2).mean())) if told.any() else None,
         "truth": float(truth.mean()),
     }
+
+
+def joined(own: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The cell of the logs of two cells of one bank."""
+    estimates = {name: both(found, more["estimates"][name]) for name, found in own["estimates"].items()}
+    return own | {"repetitions": own["repetitions"] + more["repetitions"], "estimates": estimates}
+
+
+def both(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+    """The summary of the rows of two summaries."""
+    found = {name: first[name] + last[name] for name in ("logs", "values", "intervals")}
+
+    def mean(name: str, of: str, power: int = 1) -> float | None:
+        if first[name] is None and last[name] is None:
+            return None
+        return (sum((own[name] or 0.0) ** power * own[of] for own in (first, last)) / found[of]) ** (1 / power)
+
+    means = {"held": mean("held", "logs"), "width": mean("width", "intervals"), "bias": mean("bias", "values")}
+    return found | means | {"error": mean("error", "values", 2), "truth": mean("truth", "logs")}
 
 
 def table(content: dict[str, Any]) -> str:
@@ -382,14 +421,20 @@ def main() -> None:
         print(table(json.loads(path.read_text())))
         return
     settings, repetitions = (QUICK, 20) if options.quick else (SETTINGS[: options.settings], options.repetitions)
-    cells = [] if options.quick else kept_cells(path, repetitions)
-    work = [(shape, *setting, repetitions, options.solutions) for setting in settings for shape in SHAPES]
-    left = [own for own in work if own[:3] not in map(place_of, cells)]
-    content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": cells}
+    cells = {} if options.quick else kept_cells(path)
+    left = [
+        (*place, range(first, min(first + AT_ONCE, repetitions)), options.solutions)
+        for place in ((shape, *setting) for setting in settings for shape in SHAPES)
+        for first in range(cells[place]["repetitions"] if place in cells else 0, repetitions, AT_ONCE)
+    ]
+    left.sort(key=lambda own: own[3].start)  # some logs of every bank before more of any
+    content = {"level": LEVEL, "shapes": list(SHAPES), "machine": describe(), "cells": list(cells.values())}
     with ProcessPoolExecutor(options.processes) as pool:
         for found in pool.map(cell, *zip(*left, strict=True)) if left else ():
-            cells.append(found)
-            print(*place_of(found), flush=True)
+            place = place_of(found)
+            cells[place] = joined(cells[place], found) if place in cells else found
+            content["cells"] = list(cells.values())
+            print(*place, cells[place]["repetitions"], flush=True)
             if not options.quick:  # whatever is finished stays if the run ends early
                 keep(path, content)
     print(table(content))
@@ -400,16 +445,12 @@ def place_of(own: dict[str, Any]) -> tuple[str, int, int]:
     return own["shape"], own["group_size"], own["prompts"]
 
 
-def kept_cells(path: Path, repetitions: int) -> list[dict[str, Any]]:
-    """What the same code has found before, of at least as many logs."""
+def kept_cells(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """What the same code has found before, by bank."""
     if not path.exists():
-        return []
+        return {}
     now = code()
-    return [
-        own
-        for own in json.loads(path.read_text())["cells"]
-        if own.get("code") == now and own["repetitions"] >= repetitions
-    ]
+    return {place_of(own): own for own in json.loads(path.read_text())["cells"] if own.get("code") == now}
 
 
 def keep(path: Path, content: dict[str, Any]) -> None:

@@ -51,6 +51,19 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
     assert easy[-1].low > usual[-1].high
 
 
+@pytest.mark.parametrize("size", [4, 64])
+def test_a_share_of_the_gradient_that_may_be_none_begins_at_none(size):
+    """No prompt of this bank is easy: its solve rates are .15 and .6."""
+    now = population(log(bank("two points", 100, 0), size, 1, answers=False), LEVEL)
+    easy = gradient_masses(now, "grpo", size).of_prompts[-1]
+    assert easy.low == 0 < easy.high < 0.5
+
+
+def test_a_share_of_the_gradient_that_is_surely_some_does_not():
+    now = population(log(bank("uniform", 100, 0), 64, 1, answers=False), LEVEL)
+    assert all(own.low > 0.05 for own in gradient_masses(now, "grpo", 64).of_prompts)
+
+
 def test_an_unknown_estimator_is_refused():
     assert "'no_such' is unknown" in refusal(gradient_masses, population(plain([1, 2], 4), LEVEL), "no_such", 4)
 
@@ -103,7 +116,7 @@ def test_entropy_and_covariance_are_those_of_the_rollouts():
     own = Confidence(
         np.array([0, 0, 1, 1]), np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0]), np.full(4, 2)
     )
-    found = confidence(dataclasses.replace(seen, confidence=own), "dr_grpo", LEVEL, 0)
+    found = confidence(dataclasses.replace(seen, confidence=own), "dr_grpo", LEVEL)
     assert found.entropy.value == pytest.approx(3)
     assert found.entropy_per_token.value == pytest.approx(1.5)
     assert found.surprise_of_correct.value == pytest.approx(3)
@@ -114,10 +127,10 @@ def test_entropy_and_covariance_are_those_of_the_rollouts():
 
 
 def test_a_log_without_log_probabilities_tells_no_entropy():
-    assert confidence(plain([1], 2), "grpo", LEVEL, 0) is None
+    assert confidence(plain([1], 2), "grpo", LEVEL) is None
     seen = with_surprise(plain([1, 0], 2), 0)
     unknown = dataclasses.replace(seen.confidence, length=np.zeros(4, int))
-    assert confidence(dataclasses.replace(seen, confidence=unknown), "grpo", LEVEL, 0).entropy_per_token is None
+    assert confidence(dataclasses.replace(seen, confidence=unknown), "grpo", LEVEL).entropy_per_token is None
 
 
 def naive_prediction(steps, values, later):

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from simlab.arms import parse
-from simlab.diagnose.estimate import Estimate, bootstrapped
+from simlab.diagnose.estimate import Estimate, jackknifed
 from simlab.diagnose.log import Log
 from simlab.estimators import advantages
 from simlab.theory.covariance import TOP_PERCENT, covariance_thresholds
@@ -37,17 +37,17 @@ class Confidence:
     negative: tuple[float, ...]
 
 
-def confidence(log: Log, estimator: str, level: float, seed: int) -> Confidence | None:
+def confidence(log: Log, estimator: str, level: float) -> Confidence | None:
     """What a window tells of log-probabilities; None where it has none."""
     own = log.confidence
     if own is None or not len(own.group):
         return None
     surprise = -own.log_probability
-    prompts = log.prompt[own.group]
+    place = np.unique(log.prompt[own.group], return_inverse=True)[1]
 
     def mean(name: str, values: Float[np.ndarray, " R"], among: Float[np.ndarray, " R"]) -> Estimate:
-        sums = [np.bincount(np.unique(prompts, return_inverse=True)[1], part) for part in (values * among, among)]
-        return bootstrapped(name, sums[0], level, seed, sums[1])
+        above, below = (np.bincount(place, part) for part in (values * among, among))
+        return jackknifed(name, above, below, level)
 
     everyone, correct = np.ones(len(surprise)), own.correct.astype(float)
     advantage = _advantages(log, estimator)

@@ -103,7 +103,7 @@ def diagnosis(
         of_groups,
         pass_at_k(of_prompts(last), now),
         unseen(parts, level, seed, sizes),
-        confidence(last, estimator, level, seed),
+        confidence(last, estimator, level),
         predict(log, level, share=holdout),
         advice,
         weights,

@@ -63,6 +63,34 @@ def bootstrapped(
     return between(name, float(values[0]), values[1:], level, "bootstrap over prompts")
 
 
+def jackknifed(name: str, above: Float[np.ndarray, " P"], below: Float[np.ndarray, " P"], level: float) -> Estimate:
+    """The ratio of two sums over prompts, with Student's interval about the delete-one-prompt jackknife.
+
+    Without prompt i, r = sum a / sum b moves by U_i = (a_i - r b_i) / (sum b - b_i), and the variance of r is
+    (P - 1) / P sum U^2 (Tukey 1958, Annals of Mathematical Statistics 29). A prompt with a large part of the rollouts
+    draws r to itself, which the percentile bootstrap does not allow for: where most of 100 prompts are never solved,
+    its interval of a mean over correct rollouts holds the truth in 85 % of logs, and this one in 88 % (600 logs each).
+    The degrees of freedom are those of ``accelerated``, and at most P - 1.
+
+    Args:
+        name: the name of the estimate.
+        above: (P,) the numerator's part of each prompt.
+        below: (P,) the denominator's part, such as its rollouts; prompts of 0 have no say.
+        level: the level of the interval, which is missing where fewer than two prompts have a say.
+    """
+    method, whole = "Student's, jackknife over prompts", float(below.sum())
+    if whole == 0:
+        return Estimate(name, math.nan, math.nan, math.nan, level, method)
+    value, told = float(above.sum()) / whole, below > 0
+    count = int(told.sum())
+    if count < 2:
+        return Estimate(name, value, math.nan, math.nan, level, method)
+    moved = (above[told] - value * below[told]) / (whole - below[told])
+    error = math.sqrt((count - 1) / count * float((moved**2).sum()))
+    half = error * float(stdtrit(min(_freedom(moved), count - 1), (1 + level) / 2)) if error else 0.0
+    return Estimate(name, value, value - half, value + half, level, method)
+
+
 def resampled_sums(table: Float[np.ndarray, "P C"], seed: int) -> Float[np.ndarray, "draws C"]:
     """The sums over prompts, then those of each resample of the prompts.
 
@@ -123,7 +151,7 @@ def accelerated(
         level: the level of the interval.
         method: how the draws were made.
     """
-    squares, fourths = float((influence**2).sum()), float((influence**4).sum())
+    squares = float((influence**2).sum())
     kept = np.sort(draws[np.isfinite(draws)])
     if squares == 0 or not kept.size or math.isnan(value):
         return _with_value(between(name, value, draws, level, method))
@@ -131,11 +159,16 @@ def accelerated(
     below = (np.searchsorted(kept, value) + np.searchsorted(kept, value, "right")) / (2 * len(kept))
     shift = float(ndtri(np.clip(below, least, 1 - least)))
     skew = float((influence**3).sum()) / (6 * squares**1.5)  # between -1/6 and 1/6
-    freedom = 2 / max(fourths / squares**2 - 1 / len(influence), 1 / MOST_FREEDOM)
-    moved = shift + stdtrit(freedom, np.array([(1 - level) / 2, (1 + level) / 2]))
+    moved = shift + stdtrit(_freedom(influence), np.array([(1 - level) / 2, (1 + level) / 2]))
     shares = ndtr(shift + moved / (1 - skew * moved))
     low, high = (np.nanquantile(own, share) for own, share in zip(with_more, shares, strict=True))
     return _with_value(Estimate(name, value, float(low), float(high), level, f"accelerated {method}"))
+
+
+def _freedom(influence: Float[np.ndarray, " P"]) -> float:
+    """The degrees of freedom of a variance that is a sum of squares, of which not all are 0 (Satterthwaite 1946)."""
+    squares, fourths = float((influence**2).sum()), float((influence**4).sum())
+    return 2 / max(fourths / squares**2 - 1 / len(influence), 1 / MOST_FREEDOM)
 
 
 def _with_value(found: Estimate) -> Estimate:

@@ -130,13 +130,15 @@ class Mixture(NamedTuple):
         return 0 - ends[0], ends[1]
 
     def _ratio_end(self, above: Weights, below: Weights, slack: float) -> float:
+        """The largest ratio; as in ``_largest``, what the barrier's path leaves is added, so that 0 can be reached."""
         ratio = float(above @ self.weights / (below @ self.weights))
         for _ in range(MOST_RATIOS):
-            weights = _largest(self, above - ratio * below, slack)[1]
+            most, weights = _largest(self, above - ratio * below, slack)
             last, ratio = ratio, max(ratio, float(above @ weights / (below @ weights)))
             if ratio - last < BOUNDED:
                 break
-        return ratio
+        told = below > 0
+        return min(last + most / float(below @ weights), float((above[told] / below[told]).max()))
 
 
 def fit(observed: Counts) -> Mixture:
