@@ -62,6 +62,9 @@ CASES: list[tuple[Computed, dict[str, Any]]] = [
     (Computed(4, 8, 96, 128, "float32", False, 8), {}),
     (Computed(2, 8, 128, 256, "bfloat16", True, 8), SMOLLM2),
     (Computed(4, 8, 96, 128, "bfloat16", True, 8), WIDE),
+    # Of prompts that take turns.
+    (Computed(2, 16, 320, 192, "float32", turns=4), {}),
+    (Computed(2, 8, 96, 128, "float32", True, turns=2), WIDE),
 ]
 
 

@@ -39,10 +39,11 @@ def of_shapes(tree: Any, dtype: str) -> Any:
 def terms_of(case: Computed) -> Terms:
     """A microbatch."""
     array = jax.ShapeDtypeStruct
-    completions = case.prompts, case.members, case.own
+    prompts = case.turns * case.prompts
+    completions = prompts, case.members, case.own
     batch = Batch(
-        array((case.prompts, case.before), jnp.int32),
-        array((case.prompts,), jnp.int32),
+        array((prompts, case.before), jnp.int32),
+        array((prompts,), jnp.int32),
         array(completions, jnp.int32),
         array(completions, bool),
     )
@@ -54,7 +55,8 @@ def gradient_program(case: Computed, config: ModelConfig) -> Program:
     whole = of_shapes(shapes(config), "float32")
     adapters = of_shapes(adapter_shapes(config, case.lora_rank), "float32")
     trained, base = (adapters, whole) if case.lora_rank else (whole, None)
-    how = Computation(case.dtype, case.checkpointing)
+    tokens = case.prompts * case.members * case.own if case.turns > 1 else None
+    how = Computation(case.dtype, case.checkpointing, tokens=tokens)
     return Program(_gradient, (trained, base), {"config": config, "terms": terms_of(case), "how": how})
 
 

@@ -351,6 +351,7 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
 def test_completions_move_when_they_fit_into_half_of_the_places(monkeypatch):
     """Ten groups of six: in 12 x 6 places, then in rows of three, a half of the places or less each time."""
     monkeypatch.setattr(batch, "FEWEST_PLACES", 1)
+    monkeypatch.setattr(places, "FEWEST_OF_A_PART", 64)
     _, seen = waited(MANY[:10], 6, 13, None)
     sizes = seen[:, 0] * seen[:, 1]
     assert tuple(seen[0, :2]) == (12, 6)

@@ -91,14 +91,22 @@ def phases(settings, config=MODEL, sizes=(300, 180, 256), platform="cpu"):
     return memory.phases(settings, config, at_once(settings, *sizes, platform))
 
 
-def test_what_is_sampled_and_learnt_at_once_is_counted_and_not_the_whole_batch():
-    def needed(**rl):
-        return phases(Settings.from_data(merged(preset("maze", None), {"rl": {"prompts": 256, "group_size": 16} | rl})))
+def of_mazes(platform="cpu", **rl):
+    """What each thing takes in a run of the maze preset."""
+    asked = Settings.from_data(merged(preset("maze", None), {"rl": {"prompts": 256, "group_size": 16} | rl}))
+    return phases(asked, platform=platform)
 
-    whole, part, small = needed(rollouts=4096), needed(rollouts=1024), needed(microbatch=16)
+
+def test_what_is_sampled_and_learnt_at_once_is_counted_and_not_the_whole_batch():
+    whole, part, small = (of_mazes("gpu", **rl) for rl in ({"rollouts": 4096}, {"rollouts": 1024}, {"microbatch": 16}))
     assert part["gradient of a microbatch"] == whole["gradient of a microbatch"]
     assert small["gradient of a microbatch"] < whole["gradient of a microbatch"] / 3
     assert part["sampling"] <= whole["sampling"]
+
+
+def test_on_a_cpu_a_larger_microbatch_takes_turns_and_no_more_memory():
+    two, four, sixteen = (of_mazes(microbatch=16 * prompts)["gradient of a microbatch"] for prompts in (2, 4, 16))
+    assert two <= four == sixteen < 1.1 * two
 
 
 def test_an_evaluation_of_few_problems_samples_no_more_than_these():
@@ -133,13 +141,14 @@ def test_an_update_takes_what_xla_says():
 
 
 SAVED = """
-import resource, sys
+import sys
 from pathlib import Path
 import numpy as np
 from simlab.llm.training.state import State, save_state
 
 def peak():
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # ru_maxrss would begin at that of the process which began this one
+    return 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 
 numbers = {"matrix": np.ones((6000, 6000), np.float32)}
 save_state(Path(sys.argv[1]) / "small", State({"matrix": np.ones(2)}, ()), {"arm": "grpo"})

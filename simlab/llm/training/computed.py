@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from simlab.llm.places import Size, batch_size, rounded_length, rounded_up
+from simlab.llm.training.microbatches import CPU_TOKENS, turns
 from simlab.llm.training.settings import Settings
 
 
@@ -11,7 +12,7 @@ class Computed(NamedTuple):
     """What is computed at once.
 
     Attributes:
-        prompts: P.
+        prompts: P; of a gradient, those of one turn.
         members: rollouts of each, G.
         before: tokens of a prompt.
         own: tokens of a rollout.
@@ -20,6 +21,7 @@ class Computed(NamedTuple):
         lora_rank: the rank of the adapters that are trained; 0 where all parameters are.
         platform: of JAX, such as "cpu" or "gpu".
         joining: of rollouts, prompts that join at a time where others wait; 0 where none waits.
+        turns: of a program, one after the other, each of so many prompts.
     """
 
     prompts: int
@@ -31,6 +33,7 @@ class Computed(NamedTuple):
     lora_rank: int = 0
     platform: str = "cpu"
     joining: int = 0
+    turns: int = 1
 
 
 class AtOnce(NamedTuple):
@@ -74,9 +77,15 @@ def at_once(settings: Settings, prompt: int, completion: int, problems: int, pla
     return AtOnce(
         sampled=computed(batch_size(rl.prompts, rl.group_size, rl.rollouts), sampler),
         judged=computed(batch_size(problems, evaluation.samples, evaluation.rollouts), own),
-        learnt=computed(batch_size(height, width), own),
+        learnt=_in_turns(computed(batch_size(height, width), own)),
         microbatches=math.ceil(prompts / height) * math.ceil(rl.group_size / width),
     )
+
+
+def _in_turns(one: Computed) -> Computed:
+    """A gradient as it is computed: on a CPU a few of its prompts at a time."""
+    count = turns((one.prompts, one.members, one.own), CPU_TOKENS if one.platform == "cpu" else None)
+    return one._replace(prompts=one.prompts // count, turns=count)
 
 
 def rank_of(settings: Settings) -> int:

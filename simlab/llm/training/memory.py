@@ -186,8 +186,8 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
 
     *kept* is what all layers keep, or with checkpointing their inputs alone. *layer* is what passes through one layer,
     and with checkpointing what it keeps too. Logits have a gradient of their own size. *weights* are those that are
-    cast to bfloat16. A CPU widens to float32, before it comes to them, what all layers keep and the weights, but not
-    what is within a layer.
+    cast to bfloat16. Where prompts take turns, their sum is one more gradient. A CPU widens to float32, before it comes
+    to them, what all layers keep and the weights, but not what is within a layer.
     """
     size, widened = _itemsize(one), _computed(one)
     completed = one.prompts * one.members * one.own
@@ -206,7 +206,7 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
         whole = more * kept(widened)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
     copies = 1.0 if unrolled(config, one.checkpointing) else arrays.gradients
-    gradients = copies * FLOAT * trained_of(config, one.lora_rank)
+    gradients = (copies + (one.turns > 1)) * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
     return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
 
