@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.confidence import confidence
 from simlab.diagnose.estimate import LEVEL, Estimate, bootstrapped
-from simlab.diagnose.groups import EDGES, at_size, dead_share, gradient_parts
+from simlab.diagnose.groups import RANGES, at_size, dead_share, gradient_parts
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components
 from simlab.diagnose.pass_at_k import carried, of_population
@@ -66,6 +66,8 @@ REPETITIONS, AT_ONCE = 200, 25  # logs of a bank, in all and before the next ban
 STEPS = 24  # of logs whose later half is predicted
 MEAN_SURPRISE, OF_CORRECT = 20.0, 0.8  # of a wrong rollout, and that of a correct one by it
 MEAN_LENGTH = 10
+OF_PROMPTS = tuple(f"gradient from {which} prompts" for which in ("hard", "middling", "easy"))  # in ``RANGES``
+OF_GROUPS = tuple(f"gradient from groups of {which} correct" for which in ("few", "some", "many"))
 
 
 class Seeds(NamedTuple):
@@ -119,15 +121,15 @@ def truths(shape: str, size: int) -> dict[str, float]:
         "mean solve rate": mean(lambda p: p),
         "mean of p (1 - p)": mean(lambda p: p * (1 - p)),
         "change of the mean solve rate": 0.0,
-        "gradient from hard prompts": mean(lambda p: chances(p, size) @ mass * (p <= EDGES[1])) / whole,
-        "gradient from easy prompts": mean(lambda p: chances(p, size) @ mass * (p > EDGES[2])) / whole,
-        "gradient from groups of few correct": mean(lambda p: chances(p, size) @ (mass * (shares <= EDGES[1]))) / whole,
-        "gradient from groups of many correct": mean(lambda p: chances(p, size) @ (mass * (shares > EDGES[2]))) / whole,
         "all right at G": mean(lambda p: p**size),
         "effective prompts at G": GROUPS_PER_STEP * (1 - dead(size)),
         "groups gained at 2 G": (1 - dead(2 * size)) / 2 - (1 - dead(size)),
         "pass@G / 2, carried": mean(lambda p: 1 - (1 - p) ** (size // 2)),
     }
+    for (low, high), hard, few in zip(RANGES, OF_PROMPTS, OF_GROUPS, strict=True):
+        inside = mass * ((shares > low) | (low == 0)) * (shares <= high)
+        found[hard] = mean(lambda p, low=low, high=high: chances(p, size) @ mass * ((low < p) & (p <= high))) / whole
+        found[few] = mean(lambda p, inside=inside: chances(p, size) @ inside) / whole
     found |= {f"share of prompts with p <= {rate:g}": mean(lambda p, r=rate: 1.0 * (p <= r)) for rate in RATES}
     found |= of_surprise(found["mean solve rate"], whole)
     found |= {f"dead at {name}": dead(int(times * size)) for name, times in SIZES.items()}
@@ -233,10 +235,8 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
     name = "all wrong at 4 G"
     yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
     by_prompt, by_group, whole = gradient_parts("grpo", size)
-    for kind, parts, first, last in (("prompts", by_prompt, "hard", "easy"), ("groups", by_group, "few", "many")):
-        listed = list(parts.values())
-        for which, part in ((first, listed[0]), (last, listed[-1])):
-            name = f"gradient from {which} prompts" if kind == "prompts" else f"gradient from groups of {which} correct"
+    for names, parts in ((OF_PROMPTS, by_prompt), (OF_GROUPS, by_group)):
+        for name, part in zip(names, parts.values(), strict=True):
             yield name, Checked(now.ratio(name, part, whole), truth[name])
     for where, k in PASSES.items():
         yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,12 @@ def test_the_page_is_made_of_the_numbers(path):
     kept = json.loads(path.read_text())
     assert path.with_suffix(".md").read_text().endswith(module.table(kept) + "\n")
     assert len({own["code"] for own in kept["cells"]}) == 1
+
+
+def test_the_docs_count_the_cells_that_hold_the_truth():
+    words = " ".join((Path(module.__file__).parents[1] / "docs" / "diagnose.md").read_text().split())
+    held = [one["held"] for own in json.loads(module.DATA.read_text())["cells"] for one in own["estimates"].values()]
+    assert f"{sum(own >= 0.84 for own in held)} of {len(held)} cells hold it in 84 % and more" in words
 
 
 def test_no_two_banks_share_a_log_and_more_logs_begin_alike():
