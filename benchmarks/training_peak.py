@@ -35,7 +35,8 @@ LONG: dict[str, object] = {
     "task.max_new_tokens": 700, "model.max_positions": 1024, "rl.prompts": 2, "rl.group_size": 4, "rl.microbatch": 4,
     "task.evaluation_size": 2, "evaluation.samples": 4,
 }  # fmt: skip
-# The constants of simlab.llm.training.process_memory were fitted to these; the others came afterwards.
+# The constants of simlab.llm.training.process_memory were fitted to these. Of the others, the peaks of the groups, the
+# adapters and bfloat16 were known by then.
 FITTED: dict[str, tuple[str, list[str], dict[str, object]]] = {
     "addition": ("addition", ["grpo"], {}),
     "countdown": ("countdown", ["grpo"], {}),

@@ -10,8 +10,8 @@ from benchmarks.training_programs import gradient_program
 from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
 from simlab.llm.training import gradient
+from simlab.llm.training.computed import Computed
 from simlab.llm.training.gradient import Policy
-from simlab.llm.training.memory import Computed
 from simlab.llm.training.microbatches import microbatches, turns
 
 TEMPERATURE = 0.7
@@ -94,7 +94,7 @@ def test_a_program_takes_as_few_turns_as_may_be(shape, tokens, count):
 @pytest.mark.parametrize("tokens", [12, 24])
 def test_the_gradient_is_the_same_in_turns_of_one_and_two_prompts(tokens, checkpointing, case, naive, monkeypatch):
     """A prompt has four rollouts with room for three tokens."""
-    monkeypatch.setattr(gradient, "CPU_TOKENS", tokens)
+    monkeypatch.setattr("simlab.llm.training.microbatches.CPU_TOKENS", tokens)
     config, parameters, batch, coefficients = case
     policy = Policy(config, "float32", TEMPERATURE, 16, checkpointing=checkpointing)
     found, objective = policy.gradient(parameters, batch, coefficients)

@@ -158,7 +158,7 @@ print((peak() - before) / numbers["matrix"].nbytes)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="others count the peak in other units")
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not say what a process took at most")
 def test_a_checkpoint_is_written_by_way_of_two_copies(tmp_path):
     """Of 144 MB, in a process of its own."""
     ran = subprocess.run([sys.executable, "-c", SAVED, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from simlab.llm.places import Size, batch_size, rounded_length, rounded_up
-from simlab.llm.training.microbatches import CPU_TOKENS, turns
+from simlab.llm.training.microbatches import tokens_at_once, turns
 from simlab.llm.training.settings import Settings
 
 
@@ -84,7 +84,7 @@ def at_once(settings: Settings, prompt: int, completion: int, problems: int, pla
 
 def _in_turns(one: Computed) -> Computed:
     """A gradient as it is computed: on a CPU a few of its prompts at a time."""
-    count = turns((one.prompts, one.members, one.own), CPU_TOKENS if one.platform == "cpu" else None)
+    count = turns((one.prompts, one.members, one.own), tokens_at_once(one.platform))
     return one._replace(prompts=one.prompts // count, turns=count)
 
 

@@ -13,7 +13,7 @@ from simlab.llm.config import ModelConfig
 from simlab.llm.lora import with_adapters
 from simlab.llm.model import Parameters
 from simlab.llm.training.device_turns import on_each
-from simlab.llm.training.microbatches import CPU_TOKENS, Microbatch, microbatches, turns
+from simlab.llm.training.microbatches import Microbatch, microbatches, tokens_at_once, turns
 
 
 class Computation(NamedTuple):
@@ -61,8 +61,7 @@ class Policy:
         base: Parameters | None = None,
     ):
         self.config, self.temperature, self.microbatch, self.base = config, temperature, microbatch, base
-        tokens = CPU_TOKENS if jax.default_backend() == "cpu" else None
-        self.computation = Computation(compute, checkpointing, lora_scale, tokens)
+        self.computation = Computation(compute, checkpointing, lora_scale, tokens_at_once(jax.default_backend()))
         self.devices = jax.local_devices()
 
     def cast(self, parameters: Parameters, sampler: str = "exact") -> Parameters:
@@ -180,10 +179,13 @@ def _gradient(
     if count == 1:
         return slope(*of_prompts)
     cut = jax.tree.map(lambda array: jnp.reshape(array, (count, -1, *array.shape[1:])), of_prompts)
-    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(slope, *of_prompts))
-    total: tuple[Parameters, Float[Array, ""]]
-    total, _ = jax.lax.scan(lambda so_far, own: (jax.tree.map(jnp.add, so_far, slope(*own)), None), nothing, cut)
-    return total
+
+    def add(so_far: Parameters, own: tuple[Any, ...]) -> tuple[Parameters, Float[Array, ""]]:
+        gradient, value = slope(*own)
+        return jax.tree.map(jnp.add, so_far, gradient), value
+
+    total, values = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, parameters), cut)
+    return total, values.sum()
 
 
 @functools.partial(jax.jit, donate_argnums=0)

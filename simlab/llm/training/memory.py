@@ -23,7 +23,6 @@ from simlab.llm.training.state_files import FILE_BYTES
 FLOAT, DOUBLE = 4, 8
 READ = 3.2  # times the inner arrays of a layer: what reading a prompt needs
 DRAWN = 13  # bytes that are kept of a drawn token: itself, its mask, log-probability and entropy
-SAMPLING = "sampling"
 MALLOC_KEEPS = 32 * 2**20  # bytes below which glibc's malloc may keep a piece that is freed, DEFAULT_MMAP_THRESHOLD_MAX
 LOGITS = 4  # arrays of the size of a token's logits at once
 
@@ -109,23 +108,25 @@ def phases(settings: Settings, config: ModelConfig, own: AtOnce) -> dict[str, in
     rank = rank_of(settings)
     weights, trained = FLOAT * parameters_of(config), FLOAT * trained_of(config, rank)
     merged = weights if rank else 0
-    found = {
-        SAMPLING: _copied(config, own.sampled) + sampling_bytes(config, own.sampled),
-        f"{SAMPLING} of an evaluation": merged + _copied(config, own.judged) + sampling_bytes(config, own.judged),
+    sampling = {
+        "sampling": _copied(config, own.sampled) + sampling_bytes(config, own.sampled),
+        "sampling of an evaluation": merged + _copied(config, own.judged) + sampling_bytes(config, own.judged),
+    }
+    others = {
         "gradient of a microbatch": min(own.microbatches - 1, 2) * trained + gradient_bytes(config, own.learnt),
         "an update": 2 * trained,
     }
     if own.learnt.platform != "cpu":
-        return found
+        return sampling | others
     largest = max(math.prod(shape[-2:]) for _, shape in named(shapes(config)))
     state = (3 + settings.rl.lag) * trained
-    found |= {
+    others |= {
         **({"changes of matrices": merged + 2 * DOUBLE * largest} if settings.record.weight_changes else {}),
         "writing a checkpoint": 2 * min(state, FILE_BYTES),
         **({"writing the model": merged + 2 * min(weights, SHARD_BYTES)} if rank else {}),
     }
     left = max(_left(config, one) for one in (own.sampled, own.judged))
-    return {name: size if name.startswith(SAMPLING) else size + left for name, size in found.items()}
+    return sampling | {name: size + left for name, size in others.items()}
 
 
 def _left(config: ModelConfig, one: Computed) -> int:

@@ -65,6 +65,11 @@ def microbatches(batch: Batch, rollouts: int) -> Iterator[Microbatch]:
                 yield _microbatch(batch, chosen, own, longest, (height, width))
 
 
+def tokens_at_once(platform: str) -> int | None:
+    """Most tokens of completions whose gradient a program computes at once on such a platform; None for no limit."""
+    return CPU_TOKENS if platform == "cpu" else None
+
+
 def turns(shape: Sequence[int], tokens: int | None) -> int:
     """In how many turns a program computes arrays (P, G, T, ...), each of as many prompts: as few as may be."""
     if tokens is None:
