@@ -303,7 +303,7 @@ MANY = [[number % 7] * (1 + number % 3) for number in range(11)]
     ("group_size", "at_once", "size"), [(4, 16, (4, 4)), (6, 13, (4, 3)), (1, 3, (3, 1)), (5, 5, (5, 1))]
 )
 def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, size):
-    """Eleven prompts, at most ``at_once`` completions at a time: the same tokens, and probabilities to 1e-6."""
+    """Eleven prompts, at most ``at_once`` completions at a time: the same tokens and, up to rounding, probabilities."""
     asked = {"temperature": 1.3, "top_n": 2}
     whole = sample(PARAMETERS, CONFIG, MANY, group_size, 11, key=KEY, **asked)
     found, seen = waited(MANY, group_size, 11, at_once, **asked)
@@ -312,8 +312,10 @@ def test_completions_that_wait_are_those_of_a_batch_of_all(group_size, at_once, 
     np.testing.assert_array_equal(found.tokens, whole.tokens)
     np.testing.assert_array_equal(found.mask, whole.mask)
     np.testing.assert_array_equal(found.topn_ids[found.mask], whole.topn_ids[found.mask])
+    # Batches of other sizes add up in another order, by up to three units of the largest on one kind of processor.
+    rounding = 4 * np.spacing(np.abs(whole.logp).max())
     for name in ("logp", "entropy", "topn_logp"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=rounding)
 
 
 def test_while_prompts_wait_there_is_no_room_for_the_next():
