@@ -265,6 +265,8 @@ def join(state: State, new: State, first: Int[Array, ""], group: Int[Array, " Q"
 
     def put(whole: Array, own: Array, *after: Any) -> Array:
         starts = (first, *after, *[0] * (whole.ndim - 1 - len(after)))
+        # All of one type, also where a Python 0 has 64 bits.
+        starts = tuple(jnp.asarray(start, jnp.int32) for start in starts)
         return jax.lax.dynamic_update_slice(whole, own.astype(whole.dtype), starts)
 
     prompts = jax.tree.map(lambda whole, own: put(whole, each_row(own)), state.prompts, new.prompts)
