@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from simlab.llm.at_once import compiled_once, side_by_side
+from simlab.llm.at_once import compile_ahead, compiled_once, is_compiled, side_by_side
 
 
 def test_results_come_in_the_order_of_the_calls():
@@ -50,3 +50,18 @@ def test_a_program_that_two_need_is_compiled_once():
     calls = [lambda size=size: compiled_once(twice, jnp.ones(size)) for size in (3, 3, 3, 4)]
     assert [float(found.sum()) for found in side_by_side(calls)] == [6, 6, 6, 8]
     assert sorted(traced) == [(3,), (4,)]
+
+
+def test_a_program_that_was_compiled_ahead_is_not_compiled_again(caplog):
+    @jax.jit
+    def thrice(values):
+        return 3 * values
+
+    values = jnp.ones(3)
+    assert not is_compiled(thrice, values)
+    with jax.log_compiles():
+        compile_ahead(thrice, jax.ShapeDtypeStruct(values.shape, values.dtype))
+        assert is_compiled(thrice, values)
+        compile_ahead(thrice, values)
+        assert float(compiled_once(thrice, values).sum()) == 9
+    assert sum("Finished XLA compilation of jit(thrice)" in line for line in caplog.messages) == 1

@@ -12,6 +12,7 @@ import pytest
 from sweep_cases import refusal
 
 from simlab.llm import batch, output, places, sampling
+from simlab.llm.at_once import compiled_once
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import forward, shapes
@@ -259,17 +260,59 @@ def test_nothing_is_compiled_anew_for_another_group_size_limit_or_temperature(sa
     assert (batch.start._cache_size(), batch.go_on._cache_size()) == before
 
 
+def test_one_program_reads_the_prompts_of_both_parts(monkeypatch):
+    read = []
+
+    def recorded(function, *arguments, **named):
+        if function is batch.start:
+            read.append(arguments[2].shape)
+        return compiled_once(function, *arguments, **named)
+
+    monkeypatch.setattr(sampling, "compiled_once", recorded)
+    sample(PARAMETERS, CONFIG, [[1], PROMPTS[2]], places.FEWEST_OF_A_PART, 2, key=KEY)
+    assert read == [(1, rounded_length(len(PROMPTS[2])))] * 2
+
+
+def test_the_program_that_is_compiled_ahead_is_the_one_that_goes_on(monkeypatch):
+    ahead, called = [], []
+
+    def in_shape(function, *arguments, **_):
+        return function, jax.tree.map(lambda leaf: getattr(leaf, "shape", leaf), arguments)
+
+    def recorded(function, *arguments, **named):
+        called.append(in_shape(function, *arguments))
+        return compiled_once(function, *arguments, **named)
+
+    monkeypatch.setattr(sampling, "compiled_once", recorded)
+    monkeypatch.setattr(sampling, "compile_ahead", lambda *call: ahead.append(in_shape(*call)))
+    narrow = dataclasses.replace(CONFIG, intermediate_size=10)  # of a size that no other test has
+    parameters = random_parameters(narrow)
+    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
+    assert ahead == called[1:]
+    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
+    assert len(ahead) == 1
+
+
+def watch_batches(patch, see):
+    """Call ``see`` with a batch before and after some tokens, and with the rows that the next prompts need."""
+
+    def watched(function, *arguments, **named):
+        if function is not batch.go_on:
+            return compiled_once(function, *arguments, **named)
+        _, _, before, _, joining = arguments
+        # The program takes the memory of the batch that it is given.
+        kept = before._replace(alive=np.array(before.alive), group=np.array(before.group), step=int(before.step))
+        after = compiled_once(function, *arguments, **named)
+        see(kept, after, joining)
+        return after
+
+    patch.setattr(sampling, "compiled_once", watched)
+
+
 def test_a_batch_ends_with_its_last_completion(monkeypatch):
     """With a stop token that comes at once, no further token is computed."""
     steps = []
-    go_on = batch.go_on
-
-    def counted(*arguments):
-        state = go_on(*arguments)
-        steps.append(int(state.step))
-        return state
-
-    monkeypatch.setattr(batch, "go_on", counted)
+    watch_batches(monkeypatch, lambda before, after, joining: steps.append(int(after.step)))
     some = sample(PARAMETERS, CONFIG, PROMPTS, 5, 11, key=KEY, top_n=3, stop_ids=range(7))
     assert steps == [1]
     assert some.mask.sum(axis=-1).tolist() == [[1] * 5] * 3
@@ -283,20 +326,18 @@ def in_float64():
 def waited(prompts, group_size, limit, at_once, parameters=PARAMETERS, **asked):
     """Completions of which some wait, and what their batches were: rows, places of a row, slots, tokens read, free rows
     and rows that the next prompts need, before they were read."""
-    seen, go_on = [], batch.go_on
+    seen = []
 
-    def noted(weights, config, state, choices, joining):
-        size, before = (*state.alive.shape, state.capacity), int(state.step)
+    def noted(before, after, joining):
+        size = (*before.alive.shape, before.capacity)
         left = {}
-        for group, alive in zip(np.asarray(state.group), np.asarray(state.alive), strict=True):
+        for group, alive in zip(np.asarray(before.group), np.asarray(before.alive), strict=True):
             left[int(group)] = left.get(int(group), 0) + int(alive.sum())
         free = size[0] - sum(math.ceil(count / size[1]) for count in left.values())
-        after = go_on(weights, config, state, choices, joining)
-        seen.append((*size, int(after.step) - before, free, int(joining)))
-        return after
+        seen.append((*size, int(after.step) - int(before.step), free, int(joining)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "go_on", noted)
+        watch_batches(patch, noted)
         found = sample(parameters, CONFIG, prompts, group_size, limit, key=KEY, at_once=at_once, **asked)
     return found, np.array(seen)
 

@@ -37,8 +37,7 @@ def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -
 
     Without it each thread would compile the same program.
     """
-    leaves, structure = jax.tree.flatten((arguments, named))
-    key = function, structure, tuple(map(_shape, leaves))
+    key = _key(function, arguments, named)
     if key in _called:
         return function(*arguments, **named)
     with _turns.setdefault(key, threading.Lock()):
@@ -47,5 +46,24 @@ def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -
         return found
 
 
+def compile_ahead(function: Any, *arguments: Any, **named: Any) -> None:
+    """Compile a jitted function for arguments, or for their shapes, as the first ``compiled_once`` would."""
+    key = _key(function, arguments, named)
+    with _turns.setdefault(key, threading.Lock()):
+        if key not in _called:
+            function.lower(*arguments, **named).compile()
+            _called.add(key)
+
+
+def is_compiled(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
+    """Whether a jitted function was called for arguments of these shapes, or compiled ahead."""
+    return _key(function, arguments, named) in _called
+
+
+def _key(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Hashable:
+    leaves, structure = jax.tree.flatten((arguments, named))
+    return function, structure, tuple(map(_shape, leaves))
+
+
 def _shape(leaf: Any) -> Hashable:
-    return (leaf.shape, str(leaf.dtype)) if isinstance(leaf, jax.Array | np.ndarray) else leaf
+    return (leaf.shape, str(leaf.dtype)) if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct | np.ndarray) else leaf

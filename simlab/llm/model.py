@@ -191,8 +191,9 @@ def run_layers(
     hidden, layers = parameters["embed_tokens"][tokens], parameters["layers"]
     if isinstance(layers, tuple):
         left: Any = ()
+        alike = jax.jit(layer)  # traced once for all layers
         for own in zip(layers, memory, strict=True):
-            hidden, behind = layer(hidden, own)
+            hidden, behind = alike(hidden, own)
             left = (*left, behind)
     else:
         # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.

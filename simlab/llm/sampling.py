@@ -24,7 +24,7 @@ the batch, on the group size or on the limit, up to the rounding of the logits.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +34,7 @@ from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm import batch
-from simlab.llm.at_once import compiled_once, side_by_side
+from simlab.llm.at_once import compile_ahead, compiled_once, is_compiled, side_by_side
 from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, apart
@@ -152,6 +152,7 @@ def sample(
     cuts = [len(prompts) * part // count for part in range(count + 1)]
     share = None if at_once is None else at_once // count
     one_layer_each = apart(parameters)
+    prompt_length = rounded_length(longest(prompts))  # the same for all parts, so that one program serves them
     samplers = [
         _Sampler(
             parameters,
@@ -165,6 +166,7 @@ def sample(
             key=key,
             choices=choices,
             size=batch_size(last - first, group_size, share),
+            prompt_length=prompt_length,
         )
         for first, last in itertools.pairwise(cuts)
     ]
@@ -208,6 +210,7 @@ class _Sampler:
         limit: tokens of a completion.
         top_n: candidates that are reported.
         size: of the batch.
+        prompt_length: room for the tokens of a prompt.
         next: the prompt that is read next.
         done: how many tokens of the batch have been taken down.
         capacity: tokens of a completion that there is room for.
@@ -224,6 +227,7 @@ class _Sampler:
     key: PRNGKeyArray
     choices: batch.Choices
     size: Size
+    prompt_length: int
     next: int = 0
     done: int = 0
     capacity: int = 0
@@ -235,11 +239,6 @@ class _Sampler:
     def most(self) -> int:
         """Tokens of a completion that there may be room for."""
         return rounded_up(self.limit)
-
-    @functools.cached_property
-    def prompt_length(self) -> int:
-        """Room for the tokens of a prompt."""
-        return rounded_length(longest(self.prompts))
 
     def sampled(self) -> Sampled:
         """Draw all tokens, and put every completion where it belongs."""
@@ -271,7 +270,7 @@ class _Sampler:
             count, members = len(self.prompts), self.group_size
             places = Places.of(count, members, self.size.rows, self.size.width)
             self.next = count
-            return self._read(0, places, self.capacity), places
+            return self._first_read(places), places
         places = Places.empty(self.size.rows, self.size.width)
         state = compiled_once(
             batch.nobody,
@@ -285,11 +284,26 @@ class _Sampler:
         )
         return self._joined(state, places, places.filled)
 
+    def _first_read(self, places: Places) -> batch.State:
+        """The batch of all prompts after its first token. New programs, this and the next, are compiled together."""
+        read = self._reading(0, places, self.capacity)
+        if is_compiled(read.func, *read.args, **read.keywords):
+            return _read_once_compiled(read)
+        shapes, none_waits = jax.eval_shape(read), jnp.int32(0)
+        following = (batch.go_on, self.one_layer_each, self.config, shapes, self.choices, none_waits)
+        both: list[Callable[[], Any]] = [lambda: _read_once_compiled(read), lambda: compile_ahead(*following)]
+        state: batch.State = side_by_side(both)[0]
+        return state
+
     def _read(self, first: int, places: Places, capacity: int) -> batch.State:
         """The batch of some prompts, the first of which has this number, after its first token."""
+        return _read_once_compiled(self._reading(first, places, capacity))
+
+    def _reading(self, first: int, places: Places, capacity: int) -> functools.partial[batch.State]:
+        """The call that reads these prompts."""
         rows = len(places.filled)
         tokens, lengths = filled_up(self.prompts[first : first + rows], rows, self.prompt_length)
-        read: batch.State = compiled_once(
+        return functools.partial(
             batch.start,
             self.parameters,
             self.config,
@@ -302,7 +316,6 @@ class _Sampler:
             capacity=capacity,
             top_n=self.top_n,
         )
-        return read
 
     def _next_read(self) -> tuple[batch.State, Places]:
         """The next prompts that join, after their first token, and which completions they are."""
@@ -349,3 +362,9 @@ class _Sampler:
         for everything, field in zip(found, state.drawn, strict=True):
             everything[to] = np.asarray(field)[row, place, slots[number]]
         self.done = int(state.step)
+
+
+def _read_once_compiled(read: functools.partial[batch.State]) -> batch.State:
+    """The batch that such a call gives."""
+    state: batch.State = compiled_once(read.func, *read.args, **read.keywords)
+    return state

@@ -30,6 +30,7 @@ from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
 from simlab.simulator.verifier import accepted, corrected
 from simlab.surrogates import aggregation_weights
+from simlab.truths import all_true
 
 NOISE_STREAM = 1  # folded into the key of a step, which itself draws the group
 CHOOSING, GROUPS = 0, 1  # the first word of the counters of a step's key: which prompts, and the key of each
@@ -581,7 +582,7 @@ class Learner:
 
     def noticed(self, fault: Fault, what: int, values: Array, number: Int[Array, " P"], batch: Batch) -> Fault:
         """What has been noticed, and of which prompt, when something of a batch was looked at."""
-        finite = jnp.isfinite(values).all(range(1, values.ndim))
+        finite = all_true(jnp.isfinite(values), range(1, values.ndim))
         return fault.noticed(what, finite, number, None if self.problem.prompts == 1 else batch.prompts)
 
     def drawn_logits(self, state: State, batch: Batch) -> Float[Array, "P ..."]:

@@ -26,6 +26,7 @@ from simlab.simulator.sampling import random_words
 from simlab.simulator.storage import EMPTY, Dense, on_device
 from simlab.simulator.sum_tree import CHUNK, ROW, descend, row_sums, total
 from simlab.simulator.wide_integers import Count, uniform_below
+from simlab.truths import all_true
 
 if TYPE_CHECKING:
     from simlab.problems.base import Problem
@@ -122,7 +123,7 @@ class Lumped(Dense):
     def is_finite(self, values: Float[Array, "S ..."], places: Places) -> Bool[Array, ""]:
         """Whether values are finite at all places of actions."""
         held = places.held.reshape(-1, *[1] * (values.ndim - 1))
-        return jnp.all(jnp.isfinite(values) | ~held)
+        return all_true(jnp.isfinite(values) | ~held)
 
     def softmax(self, logits: Float[Array, " S"], temperature: Float[Array, ""], places: Places) -> "Policy":
         """The policy of some logits."""

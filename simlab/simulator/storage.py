@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.simulator.allocation import sizes
 from simlab.simulator.sampling import draw
+from simlab.truths import all_true
 
 if TYPE_CHECKING:
     from simlab.problems.base import Problem
@@ -61,7 +62,7 @@ class Dense:
 
     def is_finite(self, values: Float[Array, "S ..."], places: Places) -> Bool[Array, ""]:
         """Whether values are finite at all places of actions."""
-        return jnp.isfinite(values).all()
+        return all_true(jnp.isfinite(values))
 
     # What meets all places
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from simlab.errors import Diverged, check_choice, check_range, check_whole
 from simlab.llm.model import Parameters
+from simlab.truths import all_true
 
 DECAYS = ("constant", "cosine")
 
@@ -92,7 +93,7 @@ def _ascend(
     downhill = jax.tree.map(lambda leaf: -leaf, gradient)
     updates, state = settings.transformation().update(downhill, state, parameters)
     moved = jax.tree.map(lambda old, update: (old - rate * update).astype(old.dtype), parameters, updates)
-    finite = jnp.array([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(moved)]).all()
+    finite = all_true(jnp.array([all_true(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(moved)]))
     return moved, state, optax.global_norm(gradient), finite
 
 
