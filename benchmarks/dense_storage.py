@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import peer_numpy, peer_torch
+from benchmarks.arithmetic import least_seconds
 from benchmarks.cell import ACTIONS, CORES, TIMED_GAMMA, Cell, step_bytes
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
@@ -94,15 +95,16 @@ def measure(group_size: int, steps: int, rounds: int, others: dict[str, Measure]
     for other in others.values():
         other(group_size, 2)
     seconds: dict[str, list[float]] = {name: [] for name in ("simlab", *others)}
-    bandwidths = []
+    bandwidths, arithmetic = [], []
     for _ in range(rounds):
         seconds["simlab"].append(cell.seconds_per_step(CORES * SEEDS_A_CORE))
         for name, other in others.items():
             seconds[name].append(other(group_size, steps))
         bandwidths.append(bytes_per_second(ACTIONS, group_size))
+        arithmetic.append(least_seconds(ACTIONS, group_size))
     median = {name: statistics.median(values) for name, values in seconds.items()}
     bandwidth = statistics.median(bandwidths)
-    floor = step_bytes(ACTIONS, group_size) / bandwidth
+    floor, least = step_bytes(ACTIONS, group_size) / bandwidth, statistics.median(arithmetic)
     return {
         "group_size": group_size,
         "steps": steps,
@@ -112,6 +114,8 @@ def measure(group_size: int, steps: int, rounds: int, others: dict[str, Measure]
         "bytes_per_second": bandwidth,
         "floor_seconds": floor,
         "times_floor": median["simlab"] / floor,
+        "arithmetic_seconds": least,
+        "times_larger_limit": median["simlab"] / max(floor, least),
         "every_round": seconds,
     }
 

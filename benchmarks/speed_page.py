@@ -65,13 +65,14 @@ def simulator_rows() -> list[Row]:
 
 
 def limit_rows() -> list[Row]:
-    """What each cell's step moves, draws and computes at least, and how far its time is from that of the moving."""
+    """What each cell's step moves, draws and computes at least, and how far its time is from the larger limit."""
     rows = []
     for cell in results("dense_storage")["cells"]:
         size = cell["group_size"]
         words = step_words(ACTIONS, size)
         counted = step_bytes(ACTIONS, size), words, OPERATIONS_A_WORD * words, step_functions(ACTIONS)
-        times = 1000 * cell["seconds_per_seed_step"]["simlab"], 1000 * cell["floor_seconds"], cell["times_floor"]
+        seconds = cell["seconds_per_seed_step"]["simlab"], cell["floor_seconds"], cell["arithmetic_seconds"]
+        times = *(1000 * own for own in seconds), cell["times_larger_limit"]
         rows.append([str(size), *(f"{value / 1e6:.3g}" for value in counted), *map(number, times)])
     return rows
 
@@ -146,7 +147,7 @@ class Part(NamedTuple):
 
 
 LIMIT_HEADER = ["G", "MB", "random words, M", "their operations, M", "exp, root, quotient, M"]
-LIMIT_HEADER += ["simlab, ms", "limit of memory, ms", "simlab / limit"]
+LIMIT_HEADER += ["simlab, ms", "limit of memory, ms", "of arithmetic, ms", "simlab / larger limit"]
 LIMIT_WORDS = """A step of one run in dense storage with Adam, N = 128,000 actions, in millions (`benchmarks.cell`):
 
 - it moves 4 (8 N + 6 G) bytes: logits and two moments read and written, weights written and read, draws;
@@ -154,8 +155,10 @@ LIMIT_WORDS = """A step of one run in dense storage with Adam, N = 128,000 actio
   word of Threefry-2x32 takes 58.5 integer operations;
 - it takes N exponentials, N square roots and N quotients.
 
-The limit is the time of the bytes alone, at the bandwidth that was measured beside it. It is a lower bound: the
-operations, which grow with G as the distance does, are not in it.
+The limit of memory is the time of the bytes alone, that of arithmetic the time of the words and functions alone, both
+at speeds that were measured beside each cell (`benchmarks.arithmetic`): those of kernels that do nothing else. A
+program may do both at once, so that the larger one bounds it. Neither holds what a particular way of drawing computes
+besides, such as the distribution of each count.
 
 """
 SWEEP_WORDS = """Seconds of one core, in one process, of `simlab sweep --preset f-grpo-fig2`: 136 runs of 1000 steps.

@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 
-from benchmarks import accelerator, constants, language_models, memory, training_peak
+from benchmarks import accelerator, arithmetic, constants, language_models, memory, training_peak
 from benchmarks.cell import Cell
 from benchmarks.children import Child, run_simlab
 from simlab import cli
@@ -44,12 +48,29 @@ def test_storages_and_the_script_are_timed_side_by_side():
     assert storages.report([row]).count("\n| ") == 2
 
 
+def test_the_kernels_of_the_arithmetic_do_what_they_are_timed_for(monkeypatch):
+    monkeypatch.setattr(arithmetic, "TURNS", 2)
+    first, second = threefry_2x32(jax.random.key_data(jax.random.key(0)), jnp.array([5, 5], jnp.uint32))
+    twice = threefry_2x32(jax.random.key_data(jax.random.key(0)), jnp.array([first, second]))
+    assert int(arithmetic.words.__wrapped__(jnp.array([5], jnp.uint32))[0]) == int(twice[0])
+    once = np.exp(-0.3) / (1 + np.sqrt(0.3))
+    found = float(arithmetic.functions.__wrapped__(jnp.array([0.3]))[0])
+    assert found == pytest.approx(np.exp(-once) / (1 + np.sqrt(once)), rel=1e-6)
+
+
+def test_a_step_of_a_larger_group_takes_more_arithmetic(monkeypatch):
+    monkeypatch.setattr(arithmetic, "speeds", lambda: (1e9, 2e9))
+    assert arithmetic.least_seconds(128_000, 32) == pytest.approx(64 / 1e9 + 128_000 / 2e9)
+    assert arithmetic.least_seconds(128_000, 131_072) == pytest.approx((128_000 + 32_768) / 1e9 + 128_000 / 2e9)
+
+
 @pytest.mark.torch
 def test_dense_storage_is_timed_beside_its_peers():
     from benchmarks import dense_storage  # noqa: PLC0415  # it imports torch
 
     cell = dense_storage.measure(8, 2, 1, dense_storage.peers())
     assert cell["times_floor"] > 0
+    assert 0 < cell["times_larger_limit"] <= cell["times_floor"]
     assert dense_storage.report([cell]).count("\n| ") == 2
 
 
