@@ -31,8 +31,12 @@ class Rarest:
         self.trials = trials
 
     def mass(self, sums: Sums) -> Range:
-        """sum N pi^2 (1 - pi)^(N - 1) / sum N pi (1 - pi)^(N - 1): below 1 / N, for what is drawn once is lucky."""
-        return exactly(np.clip(ratio(sums.of("mass of once"), sums.of("once")), 0, 1))
+        """sum N pi^2 (1 - pi)^(N - 1) / sum N pi (1 - pi)^(N - 1): below 1 / N, for what is drawn once is lucky.
+
+        No estimate from N rollouts is without a bias, for that takes N + 1; it ranges over what the bias may be.
+        """
+        once, mass, bias = (sums.of(name) for name in ("once", "mass of once", "bias of once"))
+        return Range(*(np.clip(ratio(mass + sign * bias, once), 0, 1) for sign in (-1, 0, 1)))
 
     def solve_rate(self, sums: Sums) -> Range:
         """The share of correct ones of the other rollouts."""
@@ -50,8 +54,9 @@ class Rarest:
         return Range(*(ratio(own, own + other) for own, other in zip(missed, held, strict=True)))
 
     def _gone(self, sums: Sums, size: int) -> Range:
-        mass = self.mass(sums).value
-        return Range((1 - mass) ** size, (1 + size / self.trials) ** (-mass * self.trials), 1 - mass)
+        mass = self.mass(sums)
+        value = (1 + size / self.trials) ** (-mass.value * self.trials)
+        return Range((1 - mass.high) ** size, value, 1 - mass.low)
 
 
 def _of_once(sums: Sums, name: str, size: int, order: int) -> Range:
@@ -68,11 +73,13 @@ def rarest(seen: Solutions, level: float, seed: int, group_sizes: tuple[int, ...
 def _columns(own: Solutions, group_sizes: tuple[int, ...]) -> Columns:
     once = own.summed((own.times == 1).astype(float))
     others = np.maximum(own.successes - 1, 0) / np.maximum(own.trials - 1, 1)
+    mass = estimated(own, drawn_once)
     sizes = exact_sizes(group_sizes, int(own.trials.min()) - 1)
     return (
         {
             ("once", 0): once,
-            ("mass of once", 0): estimated(own, drawn_once).per_prompt,
+            ("mass of once", 0): mass.per_prompt,
+            ("bias of once", 0): mass.bias,
             ("others correct", 0): once * others,
         }
         | {("mixed", size): mixed_without(own, size) for size in sizes}
