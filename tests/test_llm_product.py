@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from simlab.llm.product import product
+from simlab.llm.product import Transposed, product, with_rows
 
 RANDOM = np.random.default_rng(0)
 
@@ -71,3 +71,36 @@ def test_it_is_differentiated_in_a_scan_with_a_checkpoint():
 
     found, plain = (jax.grad(lambda matrices, own=own: after(own, matrices))(matrices) for own in (product, jnp.matmul))
     np.testing.assert_allclose(found, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [(), (1,), (2,), (3, 5), (32,), (33,)])
+def test_a_transposed_matrix_has_the_same_product(rows):
+    values, matrix = given(*rows, 7), given(7, 5)
+    found = product(values, Transposed(matrix.T))
+    np.testing.assert_allclose(found, np.asarray(values) @ np.asarray(matrix), rtol=0, atol=1e-13)
+    single = with_rows(values.astype(jnp.bfloat16), matrix.T.astype(jnp.bfloat16), jnp.float32)
+    assert (found.dtype, single.dtype) == (jnp.float64, jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("count", "platform", "rows_come_first"),
+    [(1, "cpu", False), (2, "cpu", True), (32, "cpu", True), (33, "cpu", False), (8, "cuda", False)],
+)
+def test_a_cpu_multiplies_the_rows_with_a_few_values(count, platform, rows_come_first):
+    """The first operand of the product is then the matrix, of 5 rows, and a barrier keeps it there."""
+    given_shapes = jax.ShapeDtypeStruct((count, 7), jnp.float32), jax.ShapeDtypeStruct((5, 7), jnp.float32)
+    program = jax.export.export(jax.jit(with_rows), platforms=[platform])(*given_shapes).mlir_module()
+    assert ("optimization_barrier" in program) == rows_come_first
+    assert f"tensor<{'5' if rows_come_first else count}x7xf32>, tensor" in program.split("dot_general")[1]
+
+
+def test_the_derivatives_of_a_product_with_rows_are_those_of_a_plain_one():
+    values, rows = given(4, 3), given(5, 3)
+
+    def of(times):
+        return lambda values, rows: jnp.sum(jnp.sin(times(values, rows)))
+
+    found = jax.grad(of(with_rows), (0, 1))(values, rows)
+    plain = jax.grad(of(lambda values, rows: values @ rows.T), (0, 1))(values, rows)
+    for one, other in zip(found, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

@@ -381,9 +381,10 @@ def test_while_prompts_wait_there_is_no_room_for_the_next():
 
 @pytest.mark.parametrize("at_once", [None, 32])
 def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_once):
-    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6."""
+    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6; in float64."""
     monkeypatch.setattr(places, "FEWEST_OF_A_PART", 100)
-    whole = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2)
+    with jax.enable_x64(True):
+        whole = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)
     monkeypatch.setattr(places, "FEWEST_OF_A_PART", 16)
     threads, sampled = set(), sampling._Sampler.sampled
     monkeypatch.setattr(
@@ -391,7 +392,8 @@ def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_
         "sampled",
         lambda self: threads.add((threading.get_ident(), len(self.prompts))) or sampled(self),
     )
-    found = sample(PARAMETERS, CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=at_once)
+    with jax.enable_x64(True):
+        found = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2, at_once=at_once)
     assert len({thread for thread, _ in threads}) == 2
     assert sorted(prompts for _, prompts in threads) == [5, 6]
     np.testing.assert_array_equal(found.tokens, whole.tokens)

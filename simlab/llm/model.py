@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.config import ModelConfig
-from simlab.llm.product import product
+from simlab.llm.product import Transposed, product, with_rows
 
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
@@ -156,7 +156,7 @@ def head_of(parameters: Parameters) -> Float[Array, "V D"]:
 
 def logits_of(head: Float[Array, "V D"], hidden: Float[Array, "*B D"]) -> Float[Array, "*B V"]:
     """hidden head^T, in float32 at least."""
-    return jnp.einsum("...d,vd->...v", hidden, head, preferred_element_type=wide(hidden.dtype))
+    return with_rows(hidden, head, wide(hidden.dtype))
 
 
 def run_layers(
@@ -206,7 +206,8 @@ def apart(parameters: Parameters) -> Parameters:
     """The same parameters with a tuple of layers in place of stacked ones, for ``run_layers``.
 
     A scan copies the matrices of a layer each time it comes to it. Where one token is computed after the other, that
-    takes longer than the copies made here once, and longer than it takes to compile every layer.
+    takes longer than the copies made here once, and longer than it takes to compile every layer. The copies of matrices
+    are ``Transposed``.
     """
     layers = parameters["layers"]
     count = len(layers["input_layernorm"])
@@ -216,7 +217,12 @@ def apart(parameters: Parameters) -> Parameters:
 @jax.jit
 def _layer(layers: Parameters, i: Int[Array, ""] | int) -> Parameters:
     """One layer: a program of its own copies each matrix once, where NumPy's spelling copies it twice."""
-    return {name: jax.lax.dynamic_index_in_dim(each, i, keepdims=False) for name, each in layers.items()}
+
+    def own(stacked: Array) -> Any:
+        one = jax.lax.dynamic_index_in_dim(stacked, i, keepdims=False)
+        return Transposed(one.T) if one.ndim == 2 else one
+
+    return {name: own(each) for name, each in layers.items()}
 
 
 def heads(

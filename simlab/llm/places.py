@@ -26,7 +26,7 @@ SIZES = np.array(sorted({1, *(2**power for power in range(1, 25)), *(3 * 2**powe
 # prompt's keys and values twice as often, rows of a whole group take .83 to 1.77.
 WIDEST = 4
 SHARE = 4  # the next prompts come when they fill one row in so many
-# 32 rollouts of SmolLM2 take .8 of the time in two parts of 16, though each part reads all weights.
+# 32 rollouts of SmolLM2 take .9 of the time in two parts of 16, though each part reads all weights.
 FEWEST_OF_A_PART = 16
 INTEGERS = Int[np.ndarray, "Q H"]
 
