@@ -1,4 +1,4 @@
-"""Time the simulator's tuned constants beside other values, at the sizes for which they were chosen.
+"""Time tuned constants beside other values, at the sizes for which they were chosen.
 
     python -m benchmarks.constants            # ten minutes on an otherwise idle machine; prints, writes nothing
     python -m benchmarks.constants --quick    # a minute
@@ -8,6 +8,7 @@ storages have a benchmark of their own, ``benchmarks.storages``, and memory has 
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,9 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.machine import describe, in_words
+from simlab.llm import product
 from simlab.problems import anchored
 from simlab.simulator import memory, multinomial, runner, sampling
 from simlab.simulator.settings import Settings
+
+MATRICES = ((576, 192, 30), (576, 1536, 30), (1536, 576, 30), (576, 49_152, 1))  # those of SmolLM2
 
 
 class Case(NamedTuple):
@@ -108,6 +112,20 @@ def batching(actions: int) -> Iterator[Case]:
     yield Case("memory.batch_size", f"N = {actions}, G = 32, 8 runs of {steps} steps", (1, 8), own, together)
 
 
+def multiplying(count: int, wide: int, out: int, matrices: int) -> Case:
+    """Whether the rows of a matrix come first where so many values are multiplied; more matrices than a cache holds."""
+    values = jnp.ones((count, wide), jnp.float32)
+    rows = [jnp.full((out, wide), number, jnp.float32) for number in range(matrices)]
+
+    def rows_first(first: bool) -> Callable[[], Any]:
+        with patch.object(product, "MOST", count if first else 0):
+            return compiled(lambda values, rows: [product.with_rows(values, one) for one in rows], values, rows)
+
+    own = product.FEWEST <= count <= product.MOST
+    case = f"{count} values, {matrices} matrices of {wide} x {out}"
+    return Case("product: rows come first", case, (False, True), own, rows_first)
+
+
 def best(call: Callable[[], Any], seconds: float) -> float:
     """Microseconds of the fastest of some calls."""
     found, end = [], time.perf_counter() + seconds
@@ -125,7 +143,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     cases = [*drawing(128_000, 256)] if quick else []
     if quick:
-        cases += [*counting(8192, 8192), *batching(4096)]
+        cases += [*counting(8192, 8192), *batching(4096), multiplying(16, 576, 1536, 30)]
     else:
         for group_size in (32, 256, 2048, 16384, 131072):
             cases += drawing(128_000, group_size)
@@ -135,6 +153,8 @@ def main() -> None:
             cases += counting(actions, actions)
         for actions in (2048, 8192, 16384, 65536):
             cases += batching(actions)
+        for count, (wide, out, matrices) in itertools.product((2, 4, 8, 16, 32, 64), MATRICES):
+            cases.append(multiplying(count, wide, out, matrices))
     for one in cases:
         times = {value: best(one.timed(value), 0.2 if quick else 2.0) for value in one.values}
         listed = ", ".join(f"{value}{'*' * (value == one.own)}: {taken:.0f}" for value, taken in times.items())

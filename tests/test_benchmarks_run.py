@@ -32,6 +32,7 @@ def test_a_cell_is_compiled_before_its_runs_are_timed(monkeypatch):
 
 def test_constants_are_timed_at_every_value():
     cases = [*constants.drawing(2000, 16), *constants.counting(64, 64), *constants.batching(512)]
+    cases.append(constants.multiplying(4, 8, 6, 2))
     assert {case.constant for case in cases} >= {"sampling.ROWS", "sampling.FEW", "multinomial.SPREAD"}
     for case in cases:
         assert case.own in case.values

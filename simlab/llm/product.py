@@ -19,8 +19,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
-# On two cores of an AMD EPYC one core took .3 to .6 of the time for 4 to 32 values, with matrices of 576 x 192 to
-# 576 x 49,152, as long for 64, and a tenth longer for 128; for one, a quarter less to a quarter more.
+# Timed by benchmarks/constants.py. A core of an AMD EPYC takes .3 to .7 of the time for 4 to 32 values, with matrices
+# of 576 x 192 to 576 x 49,152, as long for 64, and a tenth longer for 128; for one, a quarter less to a half more.
 FEWEST, MOST = 2, 32
 
 
