@@ -64,6 +64,21 @@ def test_where_rollouts_wait_the_sampler_needs_no_more_than_is_stated(dtype):
     assert memory.sampling_bytes(MODEL, batch._replace(joining=2)) <= 1.3 * exact
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_a_cpu_without_products_of_bfloat16_widens_what_rollouts_see(monkeypatch, native):
+    """By hand, of 32 prompts with 4 rollouts: 2 bytes a number, and where it widens 4 more of every prompt's and of one
+    layer's own keys and values; float32 is as it was."""
+    monkeypatch.setattr(memory, "multiplies_bfloat16", lambda: native)
+    batch, exact = (Computed(32, 4, 320, 192, dtype, joining=2) for dtype in ("bfloat16", "float32"))
+    numbers = 2 * MODEL.num_layers * MODEL.num_kv_heads * MODEL.head_dim
+    of_prompts, of_own = 32 * 320 * numbers, 128 * 192 * numbers
+    more = 4 * of_prompts + 4 * of_own // MODEL.num_layers
+    stated = memory.sampling_bytes(MODEL, batch)
+    monkeypatch.setattr(memory, "multiplies_bfloat16", lambda: True)
+    assert stated - memory.sampling_bytes(MODEL, batch) == (0 if native else more)
+    assert memory.sampling_bytes(MODEL, exact) > stated
+
+
 def test_sixteen_prompts_with_eight_rollouts_of_1024_tokens_of_a_model_of_1_5_billion_fit_80_gb():
     """By the formula: parameters, gradients and AdamW's moments alone take 28 bytes a parameter."""
     config = training_sizes.MODELS["Qwen2.5-1.5B"]

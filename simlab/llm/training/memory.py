@@ -1,5 +1,6 @@
 """Estimate how much memory a run needs, before any of it is used."""
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -163,8 +164,9 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     """Keys, values and tokens, the logits of a token or a slice of them, and what else is largest.
 
     That is half of the keys and values again while places move, or the inner arrays of a layer that reads the prompts,
-    or on a CPU the bfloat16 weights as float32. Where prompts wait, every row of places has keys and values of its
-    prompt, ``joining`` prompts are read at a time, and one layer moves after the other.
+    or on a CPU the bfloat16 weights as float32, and on one without products of bfloat16 what rollouts see of their
+    prompts, and one layer's keys and values of their own. Where prompts wait, every row of places has keys and values
+    of its prompt, ``joining`` prompts are read at a time, and one layer moves after the other.
     """
     rollouts, size = one.prompts * one.members, _itemsize(one)
     token = 2 * config.num_layers * config.num_kv_heads * config.head_dim * size
@@ -172,10 +174,13 @@ def sampling_bytes(config: ModelConfig, one: Computed) -> int:
     moving = kept // (2 * config.num_layers) if one.joining else kept // 2
     prompts = one.joining or one.prompts
     read = int(READ * FLOAT * prompts * one.before * (config.hidden_size + config.intermediate_size))
-    weights = FLOAT * parameters_of(config) if _computed(one) > size else 0
+    widened = FLOAT * parameters_of(config) if _computed(one) > size else 0
+    if widened and not multiplies_bfloat16():
+        of_layer = rollouts * one.own // config.num_layers
+        widened += FLOAT * (one.prompts * one.before + of_layer) * token // size
     parts = parts_of(one.prompts, one.members) if one.platform == "cpu" else 1
     logits = LOGITS * FLOAT * parts * rows_at_once(-(-rollouts // parts), config.vocab_size) * config.vocab_size
-    return kept + max(moving, read + one.joining * one.before * token, weights) + logits
+    return kept + max(moving, read + one.joining * one.before * token, widened) + logits
 
 
 def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) -> int:
@@ -215,6 +220,14 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
 def _computed(one: Computed) -> int:
     """Bytes of a number in a computation: on a CPU XLA computes in float32 where bfloat16 is asked for."""
     return FLOAT if one.platform == "cpu" else _itemsize(one)
+
+
+@functools.cache
+def multiplies_bfloat16() -> bool:
+    """Whether XLA multiplies bfloat16 as it is on this CPU, or widens it to float32 before."""
+    matrices = (jnp.zeros(shape, jnp.bfloat16) for shape in ((2, 8, 64), (2, 64, 32)))
+    program = jax.jit(lambda one, other: jnp.einsum("bre,bec->brc", one, other)).lower(*matrices).compile()
+    return "f32[2,64,32]" not in str(program.as_text())
 
 
 def in_words(needed: Mapping[str, int]) -> str:
