@@ -1,17 +1,16 @@
-"""Speeds of the arithmetic that a step of dense storage cannot do without, of all cores together.
+"""Measure how fast all cores together do the arithmetic that a step of dense storage cannot do without.
 
-Each is that of a compiled kernel that does nothing else, over and over on arrays that a core's own cache holds.
+Each speed is that of a compiled kernel that does nothing else, over and over on arrays that a core's own cache holds.
 """
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cell import CORES, step_words
+from benchmarks.cell import step_words
+from benchmarks.cores import passes_per_second
 from simlab.simulator.threefry import threefry
 
 SIZE, TURNS = 1 << 14, 256
@@ -34,20 +33,15 @@ def functions(values: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, TURNS, lambda _, values: jnp.exp(-values) / (1 + jnp.sqrt(values)), values)
 
 
-def per_second(kernel: Callable[[jax.Array], jax.Array], values: np.ndarray, seconds: float = 0.2) -> float:
+def per_second(kernel: Callable[[jax.Array], jax.Array], values: np.ndarray) -> float:
     """How many numbers all cores together take through one turn of a kernel in a second."""
 
-    def repeat(_: int) -> float:
+    def begin() -> Callable[[], object]:
         own = jnp.asarray(values)
-        kernel(own).block_until_ready()
-        start, calls = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
-            kernel(own).block_until_ready()
-            calls += 1
-        return calls * TURNS * values.size / (time.perf_counter() - start)
+        kernel(own).block_until_ready()  # which compiles, the first time
+        return lambda: kernel(own).block_until_ready()
 
-    with ThreadPoolExecutor(CORES) as pool:
-        return sum(pool.map(repeat, range(CORES)))
+    return TURNS * values.size * passes_per_second(begin)
 
 
 def speeds() -> tuple[float, float]:

@@ -114,10 +114,10 @@ def batching(actions: int) -> Iterator[Case]:
 
 def multiplying(count: int, wide: int, out: int, matrices: int) -> Case:
     """Whether the rows of a matrix come first where so many values are multiplied; more matrices than a cache holds."""
-    values = jnp.ones((count, wide), jnp.float32)
-    rows = [jnp.full((out, wide), number, jnp.float32) for number in range(matrices)]
 
     def rows_first(first: bool) -> Callable[[], Any]:
+        values = jnp.ones((count, wide), jnp.float32)
+        rows = [jnp.full((out, wide), number, jnp.float32) for number in range(matrices)]
         with patch.object(product, "MOST", count if first else 0):
             return compiled(lambda values, rows: [product.with_rows(values, one) for one in rows], values, rows)
 

@@ -11,9 +11,7 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ import numpy as np
 from benchmarks import peer_numpy, peer_torch
 from benchmarks.arithmetic import least_seconds
 from benchmarks.cell import ACTIONS, CORES, TIMED_GAMMA, Cell, step_bytes
+from benchmarks.cores import passes_per_second
 from benchmarks.machine import RESULTS, describe, in_words, table
 from benchmarks.processes import Processes
 from simlab.sweeps.options import expand
@@ -29,7 +28,7 @@ SEEDS_A_CORE = 4
 Measure = Callable[[int, int], float]  # (group_size, steps) -> seconds per seed-step
 
 
-def bytes_per_second(actions: int, group_size: int, seconds: float = 0.2) -> float:
+def bytes_per_second(actions: int, group_size: int) -> float:
     """Memory bandwidth of all cores together, on arrays as large as a step's working set, which caches may hold.
 
     The working set is 4 N floats (logits, moments, weights) and 3 G words for each core; a third of it goes to each of
@@ -37,16 +36,11 @@ def bytes_per_second(actions: int, group_size: int, seconds: float = 0.2) -> flo
     """
     size = (4 * actions + 3 * group_size) // 3
 
-    def add(_: int) -> float:
+    def begin() -> Callable[[], object]:
         a, b, c = np.ones(size, np.float32), np.ones(size, np.float32), np.ones(size, np.float32)
-        start, passes = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
-            np.add(a, b, out=c)
-            passes += 1
-        return passes * 3 * a.nbytes / (time.perf_counter() - start)
+        return lambda: np.add(a, b, out=c)
 
-    with ThreadPoolExecutor(CORES) as pool:
-        return sum(pool.map(add, range(CORES)))
+    return 3 * size * np.dtype(np.float32).itemsize * passes_per_second(begin)
 
 
 def agreement(group_size: int = 256, steps: int = 200, seeds: int = 4) -> list[dict[str, float | str]]:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 from jax.extend.random import threefry_2x32
 
-from benchmarks import accelerator, arithmetic, constants, language_models, memory, training_peak
-from benchmarks.cell import Cell
+from benchmarks import accelerator, arithmetic, constants, cores, language_models, memory, training_peak
+from benchmarks.cell import CORES, Cell
 from benchmarks.children import Child, run_simlab
 from simlab import cli
 from simlab.llm.training.options import build_settings
@@ -57,6 +58,18 @@ def test_the_kernels_of_the_arithmetic_do_what_they_are_timed_for(monkeypatch):
     once = np.exp(-0.3) / (1 + np.sqrt(0.3))
     found = float(arithmetic.functions.__wrapped__(jnp.array([0.3]))[0])
     assert found == pytest.approx(np.exp(-once) / (1 + np.sqrt(once)), rel=1e-6)
+
+
+def test_passes_of_all_cores_are_counted_together_each_at_work_of_its_own():
+    """A pass of 10 ms makes 100 a second on each core at most."""
+    begun = []
+
+    def begin():
+        begun.append(1)
+        return lambda: time.sleep(0.01)
+
+    assert 0 < cores.passes_per_second(begin, seconds=0.05) <= 100 * CORES
+    assert len(begun) == CORES
 
 
 def test_a_step_of_a_larger_group_takes_more_arithmetic(monkeypatch):

@@ -381,7 +381,10 @@ def test_while_prompts_wait_there_is_no_room_for_the_next():
 
 @pytest.mark.parametrize("at_once", [None, 32])
 def test_two_halves_of_the_prompts_are_sampled_at_the_same_time(monkeypatch, at_once):
-    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6; in float64."""
+    """Eleven groups of four, in two threads and in one: the same tokens, and probabilities to 1e-6.
+
+    In float64: a product of 44 tokens adds up in another order than one of 32 or fewer.
+    """
     monkeypatch.setattr(places, "FEWEST_OF_A_PART", 100)
     with jax.enable_x64(True):
         whole = sample(in_float64(), CONFIG, MANY, 4, 11, key=KEY, top_n=2)

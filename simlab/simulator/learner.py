@@ -596,7 +596,7 @@ class Learner:
             leaves = [leaf for leaf in jax.tree.leaves(part) if leaf.ndim]
             if leaves:
                 check = self.by_prompt(self.storage.is_finite)
-                finite = jnp.stack([jnp.all(check(leaf, state.places)) for leaf in leaves]).all()
+                finite = all_true(jnp.stack([all_true(check(leaf, state.places)) for leaf in leaves]))
                 fault = fault.noticed(what, finite[None])
         return state._replace(fault=fault)
 

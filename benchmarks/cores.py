@@ -1,0 +1,25 @@
+"""Time work that all cores do at once."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from benchmarks.cell import CORES
+
+
+def passes_per_second(begin: Callable[[], Callable[[], object]], seconds: float = 0.2) -> float:
+    """How many passes all cores together make in a second.
+
+    ``begin`` is called once for each core, before its time counts, and returns what a pass calls.
+    """
+
+    def repeat(_: int) -> float:
+        work = begin()
+        start, passes = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            work()
+            passes += 1
+        return passes / (time.perf_counter() - start)
+
+    with ThreadPoolExecutor(CORES) as pool:
+        return sum(pool.map(repeat, range(CORES)))
