@@ -4,15 +4,15 @@ Gradients pass through the prompt, so that a training step costs P S + P G T tok
 most S tokens, G rollouts of each, T tokens; the other letters are those of ``simlab.llm.model``.
 """
 
-import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, causal_attention, logits, run_layers, shared_weights
@@ -70,55 +70,99 @@ def completion_states(
 ) -> Float[Array, "P G T D"]:
     """What ``logits`` turns into the logits before each token of the completions.
 
-    ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
+    Tokens of prompts and of completions go through the layers together, and part where they attend: a layer's matrices
+    are read once, and have one gradient. ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
     """
-
-    def read(queries: Array, keys: Array, values: Array, _: Any) -> tuple[Array, tuple[Array, Array]]:
-        return causal_attention(queries, keys, values), (keys, values)
-
-    prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
-    positions = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
-    layers = functools.partial(
-        run_layers, parameters, config, checkpointing=checkpointing, unrolled=unrolled(config, checkpointing)
-    )
-    hidden, memory = layers(prompts, positions, attend=read)
-    last = jnp.take_along_axis(hidden, (lengths - 1)[:, None, None], axis=1)[:, None]
+    lengths = jnp.asarray(batch.lengths)
     # The last token of a completion is predicted and predicts nothing.
-    tokens = jnp.asarray(batch.tokens)[:, :, :-1]
-    first = jnp.broadcast_to(last, (*tokens.shape[:2], 1, last.shape[-1]))
-    if not tokens.shape[2]:
-        return first
-    positions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
-    others, _ = layers(tokens, positions, attend=_Seeing(lengths), memory=memory)
+    tokens = jnp.asarray(batch.prompts), jnp.asarray(batch.tokens)[:, :, :-1]
+    before = jnp.zeros_like(lengths)[:, None], lengths[:, None, None]
+    positions = (
+        jnp.broadcast_to(first + jnp.arange(own.shape[-1]), own.shape)
+        for first, own in zip(before, tokens, strict=True)
+    )
+    parts = _Parts(tokens[0].shape, tokens[1].shape)
+    hidden, _ = run_layers(
+        parameters,
+        config,
+        parts.joined(*tokens),
+        parts.joined(*positions),
+        attend=functools.partial(_attend, parts, lengths),
+        checkpointing=checkpointing,
+        unrolled=unrolled(config, checkpointing),
+    )
+    of_prompts, others = parts.of(hidden)
+    last = jnp.take_along_axis(of_prompts, (lengths - 1)[:, None, None], axis=1)[:, None]
+    first = jnp.broadcast_to(last, (*others.shape[:2], 1, last.shape[-1]))
     return jnp.concatenate([first, others], axis=2)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Seeing:
-    """Attention of completions to the prompt that their group shares, and to themselves."""
+class _Parts(NamedTuple):
+    """The shapes of the tokens of prompts (P, S) and of completions (P, G, T), which are joined to one axis."""
 
-    lengths: Int[Array, " P"]
+    prompts: tuple[int, ...]
+    completions: tuple[int, ...]
 
-    def __call__(self, queries: Array, keys: Array, values: Array, memory: Any) -> tuple[Array, None]:
-        prompt_keys, prompt_values = (jnp.swapaxes(array, 1, 2) for array in memory)
-        size, count = prompt_keys.shape[2], keys.shape[2]
-        # Heads first, so that no array of all scores is transposed.
-        queries = jnp.transpose(queries, (0, 3, 1, 2, 4, 5))
-        keys, values = (jnp.transpose(array, (0, 3, 1, 2, 4)) for array in (keys, values))
-        in_rows = (*queries.shape[:2], -1)  # P, K, G T R
-        in_groups = (*queries.shape[:3], -1)  # P, K, G, T R
-        width = queries.shape[-1]
-        scores = [
-            jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, width), prompt_keys),
-            jnp.einsum("pkgqe,pkgce->pkgqc", queries.reshape(*in_groups, width), keys).reshape(*in_rows, count),
-        ]
-        in_prompt = (jnp.arange(size) < self.lengths[:, None])[:, None, None]
-        causal = jnp.broadcast_to(jnp.tril(jnp.ones((count, count), bool))[:, None], (*queries.shape[2:5], count))
-        prompt_weights, weights = shared_weights(scores, [in_prompt, causal.reshape(-1, count)], values)
-        of_prompt = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values)
-        of_own = jnp.einsum("pkgqc,pkgce->pkgqe", weights.reshape(*in_groups, count), values)
-        seen = of_prompt.reshape(queries.shape) + of_own.reshape(queries.shape)
-        return jnp.transpose(seen, (0, 2, 3, 1, 4, 5)), None
+    def joined(
+        self, prompts: Shaped[Array, "P S ..."], completions: Shaped[Array, "P G T ..."]
+    ) -> Shaped[Array, "N ..."]:
+        """Values of all tokens along one axis, those of prompts first."""
+        flat = (own.reshape(-1, *own.shape[len(of) :]) for own, of in zip((prompts, completions), self, strict=True))
+        return jnp.concatenate(list(flat))
+
+    def of(self, values: Shaped[Array, "N ..."]) -> tuple[Shaped[Array, "P S ..."], Shaped[Array, "P G T ..."]]:
+        """The values of the tokens of prompts, and those of completions."""
+        prompts, completions = jnp.split(values, [math.prod(self.prompts)])
+        each = values.shape[1:]
+        return prompts.reshape(*self.prompts, *each), completions.reshape(*self.completions, *each)
+
+
+def _attend(
+    parts: _Parts,
+    lengths: Int[Array, " P"],
+    queries: Float[Array, "N K R E"],
+    keys: Float[Array, "N K E"],
+    values: Float[Array, "N K E"],
+    _: Any,
+) -> tuple[Float[Array, "N K R E"], None]:
+    """What each token sees of its prompt and of its completion, up to itself."""
+    prompt_queries, own_queries = parts.of(queries)
+    prompt_keys, own_keys = parts.of(keys)
+    prompt_values, own_values = parts.of(values)
+    of_prompts = causal_attention(prompt_queries, prompt_keys, prompt_values)
+    of_completions = _completion_attention(own_queries, own_keys, own_values, (prompt_keys, prompt_values), lengths)
+    return parts.joined(of_prompts, of_completions), None
+
+
+def _completion_attention(
+    queries: Float[Array, "P G T K R E"],
+    keys: Float[Array, "P G T K E"],
+    values: Float[Array, "P G T K E"],
+    memory: tuple[Float[Array, "P S K E"], Float[Array, "P S K E"]],
+    lengths: Int[Array, " P"],
+) -> Float[Array, "P G T K R E"]:
+    """What tokens of completions see of the prompt that their group shares, by its keys and values, and of their own.
+
+    Heads come first, so that no array of all scores is transposed.
+    """
+    prompt_keys, prompt_values = (jnp.swapaxes(array, 1, 2) for array in memory)
+    size, count = prompt_keys.shape[2], keys.shape[2]
+    queries = jnp.transpose(queries, (0, 3, 1, 2, 4, 5))
+    keys, values = (jnp.transpose(array, (0, 3, 1, 2, 4)) for array in (keys, values))
+    in_rows = (*queries.shape[:2], math.prod(queries.shape[2:5]))  # P, K, G T R
+    in_groups = (*queries.shape[:3], math.prod(queries.shape[3:5]))  # P, K, G, T R
+    width = queries.shape[-1]
+    scores = [
+        jnp.einsum("pkqe,pkse->pkqs", queries.reshape(*in_rows, width), prompt_keys),
+        jnp.einsum("pkgqe,pkgce->pkgqc", queries.reshape(*in_groups, width), keys).reshape(*in_rows, count),
+    ]
+    in_prompt = (jnp.arange(size) < lengths[:, None])[:, None, None]
+    causal = jnp.broadcast_to(jnp.tril(jnp.ones((count, count), bool))[:, None], (*queries.shape[2:5], count))
+    prompt_weights, weights = shared_weights(scores, [in_prompt, causal.reshape(in_rows[-1], count)], values)
+    of_prompt = jnp.einsum("pkqs,pkse->pkqe", prompt_weights, prompt_values)
+    of_own = jnp.einsum("pkgqc,pkgce->pkgqe", weights.reshape(*in_groups, count), values)
+    seen = of_prompt.reshape(queries.shape) + of_own.reshape(queries.shape)
+    return jnp.transpose(seen, (0, 2, 3, 1, 4, 5))
 
 
 def target_logp(

@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from simlab.errors import InputError, check_choice
 from simlab.llm.config import ModelConfig
-from simlab.llm.product import Transposed, product, with_rows
+from simlab.llm.product import Transposed, is_product, product, with_rows
 
 INITIAL_SCALE = 0.02  # the standard deviation of every new matrix, as in transformers
 DTYPES = ("float32", "bfloat16", "float64")
@@ -176,8 +176,9 @@ def run_layers(
     and what it leaves behind; its ``memory`` is its layer's part of the stacked one. With parameters that are
     ``apart``, the memory is a tuple with an entry a layer, and so is what is left behind.
 
-    With ``checkpointing`` a gradient keeps each layer's input alone, and computes the layer a second time. Stacked
-    layers that are ``unrolled`` are computed without a loop.
+    A gradient keeps what products of matrices gave and computes the rest of a layer a second time; with
+    ``checkpointing`` it keeps each layer's input alone. Stacked layers that are ``unrolled`` are computed without a
+    loop, and all that they give may be kept.
     """
     rotation = rotations(config, positions)
 
@@ -196,8 +197,9 @@ def run_layers(
             hidden, behind = alike(hidden, own)
             left = (*left, behind)
     else:
-        # Inside a scan XLA cannot undo what the checkpoint is for, so that nothing need be done against it.
-        each = jax.checkpoint(layer, prevent_cse=False) if checkpointing else layer
+        kept = None if checkpointing else is_product
+        # Inside a loop XLA cannot undo what the checkpoint is for. Without a loop it may: that takes less time.
+        each = jax.checkpoint(layer, prevent_cse=False, policy=kept)
         hidden, left = jax.lax.scan(each, hidden, (layers, memory), unroll=unrolled)
     return rms_norm(hidden, parameters["norm"], config), left
 

@@ -34,21 +34,25 @@ class Arrays(NamedTuple):
     They are fitted to XLA's own numbers by ``python -m benchmarks.training_memory --fit``.
 
     Attributes:
-        hidden: of the size of the hidden states, that a layer keeps for its gradient.
-        inner: of the size of the inner states of its feed-forward part, that it keeps.
-        seen: of the size of its attention weights, that it keeps.
+        hidden: of the size of the hidden states, that the gradient of a layer needs.
+        inner: of the size of the inner states of its feed-forward part, that it needs.
+        seen: of the size of its attention weights, that it needs.
+        hidden_products, inner_products, seen_products: those of them that products of matrices gave: layers in a loop
+            keep these.
         passing: of the size of the hidden states, that come and go while one layer's gradient is computed.
-        gradients: of the size of what is trained, where layers are computed in a loop: the gradient, and most of it
-            once more while it is summed up.
-        with_adapters: how many times as much of the layers' arrays there are where adapters stand beside the matrices.
+        with_adapters: how many times as many there are where adapters stand beside the matrices.
+        products_with_adapters: how many times as many products.
     """
 
-    hidden: float = 8.0
-    inner: float = 5.25
-    seen: float = 3.5
-    passing: float = 7.5
-    gradients: float = 1.85
-    with_adapters: float = 1.1
+    hidden: float = 6.7
+    inner: float = 5.2
+    seen: float = 3.65
+    hidden_products: float = 4.7
+    inner_products: float = 1.6
+    seen_products: float = 1.4
+    passing: float = 5.0
+    with_adapters: float = 1.08
+    products_with_adapters: float = 1.75
 
 
 ARRAYS = Arrays()
@@ -188,33 +192,40 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
 
     It needs most in the gradient of a layer, or in that of a slice of the logits:
 
-        kept + max(layer, 2 logits) + gradients + weights
+        kept + max(layer, 2 logits) + gradient + weights
 
-    *kept* is what all layers keep, or with checkpointing their inputs alone. *layer* is what passes through one layer,
-    and with checkpointing what it keeps too. Logits have a gradient of their own size. *weights* are those that are
-    cast to bfloat16. Where prompts take turns, their sum is one more gradient. A CPU widens to float32, before it comes
-    to them, what all layers keep and the weights, but not what is within a layer.
+    *kept* is what all layers keep: without a loop all that their gradients need; in one what products of matrices gave,
+    or with checkpointing their inputs alone. *layer* is what passes through one layer, and in a loop what its gradient
+    needs too. Logits have a gradient of their own size. *weights* are those that are cast to bfloat16. Where prompts
+    take turns, their sum is one more gradient. A CPU widens to float32, before it comes to them, what all layers keep
+    and the weights, but not what is within a layer.
     """
     size, widened = _itemsize(one), _computed(one)
     completed = one.prompts * one.members * one.own
     tokens = one.prompts * one.before + completed
     pairs = one.prompts * one.before**2 + completed * (one.before + one.own)
 
-    def kept(bytes_each: int) -> float:
-        of_token = arrays.hidden * config.hidden_size + arrays.inner * config.intermediate_size
-        return tokens * bytes_each * of_token + arrays.seen * FLOAT * config.num_heads * pairs
+    def of_layer(bytes_each: int, hidden: float, inner: float, seen: float) -> float:
+        of_token = hidden * config.hidden_size + inner * config.intermediate_size
+        return tokens * bytes_each * of_token + seen * FLOAT * config.num_heads * pairs
 
-    more = arrays.with_adapters if one.lora_rank else 1.0
-    layer = more * arrays.passing * tokens * size * config.hidden_size
-    if one.checkpointing:
-        whole, layer = float(tokens * widened * config.hidden_size), layer + more * kept(size)
+    def needed(bytes_each: int) -> float:
+        return more * of_layer(bytes_each, arrays.hidden, arrays.inner, arrays.seen)
+
+    def products(bytes_each: int) -> float:
+        return more_products * of_layer(bytes_each, arrays.hidden_products, arrays.inner_products, arrays.seen_products)
+
+    more, more_products = (arrays.with_adapters, arrays.products_with_adapters) if one.lora_rank else (1.0, 1.0)
+    layer = more * of_layer(size, arrays.passing, 0, 0)
+    if unrolled(config, one.checkpointing):
+        kept = needed(widened)
     else:
-        whole = more * kept(widened)
+        kept = float(tokens * widened * config.hidden_size) if one.checkpointing else products(widened)
+        layer += needed(size)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
-    copies = 1.0 if unrolled(config, one.checkpointing) else arrays.gradients
-    gradients = (copies + (one.turns > 1)) * FLOAT * trained_of(config, one.lora_rank)
+    gradients = (1 + (one.turns > 1)) * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
-    return int(config.num_layers * whole + max(layer, 2 * logits) + gradients + weights)
+    return int(config.num_layers * kept + max(layer, 2 * logits) + gradients + weights)
 
 
 def _computed(one: Computed) -> int:
