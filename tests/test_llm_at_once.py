@@ -1,12 +1,14 @@
 """Calls side by side: their order, their errors, their precision, and what is compiled."""
 
+import functools
+import logging
 import threading
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from simlab.llm.at_once import compile_ahead, compiled_once, is_compiled, side_by_side
+from simlab.llm.at_once import compile_in_turn, compiled_once, side_by_side
 
 
 def test_results_come_in_the_order_of_the_calls():
@@ -52,16 +54,26 @@ def test_a_program_that_two_need_is_compiled_once():
     assert sorted(traced) == [(3,), (4,)]
 
 
-def test_a_program_that_was_compiled_ahead_is_not_compiled_again(caplog):
+def test_two_programs_in_turn_are_compiled_once_for_all_that_call_them(caplog):
     @jax.jit
     def thrice(values):
         return 3 * values
 
+    @jax.jit
+    def halved(values, by):
+        return values / by
+
     values = jnp.ones(3)
-    assert not is_compiled(thrice, values)
-    with jax.log_compiles():
-        compile_ahead(thrice, jax.ShapeDtypeStruct(values.shape, values.dtype))
-        assert is_compiled(thrice, values)
-        compile_ahead(thrice, values)
-        assert float(compiled_once(thrice, values).sum()) == 9
-    assert sum("Finished XLA compilation of jit(thrice)" in line for line in caplog.messages) == 1
+
+    def following(given):
+        assert (given.shape, given.dtype) == (values.shape, values.dtype)
+        return functools.partial(halved, given, by=2)
+
+    def called():
+        compile_in_turn(functools.partial(thrice, values), following)
+        return compiled_once(halved, compiled_once(thrice, values), by=2)
+
+    with caplog.at_level(logging.DEBUG, logger="jax"):  # jax.log_compiles is of one thread alone
+        assert [float(found.sum()) for found in side_by_side([called] * 3)] == [4.5] * 3
+    for name in ("thrice", "halved"):
+        assert sum(f"Finished XLA compilation of jit({name})" in line for line in caplog.messages) == 1

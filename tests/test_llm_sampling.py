@@ -273,24 +273,26 @@ def test_one_program_reads_the_prompts_of_both_parts(monkeypatch):
     assert read == [(1, rounded_length(len(PROMPTS[2])))] * 2
 
 
-def test_the_program_that_is_compiled_ahead_is_the_one_that_goes_on(monkeypatch):
+def test_the_programs_that_are_compiled_ahead_are_those_that_are_called(monkeypatch):
     ahead, called = [], []
 
     def in_shape(function, *arguments, **_):
         return function, jax.tree.map(lambda leaf: getattr(leaf, "shape", leaf), arguments)
+
+    def compiled(read, following):
+        then = following(jax.eval_shape(read))
+        ahead.extend(in_shape(call.func, *call.args) for call in (read, then))
 
     def recorded(function, *arguments, **named):
         called.append(in_shape(function, *arguments))
         return compiled_once(function, *arguments, **named)
 
     monkeypatch.setattr(sampling, "compiled_once", recorded)
-    monkeypatch.setattr(sampling, "compile_ahead", lambda *call: ahead.append(in_shape(*call)))
+    monkeypatch.setattr(sampling, "compile_in_turn", compiled)
     narrow = dataclasses.replace(CONFIG, intermediate_size=10)  # of a size that no other test has
     parameters = random_parameters(narrow)
     sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
-    assert ahead == called[1:]
-    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
-    assert len(ahead) == 1
+    assert ahead == called
 
 
 def watch_batches(patch, see):

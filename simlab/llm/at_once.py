@@ -4,6 +4,7 @@ A CPU computes a small product in one thread. Two halves of a batch that are sam
 time of the whole for the maze model on two cores, and .9 for SmolLM2, most of whose time is in large products.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,18 +47,30 @@ def compiled_once(function: Callable[..., Any], *arguments: Any, **named: Any) -
         return found
 
 
-def compile_ahead(function: Any, *arguments: Any, **named: Any) -> None:
-    """Compile a jitted function for arguments, or for their shapes, as the first ``compiled_once`` would."""
-    key = _key(function, arguments, named)
+def compile_in_turn(first: "functools.partial[Any]", following: Callable[[Any], "functools.partial[Any]"]) -> None:
+    """Compile two calls of jitted functions, the second of which takes what the first gives, as their shapes suffice.
+
+    While the first one is compiled the second one is traced. Other threads that want the same two wait for them.
+    """
+    key = _key(first.func, first.args, first.keywords)
     with _turns.setdefault(key, threading.Lock()):
         if key not in _called:
-            function.lower(*arguments, **named).compile()
+            lowered = _lowered(first)
+            side_by_side([lowered.compile, lambda: _compile_ahead(following(lowered.out_info))])
             _called.add(key)
 
 
-def is_compiled(function: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Whether a jitted function was called for arguments of these shapes, or compiled ahead."""
-    return _key(function, arguments, named) in _called
+def _compile_ahead(call: "functools.partial[Any]") -> None:
+    key = _key(call.func, call.args, call.keywords)
+    with _turns.setdefault(key, threading.Lock()):
+        if key not in _called:
+            _lowered(call).compile()
+            _called.add(key)
+
+
+def _lowered(call: "functools.partial[Any]") -> Any:
+    function: Any = call.func
+    return function.lower(*call.args, **call.keywords)
 
 
 def _key(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Hashable:

@@ -24,7 +24,7 @@ the batch, on the group size or on the limit, up to the rounding of the logits.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +34,7 @@ from jaxtyping import PRNGKeyArray
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.llm import batch
-from simlab.llm.at_once import compile_ahead, compiled_once, is_compiled, side_by_side
+from simlab.llm.at_once import compile_in_turn, compiled_once, side_by_side
 from simlab.llm.completions import filled_up, longest
 from simlab.llm.config import ModelConfig
 from simlab.llm.model import Parameters, apart
@@ -287,13 +287,13 @@ class _Sampler:
     def _first_read(self, places: Places) -> batch.State:
         """The batch of all prompts after its first token. New programs, this and the next, are compiled together."""
         read = self._reading(0, places, self.capacity)
-        if is_compiled(read.func, *read.args, **read.keywords):
-            return _read_once_compiled(read)
-        shapes, none_waits = jax.eval_shape(read), jnp.int32(0)
-        following = (batch.go_on, self.one_layer_each, self.config, shapes, self.choices, none_waits)
-        both: list[Callable[[], Any]] = [lambda: _read_once_compiled(read), lambda: compile_ahead(*following)]
-        state: batch.State = side_by_side(both)[0]
-        return state
+        none_waits = jnp.int32(0)
+
+        def following(state: batch.State) -> functools.partial[batch.State]:
+            return functools.partial(batch.go_on, self.one_layer_each, self.config, state, self.choices, none_waits)
+
+        compile_in_turn(read, following)
+        return _read_once_compiled(read)
 
     def _read(self, first: int, places: Places, capacity: int) -> batch.State:
         """The batch of some prompts, the first of which has this number, after its first token."""
