@@ -14,7 +14,7 @@ PROCESS = 375 * MIB  # when all that the command needs is imported
 # Fitted to what is resident beside arrays at the peaks of the runs that ``benchmarks.training_peak`` names as fitted.
 COMPILER = 320 * MIB  # that XLA compiles with and does not give back
 SAMPLER_LAYER = 5 * MIB  # of a layer of a program that samples; it has no loop over layers
-GRADIENT = 80 * MIB  # of a program of gradients, three quarters of it what XLA has compiled it with
+GRADIENT = 60 * MIB  # of a program of gradients, most of it what XLA has compiled it with
 TOKENS_OF_HALF = 16  # half of the rollouts seldom end sooner, so that fewer or shorter ones take a program of their own
 SIZES_OF_LENGTHS = 5  # of microbatches: the longest of their completions has seldom less than a quarter of the room
 
