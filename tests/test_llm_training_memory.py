@@ -231,9 +231,9 @@ def test_a_process_on_a_cpu_keeps_the_programs_of_every_shape():
     own, one = process()
     assert process("grpo", "f_grpo", "maxrl") == (own, one)
     of_judged, of_sampled = 1 + 3 + 1, 1 + 1 + 1
-    assert one == 320 + 5 * layers * (of_judged + of_sampled) + 80 * 4  # four microbatches of different lengths
-    assert process(microbatch=16) == (own, one - 80 * 3)
-    assert process("grpo", "grpo@group_size=2")[1] == one + 5 * layers * (1 + 1) + 80 * 2
+    assert one == 320 + 5 * layers * (of_judged + of_sampled) + 60 * 4  # four microbatches of different lengths
+    assert process(microbatch=16) == (own, one - 60 * 3)
+    assert process("grpo", "grpo@group_size=2")[1] == one + 5 * layers * (1 + 1) + 60 * 2
     assert process(platform="gpu") == (0, 0)
 
 
@@ -241,4 +241,4 @@ def test_short_completions_have_one_length():
     """Of 4 tokens: so one program of gradients serves all microbatches, and one samples for all numbers of places."""
     asked = Settings.from_data({"rl": FEW, "evaluation": {"samples": 16, "rollouts": 128}})
     needed = memory.needed_memory(asked, MODEL, 6, 4, 8, platform="cpu")
-    assert needed["compiler and programs"] == (320 + 5 * MODEL.num_layers * 2 + 80) * 2**20
+    assert needed["compiler and programs"] == (320 + 5 * MODEL.num_layers * 2 + 60) * 2**20
