@@ -12,7 +12,7 @@ import pytest
 from sweep_cases import refusal
 
 from simlab.llm import batch, output, places, sampling
-from simlab.llm.at_once import compiled_once
+from simlab.llm.at_once import compile_in_turn, compiled_once
 from simlab.llm.config import ModelConfig
 from simlab.llm.distribution import draw_token, entropy, log_distribution
 from simlab.llm.model import forward, shapes
@@ -280,8 +280,12 @@ def test_the_programs_that_are_compiled_ahead_are_those_that_are_called(monkeypa
         return function, jax.tree.map(lambda leaf: getattr(leaf, "shape", leaf), arguments)
 
     def compiled(read, following):
-        then = following(jax.eval_shape(read))
-        ahead.extend(in_shape(call.func, *call.args) for call in (read, then))
+        def seen(state):
+            then = following(state)
+            ahead.extend(in_shape(call.func, *call.args) for call in (read, then))
+            return then
+
+        compile_in_turn(read, seen)
 
     def recorded(function, *arguments, **named):
         called.append(in_shape(function, *arguments))
@@ -293,6 +297,8 @@ def test_the_programs_that_are_compiled_ahead_are_those_that_are_called(monkeypa
     parameters = random_parameters(narrow)
     sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
     assert ahead == called
+    sample(parameters, narrow, PROMPTS, 3, 4, key=KEY, stop_ids=())
+    assert len(ahead) == 2
 
 
 def watch_batches(patch, see):

@@ -52,25 +52,23 @@ def compile_in_turn(first: "functools.partial[Any]", following: Callable[[Any], 
 
     While the first one is compiled the second one is traced. Other threads that want the same two wait for them.
     """
-    key = _key(first.func, first.args, first.keywords)
-    with _turns.setdefault(key, threading.Lock()):
-        if key not in _called:
-            lowered = _lowered(first)
-            side_by_side([lowered.compile, lambda: _compile_ahead(following(lowered.out_info))])
-            _called.add(key)
+
+    def both(lowered: Any) -> None:
+        side_by_side(
+            [lowered.compile, lambda: _unless_compiled(following(lowered.out_info), lambda own: own.compile())]
+        )
+
+    _unless_compiled(first, both)
 
 
-def _compile_ahead(call: "functools.partial[Any]") -> None:
-    key = _key(call.func, call.args, call.keywords)
-    with _turns.setdefault(key, threading.Lock()):
-        if key not in _called:
-            _lowered(call).compile()
-            _called.add(key)
-
-
-def _lowered(call: "functools.partial[Any]") -> Any:
+def _unless_compiled(call: "functools.partial[Any]", compile_it: Callable[[Any], object]) -> None:
+    """Have a call compiled that is lowered here, as the first ``compiled_once`` would compile it."""
     function: Any = call.func
-    return function.lower(*call.args, **call.keywords)
+    key = _key(function, call.args, call.keywords)
+    with _turns.setdefault(key, threading.Lock()):
+        if key not in _called:
+            compile_it(function.lower(*call.args, **call.keywords))
+            _called.add(key)
 
 
 def _key(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Hashable:

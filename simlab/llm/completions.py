@@ -73,20 +73,17 @@ def completion_states(
     Tokens of prompts and of completions go through the layers together, and part where they attend: a layer's matrices
     are read once, and have one gradient. ``checkpointing`` is that of ``simlab.llm.model.run_layers``.
     """
-    lengths = jnp.asarray(batch.lengths)
+    prompts, lengths = jnp.asarray(batch.prompts), jnp.asarray(batch.lengths)
     # The last token of a completion is predicted and predicts nothing.
-    tokens = jnp.asarray(batch.prompts), jnp.asarray(batch.tokens)[:, :, :-1]
-    before = jnp.zeros_like(lengths)[:, None], lengths[:, None, None]
-    positions = (
-        jnp.broadcast_to(first + jnp.arange(own.shape[-1]), own.shape)
-        for first, own in zip(before, tokens, strict=True)
-    )
-    parts = _Parts(tokens[0].shape, tokens[1].shape)
+    tokens = jnp.asarray(batch.tokens)[:, :, :-1]
+    in_prompts = jnp.broadcast_to(jnp.arange(prompts.shape[1]), prompts.shape)
+    in_completions = jnp.broadcast_to(lengths[:, None, None] + jnp.arange(tokens.shape[2]), tokens.shape)
+    parts = _Parts(prompts.shape, tokens.shape)
     hidden, _ = run_layers(
         parameters,
         config,
-        parts.joined(*tokens),
-        parts.joined(*positions),
+        parts.joined(prompts, tokens),
+        parts.joined(in_prompts, in_completions),
         attend=functools.partial(_attend, parts, lengths),
         checkpointing=checkpointing,
         unrolled=unrolled(config, checkpointing),
@@ -149,6 +146,7 @@ def _completion_attention(
     size, count = prompt_keys.shape[2], keys.shape[2]
     queries = jnp.transpose(queries, (0, 3, 1, 2, 4, 5))
     keys, values = (jnp.transpose(array, (0, 3, 1, 2, 4)) for array in (keys, values))
+    # Counted here, since -1 stands for no number where completions have no token that is read.
     in_rows = (*queries.shape[:2], math.prod(queries.shape[2:5]))  # P, K, G T R
     in_groups = (*queries.shape[:3], math.prod(queries.shape[3:5]))  # P, K, G, T R
     width = queries.shape[-1]

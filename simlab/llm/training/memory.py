@@ -209,19 +209,17 @@ def gradient_bytes(config: ModelConfig, one: Computed, arrays: Arrays = ARRAYS) 
         of_token = hidden * config.hidden_size + inner * config.intermediate_size
         return tokens * bytes_each * of_token + seen * FLOAT * config.num_heads * pairs
 
-    def needed(bytes_each: int) -> float:
-        return more * of_layer(bytes_each, arrays.hidden, arrays.inner, arrays.seen)
-
-    def products(bytes_each: int) -> float:
-        return more_products * of_layer(bytes_each, arrays.hidden_products, arrays.inner_products, arrays.seen_products)
-
     more, more_products = (arrays.with_adapters, arrays.products_with_adapters) if one.lora_rank else (1.0, 1.0)
     layer = more * of_layer(size, arrays.passing, 0, 0)
+    needs = arrays.hidden, arrays.inner, arrays.seen
     if unrolled(config, one.checkpointing):
-        kept = needed(widened)
+        kept = more * of_layer(widened, *needs)
     else:
-        kept = float(tokens * widened * config.hidden_size) if one.checkpointing else products(widened)
-        layer += needed(size)
+        products = more_products * of_layer(
+            widened, arrays.hidden_products, arrays.inner_products, arrays.seen_products
+        )
+        kept = of_layer(widened, 1, 0, 0) if one.checkpointing else products
+        layer += more * of_layer(size, *needs)
     logits = FLOAT * rows_at_once(completed, config.vocab_size) * config.vocab_size
     gradients = (1 + (one.turns > 1)) * FLOAT * trained_of(config, one.lora_rank)
     weights = widened * parameters_of(config) if size < FLOAT else 0
