@@ -104,8 +104,7 @@ def fitted(rows: list[tuple[Computed, ModelConfig, int]]) -> None:
         return np.array([memory.gradient_bytes(config, case, arrays) / size - 1 for case, config, size in rows])
 
     start = np.array(memory.ARRAYS)
-    # Times 40, or the cubes of errors of a tenth are so small that the search ends where it begins.
-    found = least_squares(lambda own: 40 * errors(own) ** 3, start, bounds=(0, np.inf), diff_step=1e-4).x
+    found = least_squares(lambda own: errors(own) ** 3, start, bounds=(0, np.inf), diff_step=1e-4).x
     print("constants", memory.Arrays(*np.round(found, 2)), "relative errors", np.round(errors(found), 2))
 
 
