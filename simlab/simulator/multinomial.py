@@ -96,7 +96,7 @@ def _owners(sizes: Int[Array, " N"], slots: int) -> Int[Array, " V"]:
     starts, numbers = ends - sums[-1], jnp.arange(len(ends), dtype=jnp.int32)
     marks = jnp.zeros(slots, jnp.int32).at[jnp.where(sums[-1] > 0, starts, slots)].set(numbers, mode="drop")
     block, slot = _running(jnp.maximum, jax.lax.cummax, marks), jnp.arange(slots, dtype=jnp.int32)
-    found = first_above(sums, block, slot - looked_up(starts, block)) * len(ends) + block
+    found = first_above(sums, block, slot - looked_up(starts, block))
     return jnp.where(slot < ends[-1], found, len(sizes))
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from simlab.simulator.learner import Learner
 from simlab.simulator.metrics import POLICY, UPDATE, OnePolicy, OneUpdate, Row, Whole
@@ -13,22 +14,22 @@ from simlab.simulator.storage import Places
 
 
 def record(learner: Learner, before: Any, state: State, length: Int[Array, ""]) -> Row:
-    """The records after ``length`` steps, the last of which started at parameters ``before``."""
+    """The records after ``length`` steps, the last of which started at parameters ``before``.
+
+    At the start, after no step, there is no update yet: what is of one, or of every step, is NaN.
+    """
     steps = length.astype(learner.settings.dtype)
     means = {name: total / steps for name, total in state.sums.items()}
-    return means | recorded_update(learner, before, state) | recorded_policy(learner, state)
+    of_update = recorded_update(learner, before, state)
+    update = {name: jnp.where(length > 0, value, jnp.nan) for name, value in of_update.items()}
+    return means | update | recorded_policy(learner, state, length == 0)
 
 
-def recorded_start(learner: Learner, state: State) -> Row:
-    """The metrics of the policies at the start: the initial ones themselves, of which none is below its start."""
-    return recorded_policy(learner, state, learner.initial)
-
-
-def recorded_policy(learner: Learner, state: State, policies: Any = None) -> Row:
-    """The metrics of the policies, by default those of the parameters."""
+def recorded_policy(learner: Learner, state: State, is_start: Bool[Array, ""] | bool = False) -> Row:
+    """The metrics of the policies: at the start of the initial ones themselves, none of which is below its start."""
     settings, storage = learner.settings, learner.storage
-    if policies is None:
-        policies = learner.policies_of(state.parameters, state.places)
+    now = learner.policies_of(state.parameters, state.places)
+    policies = jax.tree.map(lambda first, now: jnp.where(is_start, first, now), learner.initial, now)
 
     def one(places: Places, own: Any, initial: Any, correct: Array, target: Array) -> OnePolicy:
         first = initial.outcomes().everywhere(places)

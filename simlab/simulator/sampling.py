@@ -42,8 +42,7 @@ def draw(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int, rows: 
     """
     blocks = in_blocks(weights, rows)
     first, second = random_pairs(key, group_size, weights.dtype)
-    block = draw_block(jnp.sum(blocks, axis=0), first)
-    return draw_row(blocks, block, second) * blocks.shape[1] + block
+    return draw_member(blocks, draw_block(jnp.sum(blocks, axis=0), first), second)
 
 
 def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) -> Int[Array, " G"]:
@@ -54,7 +53,7 @@ def draw_few(key: PRNGKeyArray, weights: Float[Array, " N"], group_size: int) ->
     blocks = in_blocks(weights, FEW)
     block = draw(key, _sums_of_few(blocks), group_size, rows=2 * FEW)
     randoms, _ = random_pairs(jax.random.fold_in(key, MEMBER_STREAM), group_size, weights.dtype)
-    return draw_row(blocks, block, randoms) * blocks.shape[1] + block
+    return draw_member(blocks, block, randoms)
 
 
 def _sums_of_few(blocks: Float[Array, "8 B"]) -> Float[Array, " B"]:
@@ -74,7 +73,8 @@ def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G
     """
     count = weights.shape[1]
     randoms, _ = random_pairs(key, count, weights.dtype)
-    return _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
+    places = _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
+    return jax.lax.div(places, jnp.int32(count))
 
 
 def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]:
@@ -83,13 +83,13 @@ def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]
     return _search(jnp.cumsum(totals, axis=0), jnp.zeros(len(randoms), dtype=jnp.int32), randoms)
 
 
-def draw_row(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """A row of each of some blocks, drawn by its weight."""
-    if 4 * len(block) < blocks.shape[1]:
-        sums, column = running_sums(_countable(blocks[:, block])), jnp.arange(len(block), dtype=jnp.int32)
-    else:
-        sums, column = running_sums(_countable(blocks)), block
-    return _search(sums, column, randoms)
+def draw_member(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
+    """A member of each of some blocks, drawn by its weight: row M of block b is action M B + b."""
+    few = len(block)
+    if 4 * few >= blocks.shape[1]:
+        return _search(running_sums(_countable(blocks)), block, randoms)
+    places = _search(running_sums(_countable(blocks[:, block])), jnp.arange(few, dtype=jnp.int32), randoms)
+    return jax.lax.div(places, jnp.int32(few)) * blocks.shape[1] + block
 
 
 def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:
@@ -146,13 +146,15 @@ def sums_at_once(masses: Sums) -> Sums:
 
 
 def _search(cumulative: Sums, column: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """First row of each ``column`` of ``cumulative`` that exceeds the random fraction of the column's total."""
+    """Place of the first row of each ``column`` that exceeds the random fraction of the column's total."""
     total = looked_up(cumulative[-1], column) if cumulative.shape[1] > 1 else cumulative[-1, 0]
     return first_above(cumulative, column, _fraction(total, randoms))
 
 
 def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Array, " G"]) -> Int[Array, " G"]:
-    """First row of each ``column`` of ``cumulative`` that exceeds a threshold below the column's total.
+    """Place of the first row of each ``column`` that exceeds a threshold below the column's total.
+
+    Row r of column b of ``cumulative`` (M, B) has the place r B + b.
 
     A branch-free binary search: log2(M) gathers a draw, where ``jnp.searchsorted`` costs three times as much. It is
     a loop because XLA, given the probes unrolled, repeats the earlier ones inside each later one.
@@ -167,7 +169,7 @@ def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Ar
         return jnp.where(looked_up(flat, position + step - columns) <= threshold, position + step, position)
 
     found: Int[Array, " G"] = jax.lax.fori_loop(0, height.bit_length() - 1, probe, column)
-    return jnp.minimum(found // columns, rows - 1)  # of weights that are no numbers too, or of none above 0
+    return jnp.minimum(found, (rows - 1) * columns + column)  # of weights that are no numbers too, or of none above 0
 
 
 def looked_up(values: Shaped[Array, " n"], places: Int[Array, " G"]) -> Shaped[Array, " G"]:

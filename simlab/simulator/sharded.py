@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from simlab.problems.base import Problem
 from simlab.simulator.barrier import barrier
 from simlab.simulator.devices import Devices
-from simlab.simulator.sampling import ROWS, draw_block, draw_row, random_pairs
+from simlab.simulator.sampling import ROWS, draw_block, draw_member, random_pairs
 from simlab.simulator.state import State
 from simlab.simulator.storage import Dense, Places, dtype_of
 from simlab.simulator.sum_tree import total
@@ -193,7 +193,8 @@ class Sharded(Dense):
         first, second = random_pairs(key, group_size, weights.dtype)
         block = draw_block(barrier(self._block_sums(weights)), first)
         is_here, column = self._column(block)
-        return self._from_here(is_here, draw_row(weights.reshape(ROWS, -1), column, second)) * self.blocks + block
+        place = draw_member(weights.reshape(ROWS, -1), column, second)
+        return self._from_here(is_here, place // self.columns) * self.blocks + block
 
     def _first_block(self) -> Int[Array, ""]:
         return jax.lax.axis_index(MESH_AXIS) * self.columns

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from simlab.simulator.allocation import sizes
-from simlab.simulator.sampling import draw
+from simlab.simulator.sampling import draw, looked_up
 from simlab.truths import all_true
 
 if TYPE_CHECKING:
@@ -70,9 +70,10 @@ class Dense:
         """The policy of some logits."""
         from simlab.simulator.policy import Policy  # noqa: PLC0415  # a policy holds its storage
 
-        # On a CPU the choice keeps the quotient out of XLA's kernel of the maximum, where it takes five times as long.
-        scaled = jnp.where(temperature == 1, logits, self.divided(logits, temperature))
-        scores = self.filled(scaled - self.largest(scaled), EMPTY, places)
+        centred = logits - self.largest(logits)
+        # On a CPU the choice keeps quotient and exponential out of XLA's kernel of the maximum, which is slow at them.
+        chosen = jnp.where(temperature == 1, centred, self.divided(centred, temperature))
+        scores = self.filled(chosen, EMPTY, places)
         weights = self.once(jnp.exp(scores))
         return Policy(scores, weights, self.sum(weights), storage=self)
 
@@ -110,13 +111,13 @@ class Dense:
 
     def at(self, values: Shaped[Array, " S"], drawn: Int[Array, " G"]) -> Shaped[Array, " G"]:
         """The values at some places."""
-        return values[drawn]
+        return looked_up(values, drawn)
 
     def add(
         self, values: Float[Array, " S"], drawn: Int[Array, " G"], more: Float[Array, " G"] | float
     ) -> Float[Array, " S"]:
         """The values, with more added at some places."""
-        return values.at[drawn].add(more)
+        return values.at[drawn].add(more, mode="promise_in_bounds", wrap_negative_indices=False)
 
     def top(self, values: Float[Array, " S"], count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
         """The ``count`` largest values, the largest first, and their places, the lower first of equal ones."""

@@ -1,8 +1,8 @@
 """Repeat the steps of some learners and record them: the one loop of all storages.
 
-A run with records after steps 50 and 100 has four phases: 49 steps, the 50th, 49 more, the 100th. A record compares the
-policies around the last step of its window, so every second phase is one step. Where a storage has no room left for
-what the next step may draw, the loop ends early; ``simlab.simulator.call`` grows the storage and calls it again.
+A run with records after steps 50 and 100 has five phases: no step, 49 steps, the 50th, 49 more, the 100th. The first,
+third and fifth end with a record, which compares the policies around the last step. Where a storage has no room left
+for what the next step may draw, the loop ends early; ``simlab.simulator.call`` grows the storage and calls it again.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, Key
 from simlab.problems.base import Problem
 from simlab.simulator.learner import Learner
 from simlab.simulator.metrics import Row
-from simlab.simulator.recording import record, recorded_start
+from simlab.simulator.recording import record
 from simlab.simulator.settings import TracedSettings
 from simlab.simulator.state import State
 from simlab.simulator.storage import Places
@@ -75,40 +75,39 @@ class Learners(NamedTuple):
 
 
 def begin(learners: Learners, schedule: Schedule) -> Progress:
-    """The start of runs, with the record of step 0, where quantities of an update do not exist yet and read NaN."""
+    """The start of runs, before any record."""
     state = learners.all(Learner.start)()
     zero = jnp.zeros((), jnp.int32)
     shapes = jax.eval_shape(lambda: learners.all(lambda one, state: record(one, state.parameters, state, zero))(state))
     size = len(schedule.steps) + 1
     rows = {name: jnp.full((size, *found.shape), jnp.nan, found.dtype) for name, found in shapes.items()}
-    first = learners.all(recorded_start)(state)
-    return Progress(state, zero, rows | {name: rows[name].at[0].set(value) for name, value in first.items()})
+    return Progress(state, zero, rows)
 
 
 def go_on(learners: Learners, schedule: Schedule, progress: Progress) -> Progress:
-    """Take the steps that are left, as far as the storage has room, and record."""
+    """Take the steps that are left, as far as the storage has room, and record, the start too."""
+    recorded_steps = jnp.pad(schedule.steps, (1, 0))
 
     def phase(number: Int[Array, ""], progress: Progress) -> Progress:
-        window, is_last = number // 2, number % 2 == 1
-        last = schedule.steps[window]
-        first = jnp.where(window > 0, schedule.steps[window - 1], 0)
+        window, is_last = (number + 1) // 2, number % 2 == 0
+        first, last = recorded_steps[jnp.maximum(window - 1, 0)], recorded_steps[window]
         begins = ~is_last & (progress.step == first)
         state = _unless(begins, learners.all(Learner.begun), progress.state)
         before = state.parameters, state.places
         state, index = _steps(learners, state, progress.step, jnp.where(is_last, last, last - 1))
-        is_due = is_last & (progress.step < last) & (index == last)
+        is_due = is_last & (index == last) & ((progress.step < last) | (window == 0))
 
         def look(one: Learner, before: tuple[Any, Any], state: State) -> tuple[Row, State]:
             return record(one, one.before_last_step(*before, state), state, last - first), one.looked_over(state)
 
         def recorded(state: State, rows: Row) -> tuple[State, Row]:
             row, state = learners.all(look)(before, state)
-            return state, {name: values.at[window + 1].set(row[name]) for name, values in rows.items()}
+            return state, {name: values.at[window].set(row[name]) for name, values in rows.items()}
 
         state, rows = jax.lax.cond(is_due, recorded, lambda state, rows: (state, rows), state, progress.rows)
         return Progress(state, index, rows)
 
-    done: Progress = jax.lax.fori_loop(0, 2 * schedule.records, phase, progress)
+    done: Progress = jax.lax.fori_loop(0, 2 * schedule.records + 1, phase, progress)
     return done
 
 
