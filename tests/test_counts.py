@@ -21,7 +21,7 @@ from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
 from simlab.simulator import learner as of_learner
 from simlab.simulator import multinomial as module
-from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice
+from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice, different
 from simlab.simulator.learner import Learner
 from simlab.simulator.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
 from simlab.simulator.runner import run
@@ -191,6 +191,25 @@ def test_the_words_are_those_of_jax():
     counter = jnp.arange(2000, dtype=jnp.uint32)
     expected = threefry_2x32(jax.random.key_data(key), counter)
     np.testing.assert_array_equal(jnp.concatenate(threefry(key, counter[:1000], counter[1000:])), expected)
+
+
+@pytest.mark.parametrize("counts", [(3, 0, 2, 1), (0, 0, 4, 0), (5, 0, 0, 1), (0, 1, 0, 0)], ids=str)
+def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_says(counts):
+    """How many are correct, or in the target set; the sum of what equal rollouts share, and its two kinds."""
+    correct, target = np.array([True, False, True, False]), np.array([False, False, True, True])
+    actions = np.repeat(np.arange(4), counts)
+    actions = np.concatenate([actions[correct[actions]], actions[~correct[actions]]])  # the correct ones first
+    size, share = len(actions), np.where(correct[actions], 0.25, -1.5)[:, None].astype(np.float32)
+    counted = Counted(jnp.array(counts, jnp.int32), jnp.asarray(correct))
+    for values in (correct, target):
+        marks = counted.marks(jnp.asarray(values), DENSE, None, size)
+        assert counted.number(marks, jnp.asarray(values)) == values[actions].sum()
+        assert jnp.sum(marks) == values[actions].sum()
+    assert counted.total(jnp.asarray(share)) == share.sum()
+    first_and_last = different(Counted(counted.counts[None], counted.correct[None]), jnp.asarray(share)[None])
+    np.testing.assert_array_equal(first_and_last, share[None, [0, -1]])
+    listed = Listed(jnp.asarray(actions)[None])
+    np.testing.assert_array_equal(different(listed, jnp.asarray(share)[None]), share[None])
 
 
 @pytest.mark.parametrize(("name", "needs"), [(name, entry.build().needs) for name, entry in REGISTRY.items()])

@@ -57,7 +57,7 @@ def believed(batch: "Batch", solved: Float[Array, " M"] | None) -> Float[Array, 
     """What is believed after a batch: of its prompts the shares of rollouts that the verifier accepts."""
     if solved is None:
         return None
-    return solved.at[batch.prompts].set(batch.mean(batch.correct.astype(solved.dtype)))
+    return solved.at[batch.prompts].set(batch.accepted_share)
 
 
 def known_rates(learner: "Learner", state: "State", prompts: Int[Array, " P"]) -> Float[Array, " P"]:

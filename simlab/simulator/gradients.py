@@ -37,17 +37,17 @@ def rule_share(rule: str, p: Float[Array, " G"], counts: Float[Array, " G"]) -> 
     return p / jnp.maximum(counts, 1) if rule == "theorem" else p
 
 
-def exact_sum(values: Float[Array, " G"]) -> Float[Array, ""]:
+def exact_sum(values: Float[Array, " n"], group_size: int | None = None) -> Float[Array, ""]:
     """The sum of ``values``, and exactly 0 where it is no more than rounding.
 
     Adding pairwise, log2(G) levels deep, errs by at most log2(G) eps sum |v|, and each value arrives with a few eps of
-    its own; a sum below that bound carries no digit that means anything.
+    its own; a sum below that bound carries no digit that means anything. G is ``group_size`` where each value is itself
+    a sum, of equal numbers, and otherwise n.
     """
-    levels = (values.shape[0] - 1).bit_length()
     total, size = values, jnp.abs(values)
-    for _ in range(levels):
+    for _ in range((len(values) - 1).bit_length()):
         total, size = _fold(total), _fold(size)
-    return _unless_rounding(total[0], size[0], levels)
+    return _unless_rounding(total[0], size[0], ((group_size or len(values)) - 1).bit_length())
 
 
 def exact_sums(values: Float[Array, " n"], segments: Int[Array, " n"], count: int) -> Float[Array, " count"]:

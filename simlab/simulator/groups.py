@@ -36,6 +36,10 @@ class Listed(NamedTuple):
         """What a problem says of the action of each rollout."""
         return storage.of(values, self.places, places)
 
+    def number(self, marks: Bool[Array, " G"], values: Bool[Array, " C"]) -> Int[Array, ""]:
+        """How many rollouts have a mark, made from what a problem says of the actions."""
+        return jnp.sum(marks, dtype=jnp.int32)
+
     def score_sums(
         self, coefficients: Float[Array, "G D"], candidates: Int[Array, " C"], rule: str, policy: "Policy"
     ) -> tuple[Float[Array, " S"], Float[Array, ""]]:
@@ -45,6 +49,10 @@ class Listed(NamedTuple):
         moved = jnp.concatenate([self.places, jnp.tile(candidates, len(self.places))])
         each = jnp.concatenate([coefficients[:, 0], coefficients[:, 1:].reshape(-1)])
         return policy.storage.add(jnp.zeros_like(policy.weights), moved, each), exact_sum(each)
+
+    def total(self, values: Float[Array, "G T"]) -> Float[Array, ""]:
+        """The sum of values of tokens."""
+        return jnp.sum(values)
 
     def by_probability(
         self, values: Float[Array, "G T"], policy: "Policy", bins: Callable[[Array], Array]
@@ -70,7 +78,19 @@ class Counted(NamedTuple):
 
     def marks(self, values: Bool[Array, " N"], storage: Dense, places: Places, size: int) -> Bool[Array, " G"]:
         """What a problem says of the action of each rollout, those listed first of which it is true."""
-        return jnp.arange(size, dtype=jnp.int32) < jnp.sum(jnp.where(values, self.counts, 0), dtype=jnp.int32)
+        return jnp.arange(size, dtype=jnp.int32) < self._number(values)
+
+    def number(self, marks: Bool[Array, " G"], values: Bool[Array, " N"]) -> Int[Array, ""]:
+        """How many rollouts have a mark, made from what a problem says of the actions."""
+        return self._number(values)
+
+    def _number(self, values: Bool[Array, " N"]) -> Int[Array, ""]:
+        return jnp.sum(jnp.where(values, self.counts, 0), dtype=jnp.int32)
+
+    def _sums(self, values: Float[Array, "G 1"]) -> Float[Array, " 2"]:
+        """The sum of the values of the correct rollouts, which are equal, and that of the others."""
+        number = self._number(self.correct)
+        return jnp.stack([number, len(values) - number]).astype(values.dtype) * different(self, values[None])[0, :, 0]
 
     def score_sums(
         self, coefficients: Float[Array, "G 1"], candidates: Int[Array, " 0"], rule: str, policy: "Policy"
@@ -79,7 +99,13 @@ class Counted(NamedTuple):
         each = coefficients[:, 0]
         times = self.counts.astype(each.dtype)
         sums = times * jnp.where(self.correct, each[0], each[-1]) * rule_share(rule, policy.p, times)
-        return sums, exact_sum(each if rule == "simulator" else sums)
+        if rule == "simulator":
+            return sums, exact_sum(self._sums(coefficients), len(each))
+        return sums, exact_sum(sums)
+
+    def total(self, values: Float[Array, "G 1"]) -> Float[Array, ""]:
+        """The sum of values of rollouts, which those of equal rewards share."""
+        return jnp.sum(self._sums(values))
 
     def by_probability(
         self, values: Float[Array, "G 1"], policy: "Policy", bins: Callable[[Array], Array]
@@ -98,6 +124,14 @@ class Counted(NamedTuple):
 
 
 Group = Listed | Counted
+
+
+def different(groups: Group, values: Shaped[Array, "P G ..."]) -> Shaped[Array, "P K ..."]:
+    """Of values of rollouts those that may differ: of groups known by their counts the first one's and the last one's.
+
+    XLA computes no other ones then, of 131072.
+    """
+    return jnp.stack([values[:, 0], values[:, -1]], axis=1) if isinstance(groups, Counted) else values
 
 
 def counts_suffice(settings: "StaticSettings", method: Method, problem: "Problem") -> bool:

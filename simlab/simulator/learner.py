@@ -18,14 +18,14 @@ from simlab.rollouts import Rollouts
 from simlab.simulator.allocation import believed, first_rates, known_rates, most_learnable, stopped
 from simlab.simulator.faults import ADVANTAGE, COEFFICIENT, LOGIT, MOMENT, Fault, no_fault
 from simlab.simulator.gradients import with_norm
-from simlab.simulator.groups import Group, Listed, counts_suffice
+from simlab.simulator.groups import Group, Listed, counts_suffice, different
 from simlab.simulator.isolation import takes_part
 from simlab.simulator.metrics import EVERY_ASCENT, EVERY_STEP, Metric, OneAscent, Row
 from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
-from simlab.simulator.state import MOVING, Batch, Drawn, Last, State, number_of
+from simlab.simulator.state import MOVING, Batch, Drawn, State, number_of
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
 from simlab.simulator.verifier import accepted, corrected
@@ -196,7 +196,6 @@ class Learner:
         moments = self.optimizer.init(self.first)
         parts = self.method.estimator, self.method.surrogate
         memory, schedule = (jax.tree.map(lambda value: zero + value, part.init()) for part in parts)
-        prompts = jnp.zeros(self.prompts_per_step, jnp.int32)
         unknown: Any = None
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
@@ -204,8 +203,7 @@ class Learner:
         batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
         nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
         sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch), schedule))
-        last = Last(prompts, nothing(batch.drawn.groups), nothing(batch.advantages))
-        state = bare._replace(last=last, sums=nothing(sums))
+        state = bare._replace(last=nothing(jax.eval_shape(Batch.last, batch)), sums=nothing(sums))
         return state._replace(history=self.problem.first_history(self, state))
 
     def begun(self, state: State) -> State:
@@ -276,7 +274,7 @@ class Learner:
             drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
             return *drawn, self.solve_rate(places, policy, correct)
 
-        own = (self.of_batch(values, prompts) for values in (self.correct, self.target))
+        own = [self.of_batch(values, prompts) for values in (self.correct, self.target)]
         correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
         if self.settings.errs:
             correct = accepted(self, keys, prompts, drawn.groups, correct)
@@ -291,10 +289,13 @@ class Learner:
         if rollouts.mask is not None:
             correct, target = correct & rollouts.mask, target & rollouts.mask
             size = number_of(rollouts.mask)
-        number = number_of(correct)
-        active, holds = (number > 0) & (number < size), number_of(target) > 0
+        number, number_of_target = (
+            self.each(lambda _, group, *marked: group.number(*marked))(None, drawn.groups, *marked)
+            for marked in zip((correct, target), own, strict=True)
+        )
+        outcomes = (number > 0) & (number < size), number_of_target > 0, solve_rates
         weights = self.importance(proximal, drawn)
-        batch = Batch(prompts, drawn, correct, rollouts, of_tokens(advantages), active, holds, solve_rates, weights)
+        batch = Batch(prompts, drawn, correct, number, rollouts, of_tokens(advantages), *outcomes, weights)
         return batch, memory
 
     def greedy_reward(self, places: Places, samplers: Any, prompts: Int[Array, " P"]) -> Float[Array, " P"]:
@@ -371,7 +372,8 @@ class Learner:
         """Take the gradient steps that a batch pays for."""
         number = batch.number_correct
         state = state._replace(schedule=self.surrogate.follow(batch.rollouts, state.schedule))
-        fault = self.noticed(state.fault.begun(), ADVANTAGE, batch.advantages, number, batch)
+        differing = different(batch.drawn.groups, batch.advantages)
+        fault = self.noticed(state.fault.begun(), ADVANTAGE, differing, number, batch)
         state = self.summed(state._replace(fault=fault), self.every_step(batch))
         policies, log_ratio = self.before_the_steps(batch, state)
         if self.settings.allocation == "dynamic":
@@ -387,7 +389,7 @@ class Learner:
                     1, self.settings.epochs, lambda number, state: self.ascend_again(batch, state, number), moved
                 )
         return moved._replace(
-            last=Last(batch.prompts, batch.drawn.groups, batch.advantages),
+            last=batch.last(),
             history=self.problem.next_history(state.history, self, batch, gradients, state.parameters),
             older=(state.parameters, *moved.older)[: self.settings.lag],
             fault=self.noticed(moved.fault, LOGIT, self.drawn_logits(moved, batch), number, batch),
@@ -477,7 +479,8 @@ class Learner:
             batch, coefficients = self.isolated(batch, coefficients, number)
         state = self.summed(state, self.every_ascent(batch, log_ratio, coefficients, number))
         coefficients = self.weighted(coefficients, batch)
-        fault = self.noticed(state.fault, COEFFICIENT, coefficients, batch.number_correct, batch)
+        differing = different(batch.drawn.groups, coefficients)
+        fault = self.noticed(state.fault, COEFFICIENT, differing, batch.number_correct, batch)
         return self.gradients(coefficients, batch, state, policies), state._replace(fault=fault)
 
     def isolated(

@@ -140,7 +140,8 @@ class OneAscent(NamedTuple):
 
     def mean(self, values: Shaped[Array, "G ..."]) -> Float[Array, ""]:
         """The mean of some values over the tokens that are there."""
-        return jnp.sum(self.of_tokens(values))
+        total: Array = self.group.total(self.of_tokens(values))
+        return total
 
     def by_decade(self, values: Shaped[Array, "G ..."]) -> Float[Array, " decade"]:
         """The same mean, split by the probability that the sampler gave to a token."""
@@ -220,7 +221,7 @@ ACCEPTED_RATE = Metric(
     "accepted_rate",
     "share of rollouts since the last record that the verifier accepts",
     EVERY_STEP,
-    lambda batch: jnp.mean(batch.mean(batch.correct.astype(batch.dtype))),
+    lambda batch: jnp.mean(batch.accepted_share),
 )
 TAIL_MISS_RATE = Metric(
     "tail_miss_rate",

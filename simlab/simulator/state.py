@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.rollouts import Rollouts
 from simlab.simulator.faults import Fault
-from simlab.simulator.groups import Group
+from simlab.simulator.groups import Group, different
 from simlab.simulator.metrics import Row
 from simlab.simulator.storage import Places
 
@@ -38,15 +38,16 @@ def number_of(marks: Bool[Array, "P G"]) -> Int[Array, " P"]:
 class Batch(NamedTuple):
     """What a step learned from: the prompts, what was drawn, and its advantages.
 
-    ``correct`` is what the verifier accepts, false for rollouts that only fill a group up. ``active`` says which groups
-    have both outcomes, ``holds_target`` which have a rollout in the target set; ``solve_rates`` are the exact
-    probabilities of a correct rollout before the step. ``importance`` is what a token weighs because another policy
-    drew it, None for 1.
+    ``correct`` is what the verifier accepts, false for rollouts that only fill a group up, and ``number_correct`` how
+    many it accepts. ``active`` says which groups have both outcomes, ``holds_target`` which have a rollout in the
+    target set; ``solve_rates`` are the exact probabilities of a correct rollout before the step. ``importance`` is what
+    a token weighs because another policy drew it, None for 1.
     """
 
     prompts: Int[Array, " P"]
     drawn: Drawn
     correct: Bool[Array, "P G"]
+    number_correct: Int[Array, " P"]
     rollouts: Rollouts
     advantages: Float[Array, "P G T"]
     active: Bool[Array, " P"]
@@ -60,9 +61,16 @@ class Batch(NamedTuple):
         return self.advantages.dtype
 
     @property
-    def number_correct(self) -> Int[Array, " P"]:
-        """How many rollouts of each group are correct."""
-        return number_of(self.correct)
+    def accepted_share(self) -> Float[Array, " P"]:
+        """The share of correct rollouts in each group."""
+        present = self.rollouts.mask
+        size: Any = self.correct.shape[1] if present is None else number_of(present).astype(self.dtype)
+        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / size
+        return share
+
+    def last(self) -> "Last":
+        """What the records need of it."""
+        return Last(self.prompts, self.drawn.groups, different(self.drawn.groups, self.advantages))
 
     def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
         """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
@@ -73,11 +81,11 @@ class Batch(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What the records need of the last batch."""
+    """What the records need of the last batch: the advantages of its ``different`` rollouts."""
 
     prompts: Int[Array, " P"]
     groups: Group
-    advantages: Float[Array, "P G T"]
+    advantages: Float[Array, "P K T"]
 
 
 class Pending(NamedTuple):
