@@ -13,6 +13,7 @@ import pytest
 
 from simlab.simulator import sampling
 from simlab.simulator.sampling import draw
+from simlab.simulator.storage import DENSE
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -181,3 +182,11 @@ def test_the_key_alone_decides(group_size):
     np.testing.assert_array_equal(few, sample(group_by_group, weights, group_size, 1000, "float32")[:8])
     assert len({tuple(group) for group in few.tolist()}) == 8
     assert not np.array_equal(few, sample(group_by_group, weights, group_size, 8, "float32", seed=1))
+
+
+def test_a_place_past_the_end_reads_the_last_value_and_adds_nothing():
+    """Weights that are no numbers may give such places, which nothing checks but XLA."""
+    values, places = jnp.arange(5.0), jnp.array([0, 4, 5, 127, 2**30])
+    np.testing.assert_array_equal(jax.jit(DENSE.at)(values, places), [0, 4, 4, 4, 4])
+    more = jax.jit(lambda values, places: DENSE.add(values, places, 10.0))
+    np.testing.assert_array_equal(more(values, places), [10, 1, 2, 3, 14])

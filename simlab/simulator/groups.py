@@ -90,7 +90,8 @@ class Counted(NamedTuple):
     def _sums(self, values: Float[Array, "G 1"]) -> Float[Array, " 2"]:
         """The sum of the values of the correct rollouts, which are equal, and that of the others."""
         number = self._number(self.correct)
-        return jnp.stack([number, len(values) - number]).astype(values.dtype) * different(self, values[None])[0, :, 0]
+        times = jnp.stack([number, len(values) - number]).astype(values.dtype)
+        return times * jnp.stack([values[0, 0], values[-1, 0]])
 
     def score_sums(
         self, coefficients: Float[Array, "G 1"], candidates: Int[Array, " 0"], rule: str, policy: "Policy"
@@ -129,7 +130,7 @@ Group = Listed | Counted
 def different(groups: Group, values: Shaped[Array, "P G ..."]) -> Shaped[Array, "P K ..."]:
     """Of values of rollouts those that may differ: of groups known by their counts the first one's and the last one's.
 
-    XLA computes no other ones then, of 131072.
+    Of 131072 rollouts XLA then computes no others.
     """
     return jnp.stack([values[:, 0], values[:, -1]], axis=1) if isinstance(groups, Counted) else values
 

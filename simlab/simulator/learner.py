@@ -25,7 +25,7 @@ from simlab.simulator.mismatch import importance, seen_by
 from simlab.simulator.optimizers import optimizer
 from simlab.simulator.rounds import fill, nothing_pending
 from simlab.simulator.settings import StaticSettings, TracedSettings
-from simlab.simulator.state import MOVING, Batch, Drawn, State, number_of
+from simlab.simulator.state import MOVING, Batch, Drawn, Last, State, number_of
 from simlab.simulator.storage import Places, Stored
 from simlab.simulator.threefry import threefry
 from simlab.simulator.verifier import accepted, corrected
@@ -200,10 +200,14 @@ class Learner:
         older = (self.first,) * self.settings.lag
         bare = State(self.first, moments, memory, self.start_places(), unknown, {}, None, older, no_fault())
         bare = bare._replace(solved=first_rates(self), pending=nothing_pending(self), schedule=schedule)
-        batch = jax.eval_shape(lambda: self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)[0])
-        nothing = functools.partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype))
-        sums = jax.eval_shape(lambda: self.summed_shapes(nothing(batch), schedule))
-        state = bare._replace(last=nothing(jax.eval_shape(Batch.last, batch)), sums=nothing(sums))
+
+        def of_a_step() -> tuple[Last, Row]:
+            batch, _ = self.weigh(*self.draw(jnp.int32(0), bare)[1:], bare)
+            return batch.last(), self.summed_shapes(batch, schedule)
+
+        shapes = jax.eval_shape(of_a_step)
+        last, sums = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        state = bare._replace(last=last, sums=sums)
         return state._replace(history=self.problem.first_history(self, state))
 
     def begun(self, state: State) -> State:

@@ -84,7 +84,7 @@ def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]
 
 
 def draw_member(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
-    """A member of each of some blocks, drawn by its weight: row M of block b is action M B + b."""
+    """A member of each of some blocks, drawn by its weight: row r of block b is action r B + b."""
     few = len(block)
     if 4 * few >= blocks.shape[1]:
         return _search(running_sums(_countable(blocks)), block, randoms)
@@ -173,7 +173,10 @@ def first_above(cumulative: Sums, column: Int[Array, " G"], threshold: Shaped[Ar
 
 
 def looked_up(values: Shaped[Array, " n"], places: Int[Array, " G"]) -> Shaped[Array, " G"]:
-    """``values[places]`` of places known to be from 0 to n - 1: their check took a fifth of the time of a draw."""
+    """``values[places]`` of places known to be from 0 to n - 1: their check took a fifth of the time of a draw.
+
+    Of a place past the end, which weights that are no numbers may give, XLA itself takes the last value.
+    """
     return values.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

@@ -117,6 +117,7 @@ class Dense:
         self, values: Float[Array, " S"], drawn: Int[Array, " G"], more: Float[Array, " G"] | float
     ) -> Float[Array, " S"]:
         """The values, with more added at some places."""
+        # A place past the end, which weights that are no numbers may give, XLA itself leaves out.
         return values.at[drawn].add(more, mode="promise_in_bounds", wrap_negative_indices=False)
 
     def top(self, values: Float[Array, " S"], count: int) -> tuple[Float[Array, " C"], Int[Array, " C"]]:
