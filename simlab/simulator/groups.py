@@ -87,6 +87,10 @@ class Counted(NamedTuple):
     def _number(self, values: Bool[Array, " N"]) -> Int[Array, ""]:
         return jnp.sum(jnp.where(values, self.counts, 0), dtype=jnp.int32)
 
+    def _of_actions(self, values: Float[Array, "G 1"]) -> Float[Array, " N"]:
+        """The value that the rollouts of each action share: the correct ones are listed first."""
+        return jnp.where(self.correct, values[0, 0], values[-1, 0])
+
     def _sums(self, values: Float[Array, "G 1"]) -> Float[Array, " 2"]:
         """The sum of the values of the correct rollouts, which are equal, and that of the others."""
         number = self._number(self.correct)
@@ -97,11 +101,10 @@ class Counted(NamedTuple):
         self, coefficients: Float[Array, "G 1"], candidates: Int[Array, " 0"], rule: str, policy: "Policy"
     ) -> tuple[Float[Array, " N"], Float[Array, ""]]:
         """The sum of the coefficients of each action, from that of the correct rollouts and that of the others."""
-        each = coefficients[:, 0]
-        times = self.counts.astype(each.dtype)
-        sums = times * jnp.where(self.correct, each[0], each[-1]) * rule_share(rule, policy.p, times)
+        times = self.counts.astype(coefficients.dtype)
+        sums = times * self._of_actions(coefficients) * rule_share(rule, policy.p, times)
         if rule == "simulator":
-            return sums, exact_sum(self._sums(coefficients), len(each))
+            return sums, exact_sum(self._sums(coefficients), len(coefficients))
         return sums, exact_sum(sums)
 
     def total(self, values: Float[Array, "G 1"]) -> Float[Array, ""]:
@@ -112,7 +115,7 @@ class Counted(NamedTuple):
         self, values: Float[Array, "G 1"], policy: "Policy", bins: Callable[[Array], Array]
     ) -> Float[Array, " B"]:
         """The sums of values of rollouts, which those of equal rewards share, over bins of their log-probability."""
-        of_action = jnp.where(self.correct, values[0, 0], values[-1, 0]) * self.counts.astype(values.dtype)
+        of_action = self._of_actions(values) * self.counts.astype(values.dtype)
         return of_action @ bins(policy.logp).astype(values.dtype)
 
     def times(self, nowhere: Float[Array, " N"], storage: Dense) -> Float[Array, " N"]:

@@ -278,8 +278,8 @@ class Learner:
             drawn = (group.marks(own, self.storage, places, self.group_size) for own in (correct, target))
             return *drawn, self.solve_rate(places, policy, correct)
 
-        own = [self.of_batch(values, prompts) for values in (self.correct, self.target)]
-        correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, *own)
+        right, wanted = (self.of_batch(values, prompts) for values in (self.correct, self.target))
+        correct, target, solve_rates = self.each(marks)(places, drawn.groups, proximal, right, wanted)
         if self.settings.errs:
             correct = accepted(self, keys, prompts, drawn.groups, correct)
         if self.settings.allocation == "sequential":
@@ -293,11 +293,10 @@ class Learner:
         if rollouts.mask is not None:
             correct, target = correct & rollouts.mask, target & rollouts.mask
             size = number_of(rollouts.mask)
-        number, number_of_target = (
-            self.each(lambda _, group, *marked: group.number(*marked))(None, drawn.groups, *marked)
-            for marked in zip((correct, target), own, strict=True)
-        )
-        outcomes = (number > 0) & (number < size), number_of_target > 0, solve_rates
+        numbers = self.each(lambda _, group, marks, values: group.number(marks, values))
+        number = numbers(None, drawn.groups, correct, right)
+        holds_target = numbers(None, drawn.groups, target, wanted) > 0
+        outcomes = (number > 0) & (number < size), holds_target, solve_rates
         weights = self.importance(proximal, drawn)
         batch = Batch(prompts, drawn, correct, number, rollouts, of_tokens(advantages), *outcomes, weights)
         return batch, memory

@@ -73,8 +73,7 @@ def draw_each(key: PRNGKeyArray, weights: Float[Array, "N G"]) -> Int[Array, " G
     """
     count = weights.shape[1]
     randoms, _ = random_pairs(key, count, weights.dtype)
-    places = _search(running_sums(_countable(weights)), jnp.arange(count, dtype=jnp.int32), randoms)
-    return jax.lax.div(places, jnp.int32(count))
+    return _row_of_each(weights, randoms)
 
 
 def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]:
@@ -85,11 +84,15 @@ def draw_block(masses: Float[Array, " B"], randoms: Randoms) -> Int[Array, " G"]
 
 def draw_member(blocks: Float[Array, "M B"], block: Int[Array, " G"], randoms: Randoms) -> Int[Array, " G"]:
     """A member of each of some blocks, drawn by its weight: row r of block b is action r B + b."""
-    few = len(block)
-    if 4 * few >= blocks.shape[1]:
-        return _search(running_sums(_countable(blocks)), block, randoms)
-    places = _search(running_sums(_countable(blocks[:, block])), jnp.arange(few, dtype=jnp.int32), randoms)
-    return jax.lax.div(places, jnp.int32(few)) * blocks.shape[1] + block
+    if 4 * len(block) < blocks.shape[1]:
+        return _row_of_each(blocks[:, block], randoms) * blocks.shape[1] + block
+    return _search(running_sums(_countable(blocks)), block, randoms)
+
+
+def _row_of_each(weights: Float[Array, "M G"], randoms: Randoms) -> Int[Array, " G"]:
+    """A row of each column, drawn by its weight."""
+    places = _search(running_sums(_countable(weights)), jnp.arange(len(randoms), dtype=jnp.int32), randoms)
+    return jax.lax.div(places, jnp.int32(len(randoms)))
 
 
 def in_blocks(weights: Shaped[Array, " N"], rows: int) -> Shaped[Array, "M B"]:

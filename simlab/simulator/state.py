@@ -63,10 +63,14 @@ class Batch(NamedTuple):
     @property
     def accepted_share(self) -> Float[Array, " P"]:
         """The share of correct rollouts in each group."""
-        present = self.rollouts.mask
-        size: Any = self.correct.shape[1] if present is None else number_of(present).astype(self.dtype)
-        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / size
+        share: Float[Array, " P"] = self.number_correct.astype(self.dtype) / self._size
         return share
+
+    @property
+    def _size(self) -> Float[Array, " P"] | int:
+        """How many rollouts of each group do not only fill it up."""
+        present = self.rollouts.mask
+        return self.correct.shape[1] if present is None else number_of(present).astype(self.dtype)
 
     def last(self) -> "Last":
         """What the records need of it."""
@@ -75,9 +79,10 @@ class Batch(NamedTuple):
     def mean(self, values: Float[Array, "P G"]) -> Float[Array, " P"]:
         """Of a value of each rollout, the mean over those of a group that do not only fill it up."""
         present = self.rollouts.mask
-        if present is None:
-            return jnp.mean(values, axis=1)
-        return jnp.sum(jnp.where(present, values, 0), axis=1) / jnp.sum(present, axis=1, dtype=values.dtype)
+        mean: Float[Array, " P"] = (
+            jnp.sum(values if present is None else jnp.where(present, values, 0), axis=1) / self._size
+        )
+        return mean
 
 
 class Last(NamedTuple):

@@ -95,6 +95,7 @@ def go_on(learners: Learners, schedule: Schedule, progress: Progress) -> Progres
         state = _unless(begins, learners.all(Learner.begun), progress.state)
         before = state.parameters, state.places
         state, index = _steps(learners, state, progress.step, jnp.where(is_last, last, last - 1))
+        # Runs that had no room for their first step find their start recorded already: it is the same once more.
         is_due = is_last & (index == last) & ((progress.step < last) | (window == 0))
 
         def look(one: Learner, before: tuple[Any, Any], state: State) -> tuple[Row, State]:
