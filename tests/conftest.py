@@ -32,10 +32,10 @@ if os.environ.get("SIMLAB_OPTIMISED") != "1":
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *UNOPTIMISED])
 
 # Compiled once for the processes of the tests and the commands that they start.
-if "PYTEST_XDIST_WORKER" not in os.environ:
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     compiled = tempfile.TemporaryDirectory()
     os.environ["JAX_COMPILATION_CACHE_DIR"] = compiled.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 shape_checks.install()
 
