@@ -54,6 +54,16 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_runtest_teardown(item, nextitem):
+    """Give up compiled programs after each file: they take gigabytes, and the next file needs few of them."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if "simlab.simulator.compiled" in sys.modules:
+        sys.modules["simlab.simulator.compiled"]._kept.clear()
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+
+
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # In the background of a shell the tests would hand down to the programs they start that interrupts are ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
