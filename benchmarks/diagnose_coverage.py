@@ -53,7 +53,7 @@ from simlab.diagnose.tail_misses import tail_misses
 from simlab.diagnose.typical import typical
 from simlab.diagnose.unseen import unseen, unseen_mass
 from simlab.files import write_whole
-from simlab.identity.code import code_fingerprint
+from simlab.identity import code_fingerprint
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from simlab.identity.versions import commit
+from simlab.identity import commit
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -14,7 +14,7 @@ from random import Random
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from simlab.identity.versions import commit, versions
+from simlab.identity import commit, versions
 from simlab.llm.tasks.countdown import Countdown, CountdownProblem
 
 STEPS, PROMPTS, GROUP_SIZE = 60, 16, 16

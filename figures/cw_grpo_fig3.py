@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep, rounded
 from figures.shared.token_covariances import SHARES, spreads, tokens_of_model, tokens_of_tree
-from simlab.identity.versions import commit, versions
+from simlab.identity import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import tree
 from simlab.sweeps.presets.cw_grpo import BRANCHING, DEPTH, LOGITS, REWARDED

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from figures.shared.condensed import keep, mean_and_error, rounded
 from figures.shared.end_labels import end_labels
 from simlab.arms import parse
-from simlab.identity.versions import commit, versions
+from simlab.identity import commit, versions
 from simlab.plotting import STYLE
 from simlab.problems import Problem, problem
 from simlab.simulator.learner import Learner

@@ -18,7 +18,7 @@ from paper_checks.report import remarks
 from paper_checks.source import source_of
 from paper_checks.summary import Sentence, Summary
 from paper_checks.verdict import FAILS, HOLDS_IF, SLIP, UNDECIDED, VERDICTS, Verdict
-from simlab.identity.versions import commit, versions
+from simlab.identity import commit, versions
 
 FOLDER = Path(__file__).parent
 SIGNS = {True: ("stands", "\N{CHECK MARK}"), False: ("refuted", "\N{BALLOT X}"), None: ("open", "?")}

@@ -5,11 +5,11 @@ to site-packages. Their modules import each other by the names that they have in
 import ...``; whoever needs them calls ``make_importable`` first.
 """
 
+import importlib
 import sys
 from pathlib import Path
 
 from simlab.errors import InputError
-from simlab.identity.homes import source_file
 
 PACKAGE = Path(__file__).resolve().parent
 IMPORTABLE = ("figures", "paper_checks")
@@ -44,10 +44,10 @@ def make_importable() -> None:
         folder = bundled_folder(name)
         if sys.path[:1] != [str(folder.parent)]:
             sys.path.insert(0, str(folder.parent))
-        found = source_file(name)
-        if found is None or not found.resolve().is_relative_to(folder):
+        path = importlib.import_module(name).__file__ or ""
+        if not Path(path).resolve().is_relative_to(folder):
             raise InputError(
-                f"this process has imported another {name}, {found}; allowed: a process that has not, such as that of "
+                f"this process has imported another {name}, {path}; allowed: a process that has not, such as that of "
                 "the command simlab"
             )
 

@@ -1,122 +1,73 @@
-"""Write files that appear whole or not at all, and are on the disk before anything relies on them."""
+"""Write files that appear complete or not at all, and lock folders so that one process at a time writes to them."""
 
 import contextlib
-import fcntl
 import itertools
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 from uuid import uuid4
+
+import filelock
 
 from simlab.errors import InputError
 
-UNFINISHED = ".unfinished-"
+UNFINISHED = ".unfinished-"  # begins the names of files that are being written
+ABANDONED = 3600.0  # seconds after which nobody writes to such a file any more
 
 
-def write_whole(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file that appears whole or not at all, also where the power fails in between.
-
-    Args:
-        path: the file; one that is there is replaced.
-        content: what it is to hold.
-        durable: whether the file is on the disk, and its name too, when this returns. A cache can do without.
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears complete or not at all; one that is there is replaced.
 
     Raises:
-        OSError: if it cannot be written, as on a full disk; the former file is kept then.
+        OSError: if it cannot be written, as on a full disk; the former file is unchanged then.
     """
-    with _unfinished(path.parent) as file:
-        file.write(content)
-        file.flush()
-        if durable:
+    unfinished = path.with_name(f"{UNFINISHED}{uuid4().hex}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(content)
+            file.flush()
             os.fsync(file.fileno())
-        os.replace(file.name, path)
-    if durable:
-        sync_folder(path.parent)
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
-def write_output(path: Path, content: bytes, kept: str = "finished parts are kept") -> None:
-    """Write whole what a command leaves; ``kept`` is what the complaint says of work already done.
+def write_output(path: Path, content: bytes, consequence: str = "finished parts are kept") -> None:
+    """Write the output of a command; ``consequence`` ends the error message, for the user who lost no work.
 
     Raises:
         InputError: if it cannot be written, for instance because the disk is full.
     """
-    with explained(f"cannot write {path}", kept):
+    with explained(f"cannot write {path}", consequence):
         write_whole(path, content)
 
 
-@contextlib.contextmanager
-def _unfinished(folder: Path) -> Iterator[BinaryIO]:
-    """A new file for writing, removed unless it is renamed; it is locked, so that others see that its writer lives."""
-    while True:
-        path = folder / f"{UNFINISHED}{uuid4().hex}"
-        with path.open("xb") as file:
-            try:
-                with contextlib.suppress(OSError):  # where the file system knows no locks
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_nlink:
-                    yield file
-                    return
-                # Another process took it for a dead one's before it was locked.
-            finally:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+def remove_unfinished(folder: Path, *, locked: bool = False) -> None:
+    """Remove the files in a folder that killed processes left unfinished, once they are an hour old.
 
-
-def remove_unfinished(folder: Path, *, below: bool = False) -> None:
-    """Remove what dead processes left unfinished in a folder, or also below it; never what a living one is writing."""
-    for path in folder.glob(f"{'**/' if below else ''}{UNFINISHED}*"):
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
+    Where the caller has ``locked`` the folder nobody else writes to it: files of any age go, those below it too.
+    """
+    for path in folder.glob(f"{'**/' if locked else ''}{UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if locked or time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is damaged, for its owner to look at; returns the name it has now, on the disk.
+    """Rename a damaged file or folder, for its owner to look at; returns its new name.
 
     Raises:
         OSError: if it cannot be renamed.
     """
     names = (path.with_name(f"{path.name}.damaged{number}") for number in itertools.chain([""], itertools.count(2)))
-    aside = next(name for name in names if not name.exists())
-    path.rename(aside)
-    sync_folder(path.parent)
-    return aside
-
-
-def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing, on the disk when this returns.
-
-    Raises:
-        OSError: if it cannot be made.
-    """
-    folder = folder.absolute()
-    if not folder.exists():
-        make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-    # Also of a folder that is there: who made it may have been killed before this.
-    sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names of a folder's files on the disk: new ones, changed ones and those that are gone.
-
-    Raises:
-        OSError: if the disk fails.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        return  # a folder that others own, in which only they make names
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if need be, make sure that files can be written to it, and remove what dead processes left in it.
+    """Make a folder if need be, check that files can be written to it, and remove what is unfinished in it.
 
     Raises:
         InputError: if it cannot be made or written to.
@@ -124,25 +75,10 @@ def make_folder(folder: Path) -> None:
     with explained(f"cannot write to {folder}"):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"cannot write to {folder}: it is not a folder; allowed: a folder, or a new path")
-        make_folders(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
         remove_unfinished(folder)
-
-
-@contextlib.contextmanager
-def folders_for(*folders: Path) -> Iterator[None]:
-    """Make folders to write to, as ``make_folder`` does; work that is refused leaves none of them behind empty."""
-    missing = [above for folder in folders for above in (folder, *folder.parents) if not above.exists()]
-    for folder in folders:
-        make_folder(folder)
-    try:
-        yield
-    except InputError:
-        for folder in sorted(set(missing), key=lambda path: -len(path.parts)):
-            with contextlib.suppress(OSError):  # it is not empty
-                folder.rmdir()
-        raise
 
 
 def check_replaceable(path: Path) -> None:
@@ -153,9 +89,33 @@ def check_replaceable(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(what: str, kept: str = "finished parts are kept") -> Iterator[None]:
-    """Turn an ``OSError`` into an ``InputError`` that says what went wrong, and what is kept of the work done."""
+def explained(problem: str, consequence: str = "finished parts are kept") -> Iterator[None]:
+    """Turn an ``OSError`` into an ``InputError`` that names the problem, its reason and its consequence."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{what}: {error.strerror or error}; {kept}") from None
+        raise InputError(f"{problem}: {error.strerror or error}; {consequence}") from None
+
+
+@contextlib.contextmanager
+def file_lock(folder: Path, name: str = ".lock", allowed: str = "a folder of its own") -> Iterator[None]:
+    """Keep other processes out of a folder; the lock of a process that dies, however it does, is released.
+
+    Args:
+        folder: the folder, which is made if need be.
+        name: the file in it that is locked; processes that lock different files write side by side.
+        allowed: ends the error message with what a user can do instead.
+
+    Raises:
+        InputError: if another process has locked it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / name)
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        raise InputError(f"{folder} is being written by another process; allowed: {allowed}") from None
+    try:
+        yield
+    finally:
+        lock.release()

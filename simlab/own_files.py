@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.identity.homes import OWN_FILE
+from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
 LARGEST = 2**22  # bytes of a file

@@ -1,4 +1,4 @@
-"""Seal what is written with its name and a checksum, and verify both when it is read."""
+"""Seal files with their name and a checksum, and verify both when they are read."""
 
 import hashlib
 import json
@@ -9,29 +9,29 @@ import numpy as np
 
 from simlab.errors import InputError
 
-MARK = b"simlab1\n"  # the last bytes of everything that is sealed
+MARK = b"simlab1\n"  # the last bytes of a sealed file
 SIZE_OF_NAME, SIZE_OF_CHECKSUM = 4, hashlib.sha256().digest_size
-CHECKSUM = "checksum"  # the field of JSON that holds it
+CHECKSUM = "checksum"  # the field of a JSON object that holds it
 SHORTEST = SIZE_OF_NAME + SIZE_OF_CHECKSUM + len(MARK)
 
 
 class Damaged(InputError):
-    """What was read is not what was written under this name; the message says why, in the words of a reason."""
+    """A file that is not what was written under its name; the message gives the reason."""
 
 
 def sealed(content: bytes, name: str) -> bytes:
-    """The content, and behind it the name, its length, the SHA-256 of all this, and ``MARK``."""
+    """Return the content, followed by the name, the name's length, the SHA-256 of these, and ``MARK``."""
     named = content + name.encode() + len(name.encode()).to_bytes(SIZE_OF_NAME, "big")
     return named + hashlib.sha256(named).digest() + MARK
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether there is a seal, which may be broken."""
+    """Return True if there is a seal, which may be broken."""
     return len(data) >= SHORTEST and data.endswith(MARK)
 
 
 def unsealed(data: bytes, name: str) -> bytes:
-    """The content of what ``sealed`` made.
+    """Return the content that ``sealed`` was given.
 
     Raises:
         Damaged: for a seal that is missing, broken or of another name.
@@ -49,12 +49,12 @@ def unsealed(data: bytes, name: str) -> bytes:
 
 
 def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:
-    """A JSON object, and last in it the checksum of the name and all else; on one line if ``indent`` is None."""
+    """Write a JSON object with the checksum of name and content as its last field; on one line without ``indent``."""
     return (json.dumps({**content, CHECKSUM: json_checksum(content, name)}, indent=indent) + "\n").encode()
 
 
 def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
-    """The content of what ``sealed_json`` made.
+    """Return the object that ``sealed_json`` was given.
 
     Raises:
         Damaged: for what is no JSON object, or has a checksum that is missing, of other content or of another name.
@@ -69,30 +69,30 @@ def unsealed_json(data: bytes, name: str) -> dict[str, Any]:
 
 
 def verified(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The object that ``sealed_json`` was given, of the one that it made.
+    """Return the object that ``sealed_json`` was given, from the one that it wrote.
 
     Raises:
         Damaged: if the checksum is missing, of other content or of another name.
     """
     if CHECKSUM not in content:
         raise Damaged("its checksum is missing")
-    own = {key: value for key, value in content.items() if key != CHECKSUM}
-    if content[CHECKSUM] != json_checksum(own, name):
+    verified_content = {key: value for key, value in content.items() if key != CHECKSUM}
+    if content[CHECKSUM] != json_checksum(verified_content, name):
         raise Damaged("its checksum differs")
-    return own
+    return verified_content
 
 
 def json_checksum(content: Mapping[str, Any], name: str) -> str:
-    """The SHA-256 of a name and an object of JSON, in whatever order it has its keys."""
+    """Return the SHA-256 of a name and a JSON object, whatever the order of its keys."""
     plain = json.loads(json.dumps(content))  # whose keys are all strings
     return hashlib.sha256(json.dumps([name, plain], sort_keys=True).encode()).hexdigest()
 
 
-def arrays_checksum(arrays: Mapping[str, np.ndarray], said: Mapping[str, Any]) -> str:
-    """The SHA-256 of named arrays, with their dtypes and shapes, and of an object of JSON that goes with them."""
-    found = hashlib.sha256()
+def arrays_checksum(arrays: Mapping[str, np.ndarray], description: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of named arrays, with their dtypes and shapes, and of the JSON object that describes them."""
+    digest = hashlib.sha256()
     for name in sorted(arrays):
         values = np.ascontiguousarray(arrays[name])
-        found.update(json.dumps([name, str(values.dtype), values.shape]).encode())
-        found.update(values.reshape(-1).view(np.uint8).data)
-    return json_checksum(said, found.hexdigest())
+        digest.update(json.dumps([name, str(values.dtype), values.shape]).encode())
+        digest.update(values.reshape(-1).view(np.uint8).data)
+    return json_checksum(description, digest.hexdigest())

@@ -10,7 +10,6 @@ from importlib.metadata import version
 import pytest
 import shape_checks
 from hypothesis import settings
-from xdist import is_xdist_controller
 
 collect_ignore = [
     "own_estimator.py",  # importing it registers an estimator, which one test alone does
@@ -40,12 +39,9 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 shape_checks.install()
 
 
-def pytest_collection(session):
-    """JAX alone does not write what it compiles whole or not at all, so that processes could not share the folder."""
-    if not is_xdist_controller(session):
-        from simlab.simulator.compile_cache import verify_entries  # noqa: PLC0415  # JAX reads what is set above
-
-        verify_entries()
+def pytest_configure(config):
+    """Let JAX compile anew where it finds half an entry, which another process is writing to the shared folder."""
+    config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent compilation cache")
 
 
 def pytest_collection_finish():

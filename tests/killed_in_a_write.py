@@ -7,8 +7,6 @@ import itertools, os, signal, sys
 moment, last, replace, calls = sys.argv[1], int(sys.argv[2]), os.replace, itertools.count(1)
 
 def counted(source, target):
-    if str(target).endswith("-sealed"):  # a compiled program, which may be there from another test
-        return replace(source, target)
     die = next(calls) == last
     if die and moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -25,9 +25,9 @@ def install() -> None:
     """Have each function of simlab that is imported from now on checked when it is called."""
     jaxtyping.jaxtyped = checked  # what jaxtyping's hook decorates functions with
     jaxtyping.install_import_hook("simlab", "shape_checks.check_types")
-    from simlab.identity import source  # noqa: PLC0415  # after the hook, as all of simlab
+    from simlab import fingerprint  # noqa: PLC0415  # after the hook, as all of simlab
 
-    source.CHECKERS.add(__name__)  # so that code that is checked has the fingerprint of code that is not
+    fingerprint.CHECKERS.add(__name__)  # so that code that is checked has the fingerprint of code that is not
 
 
 def checked(decorated: Any = None, *, typechecker: Function | None = None) -> Any:

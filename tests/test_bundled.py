@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import simlab.bundled
+from simlab import fingerprint
 from simlab.bundled import IMPORTABLE, bundled_folder, make_importable
 from simlab.errors import InputError
-from simlab.identity import homes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -94,12 +94,12 @@ def test_an_import_is_seen_in_whatever_way_it_is_written():
 
 def test_installed_their_code_counts_by_its_content_as_in_a_checkout(tmp_path, monkeypatch):
     site_packages, module = tmp_path / "site-packages", types.ModuleType("figures")
-    monkeypatch.setattr(homes, "PACKAGE", site_packages / "simlab")
+    monkeypatch.setattr(fingerprint, "BUNDLED", site_packages / "simlab" / "bundled_files")
     monkeypatch.setitem(sys.modules, "figures", module)
     module.__file__ = str(site_packages / "simlab" / "bundled_files" / "figures" / "__init__.py")
-    assert homes.home("figures.shared") is None
+    assert fingerprint.owner.__wrapped__("figures.shared") is None
     module.__file__ = str(site_packages / "figures" / "__init__.py")
-    assert homes.home("figures.shared") == "figures of unknown version"
+    assert fingerprint.owner.__wrapped__("figures.shared") == "figures"
 
 
 @pytest.fixture(scope="module")

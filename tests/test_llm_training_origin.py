@@ -216,7 +216,7 @@ def test_a_task_that_cannot_be_seen_through_trains_but_does_not_go_on_by_itself(
 
     broken_off(out, own())
     message = refusal(train, settings(SHORT), out, own_task=own())
-    assert "(task: cannot be compared: the content of a lock cannot be seen" in message
+    assert "(task: cannot be compared: the content of a lock cannot be hashed" in message
     train(settings(SHORT), out, own_task=own(), other_code=True)
     assert said(out)["continued"][0]["from"] == {"grpo": {"0": 2}, "maxrl": {"0": 0}}
 

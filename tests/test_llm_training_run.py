@@ -9,7 +9,7 @@ from naive_training import leaves, sequence_tables
 from training_cases import EVALUATION, TRAINING, parameters_of, settings, task
 
 from simlab.errors import InputError
-from simlab.file_lock import file_lock
+from simlab.files import file_lock
 from simlab.llm.checkpoint import read_checkpoint
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.llm.tasks import task as named_task

@@ -2,13 +2,11 @@
 
 import hashlib
 import json
-import shutil
 
 import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from power_loss import left, recorded
 from training_cases import contents, settings, task
 from training_cases import trainer_and_state as built
 
@@ -143,37 +141,6 @@ def test_a_kill_once_the_new_one_counts_leaves_that(small_files, states, tmp_pat
     state_files.remove_leftovers(arm.path / "state.safetensors")
     assert len(pieces_of(arm.path)) < of_both
     assert same(load_state(arm.path / "state.safetensors", former, [ORIGIN]), new)
-
-
-def test_a_power_loss_at_any_moment_leaves_one_of_them_whole(small_files, states, tmp_path):
-    """Whatever of the writes that were not synced is lost; also while the checkpoint of an arm that is done goes."""
-    former, new = states
-    root = tmp_path / "root"
-    root.mkdir()
-    path = root / "state.safetensors"
-    save_state(path, former, ORIGIN)
-    with recorded(root) as disks:
-        save_state(path, new, ORIGIN)
-    found = []
-    for number, disk in enumerate(disks):
-        for kind in ("lost", "kept", "mixed"):
-            folder = tmp_path / "left"
-            left(disk, folder, kind, seed=number)
-            loaded = load_state(folder / "state.safetensors", former, [ORIGIN])
-            found.append(loaded.step)
-            assert same(loaded, (former, new)[loaded.step])
-            shutil.rmtree(folder)
-    assert set(found) == {0, 1}
-    assert found[0] == 0
-    assert found[-1] == 1
-    with recorded(root) as disks:
-        state_files.remove_state_files(path)
-    assert list(root.iterdir()) == []
-    for number, disk in enumerate(disks):
-        left(disk, folder, "mixed", seed=number)
-        whole = (folder / "state.safetensors").exists()
-        assert not whole or same(load_state(folder / "state.safetensors", former), new)
-        shutil.rmtree(folder)
 
 
 # Runs

@@ -13,7 +13,7 @@ from simlab import own_files
 from simlab.arms import parse
 from simlab.cli import main
 from simlab.estimators import center, chain
-from simlab.identity.source import own_source
+from simlab.fingerprint import own_source
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import clip_higher, ppo_clip
@@ -242,7 +242,7 @@ def unused(): return 1
 """
 REBUILT = """
 import json, pickle, sys
-from simlab.identity.source import own_source
+from simlab.fingerprint import own_source
 arm = pickle.loads(bytes.fromhex(sys.argv[1]))
 print(json.dumps([str(arm), own_source(arm.build()), arm.floats]))
 """

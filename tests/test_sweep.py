@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import importlib
 import json
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from sweep_cases import SMALL, SMALL_UNITS, TINY, asked, command, parts_of, refusal
 
-from simlab.file_lock import file_lock
-from simlab.identity.code import code_fingerprint
-from simlab.identity.versions import commit
+from simlab.files import file_lock
+from simlab.identity import code_fingerprint, commit
 from simlab.simulator.memory import needed_bytes
 from simlab.simulator.metrics import POLICY, USUAL
 from simlab.simulator.runner import run as simulate
@@ -275,6 +275,7 @@ def test_what_a_killed_write_left_behind_is_removed(unbroken, resumed, capsys):
     left = [folder / ".unfinished-abc" for folder in (resumed.parent, parts_folder(resumed))]
     for path in left:
         path.write_bytes(b"half a par")
+        os.utime(path, (0, 0))
     assert run(SWEEP, resumed).identical(read(unbroken))
     assert not any(path.exists() for path in left)
     assert capsys.readouterr().err == f"{SMALL_UNITS} of {SMALL_UNITS} units are finished already\n"

@@ -138,7 +138,7 @@ def test_code_that_cannot_be_seen_is_refused_before_anything_is_done(register, t
     held = (number for number in range(3))
     register(lambda: chain(center("mean"), lambda advantages, rollouts: advantages * (1 if held else 0)))
     message = refusal(run, small(estimators=(NAME,)), tmp_path / "sweep.nc")
-    assert message.startswith(f"{NAME}+ppo_clip: the content of a generator cannot be seen")
+    assert message.startswith(f"{NAME}+ppo_clip: the content of a generator cannot be hashed")
     assert message.endswith("allowed: functions, classes, numbers, arrays, what can be pickled")
 
 

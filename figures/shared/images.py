@@ -10,7 +10,7 @@ from figures.shared.plotted import plotted
 from figures.shared.registry import Script
 from simlab.errors import InputError
 from simlab.files import write_whole
-from simlab.identity.versions import commit, versions
+from simlab.identity import commit, versions
 from simlab.plotting import save_everywhere
 
 FIGURES = Path(figures.__file__).parent

@@ -108,7 +108,7 @@ def _add_work(parser: Parser) -> None:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from simlab.files import check_replaceable, folders_for
+    from simlab.files import check_replaceable, make_folder
     from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
     from simlab.llm.training.options import build_settings
     from simlab.llm.training.run import train
@@ -118,17 +118,17 @@ def _train(options: argparse.Namespace) -> int:
     figure = options.figure or options.out / "comparison.png"
     check_figure(figure)
     check_replaceable(figure)
-    with folders_for(options.out, figure.parent):
-        train(
-            settings,
-            options.out,
-            resume=options.resume,
-            overwrite=options.overwrite,
-            other_code=options.other_code,
-            tensorboard=options.tensorboard,
-            wandb=options.wandb,
-            say=functools.partial(print, flush=True),
-        )
+    make_folder(figure.parent)
+    train(
+        settings,
+        options.out,
+        resume=options.resume,
+        overwrite=options.overwrite,
+        other_code=options.other_code,
+        tensorboard=options.tensorboard,
+        wandb=options.wandb,
+        say=functools.partial(print, flush=True),
+    )
     found = read_run(options.out)
     draw_comparison([found], figure)
     for name in set_names(found):

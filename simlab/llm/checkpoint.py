@@ -17,7 +17,7 @@ import ml_dtypes  # noqa: F401  # so that NumPy knows bfloat16
 import numpy as np
 
 from simlab.errors import InputError, check_choice
-from simlab.files import make_folders, write_whole
+from simlab.files import write_whole
 from simlab.llm.checksums import check_files, write_checksums
 from simlab.llm.config import ModelConfig, from_hugging_face, to_hugging_face
 from simlab.llm.device_memory import check_fits
@@ -186,7 +186,7 @@ def write_checkpoint(
     dtype = str(model.parameters["embed_tokens"].dtype)
     config = json.dumps(to_hugging_face(model.config, dtype), indent=2) + "\n"
     try:
-        make_folders(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         files = _write_weights(folder, model, shard_bytes)
         write_whole(folder / "config.json", config.encode())
         (folder / GENERATION).unlink(missing_ok=True)

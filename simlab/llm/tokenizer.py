@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError, check_choice
-from simlab.files import make_folders, write_whole
+from simlab.files import write_whole
 from simlab.llm.chat import ChatTemplate
 from simlab.llm.extra import package
 from simlab.llm.tokenizer_rules import check_rules
@@ -161,7 +161,7 @@ def write_tokenizer(folder: str | os.PathLike, vocabulary: Tokenizer | Words | C
         config["chat_template"] = vocabulary.chat_template.source
     folder = Path(folder)
     try:
-        make_folders(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "tokenizer.json", rules.to_str(pretty=True).encode())
         write_whole(folder / "tokenizer_config.json", (json.dumps(config, indent=2) + "\n").encode())
     except OSError as error:

@@ -1,7 +1,7 @@
 """Keep compiled programs for the next call; threads that ask for the same one wait for its only compilation.
 
-They are kept on disk too, for the next process, by ``compile_cache``: where JAX is told to keep them, by
-``JAX_COMPILATION_CACHE_DIR``, or else in the user's cache folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+JAX keeps them on disk too, for the next process: where ``JAX_COMPILATION_CACHE_DIR`` says, or else in the user's cache
+folder. ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
 """
 
 import functools
@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from simlab.identity.processor import features_here
-from simlab.simulator.compile_cache import verify_entries
+from simlab.identity import processor_features
 
 # Each compiled program keeps some 20 MB; a sweep goes through its programs one after the other.
 KEPT_PROGRAMS = 16  # for each device
@@ -77,8 +76,7 @@ def _measured(call: Any) -> Compiled:
 
 @functools.cache
 def keep_on_disk() -> None:
-    """Turn JAX's persistent compilation cache on, its entries verified, where its user has said or in our folder."""
-    verify_entries()
+    """Turn JAX's persistent compilation cache on, in the user's cache folder unless another folder is set."""
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None:
         return
@@ -93,5 +91,5 @@ def keep_on_disk() -> None:
 
 def _processor() -> str:
     """A name for this kind of processor: code compiled for another one might not run here."""
-    features = " ".join(sorted(features_here())) or platform.processor()
+    features = " ".join(sorted(processor_features())) or platform.processor()
     return hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:12]

@@ -13,7 +13,7 @@ import numpy as np
 
 from simlab.arms import Arm, parse
 from simlab.errors import InputError, check_choice, check_range, check_whole
-from simlab.identity.source import Unseen, own_source
+from simlab.fingerprint import Unhashable, own_source
 from simlab.methods import Method
 from simlab.simulator import mismatch
 from simlab.simulator.allocation import ALLOCATIONS, INFORMED, KNOWN, RAGGED, USUAL_ROOM
@@ -336,7 +336,7 @@ class Settings:
         """What shapes the compiled program."""
         try:
             own = self.own_code()
-        except Unseen:  # only objects differ then, not what they hold
+        except Unhashable:  # only objects differ then, not what they hold
             own = None
         errs = bool(self.false_positive != 0 or self.false_negative != 0)
         return StaticSettings(
@@ -375,7 +375,7 @@ class Settings:
         """A fingerprint of the user's own code in it, whatever its floats; None if there is none.
 
         Raises:
-            Unseen: for code, or what it holds, that cannot be told from another.
+            Unhashable: for code, or what it holds, that cannot be told from another.
         """
         method = self.arm if isinstance(self.arm, Method) else self.arm.without_floats().build()
         return own_source((method, OPTIMIZERS[self.optimizer]))

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from simlab.errors import Diverged, InputError
-from simlab.identity.processor import processor
+from simlab.identity import processor
 from simlab.simulator.devices import Devices, stations
 from simlab.simulator.memory import needed_bytes, shards_needed
 from simlab.simulator.runner import run

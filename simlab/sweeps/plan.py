@@ -12,9 +12,8 @@ import numpy as np
 
 from simlab.constructors import is_file
 from simlab.errors import InputError
-from simlab.identity.code import code_fingerprint
-from simlab.identity.source import Unseen, own_source
-from simlab.identity.versions import commit, versions
+from simlab.fingerprint import Unhashable, own_source
+from simlab.identity import code_fingerprint, commit, versions
 from simlab.own_files import file_of, source_of
 from simlab.problems.base import Problem
 from simlab.problems.registry import problem
@@ -276,7 +275,7 @@ def own_code(name: str, problem: Problem, settings: Settings) -> str | None:
     """
     try:
         found = settings.own_code(), own_source(type(problem))
-    except Unseen as error:
+    except Unhashable as error:
         allowed = "allowed: functions, classes, numbers, arrays, what can be pickled"
         raise InputError(f"{name}: {error}; {allowed}") from None
     return " ".join(filter(None, found)) or None

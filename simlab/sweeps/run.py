@@ -13,8 +13,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from simlab.errors import InputError
-from simlab.file_lock import file_lock
-from simlab.files import check_replaceable, make_folder
+from simlab.files import check_replaceable, file_lock, make_folder
 from simlab.simulator.checks import check_shards
 from simlab.simulator.memory import host_bytes
 from simlab.sweeps.executor import PROCESSOR, Workers, check_memory, execute_here, execute_there

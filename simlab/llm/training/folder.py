@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simlab.errors import InputError
-from simlab.files import make_folders, set_aside, sync_folder, write_whole
+from simlab.files import set_aside, write_whole
 from simlab.llm.checkpoint import Model, write_checkpoint
 from simlab.llm.checksums import CHECKSUMS, check_files
 from simlab.llm.tokenizer import Tokenizer, write_tokenizer
@@ -53,7 +53,7 @@ class ArmFolder:
     def __init__(self, path: Path, origins: Sequence[Origin], writers: Sequence[Writer] = ()):
         self.path, self.origins, self.writers = path, origins, writers
         self._ends: dict[str, str] = {}
-        make_folders(path)
+        path.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> "ArmFolder":
         return self
@@ -155,7 +155,6 @@ class ArmFolder:
             if (self.path / name).exists():
                 with (self.path / name).open("rb") as file:
                     os.fsync(file.fileno())
-        sync_folder(self.path)
 
     def save(self, state: State) -> None:
         """Write a checkpoint in place of the former one."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import jax
 
-from simlab.identity.code import TRAINING, code_fingerprint
-from simlab.identity.processor import processor
-from simlab.identity.source import Unseen, fingerprint, own_source
-from simlab.identity.versions import NUMERIC, commit, versions
+from simlab.fingerprint import Unhashable, fingerprint, own_source
+from simlab.identity import NUMERIC, code_fingerprint, commit, processor, versions
 from simlab.llm.tasks import TASKS, Task
 from simlab.llm.training.arm_text import read_arm
 from simlab.llm.training.settings import Settings
@@ -50,7 +48,7 @@ def maker(settings: Settings, own_task: Task | None, built: Task | None = None) 
     files = {file: _sha256(text) for file, text in texts.items()} | dict(built.files if built is not None else {})
     return {
         "commit": commit(),
-        "code": code_fingerprint(TRAINING),
+        "code": code_fingerprint(),
         "own": {name: found for name, found in own.items() if found is not None},
         "versions": versions(libraries),
         "platform": jax.default_backend(),
@@ -68,7 +66,7 @@ def _seen(look: Callable[[Any], str | None], value: Any) -> str | None:
     """What is seen of a value, or why nothing can be."""
     try:
         return look(value)
-    except Unseen as error:
+    except Unhashable as error:
         return f"{UNSEEN}: {error}"
 
 

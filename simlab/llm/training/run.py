@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.file_lock import file_lock
-from simlab.files import remove_unfinished
+from simlab.files import file_lock, remove_unfinished
 from simlab.llm.device_memory import free_memory
 from simlab.llm.extra import package
 from simlab.llm.tasks import OWN, Task, task
@@ -89,7 +88,7 @@ def train(
         check_memory(needed, free_memory())
     folder = RunFolder(out, settings, tensorboard=tensorboard, wandb=wandb)
     with file_lock(out):
-        remove_unfinished(out, below=True)
+        remove_unfinished(out, locked=True)
         folder.begin(maker(settings, own_task, setup.reader.task), overwrite=overwrite, other_code=other_code)
         for seed in range(settings.seeds):
             start = make_start(setup, seed, folder.arm(START, seed))

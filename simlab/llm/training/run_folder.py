@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.files import make_folders, write_whole
+from simlab.files import write_whole
 from simlab.llm.checksums import CHECKSUMS
 from simlab.llm.tensorboard import Scalars
 from simlab.llm.training.folder import CHECKPOINT, MODEL, RUN, ArmFolder, arm_folder, complain
@@ -76,7 +76,7 @@ class RunFolder:
         if self.wandb:
             identity = hashlib.sha256(f"{path.resolve()} {_digest(self.settings)}".encode()).hexdigest()[:16]
             group, config = self.out.resolve().name, {**self.settings.as_data(), "arm": name, "seed": seed}
-            make_folders(path)
+            path.mkdir(parents=True, exist_ok=True)
             writers.append(WandbFiles(path, name=f"{name}, seed {seed}", group=group, identity=identity, config=config))
         return writers
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from simlab.files import set_aside, sync_folder, write_whole
+from simlab.files import set_aside, write_whole
 from simlab.llm.checkpoint import shards_of
 from simlab.llm.extra import package
 from simlab.seals import CHECKSUM, Damaged, arrays_checksum
@@ -144,7 +144,6 @@ def _remove_all_but(kept: list[Path], path: Path) -> None:
 
 def remove_leftovers(path: Path) -> None:
     """Remove pieces that a kill has left of another checkpoint than the one that is there, which is whole, or gone."""
-    sync_folder(path.parent)  # so that a former head, which counts on other pieces, does not come back
     _remove_all_but(_pieces(path, _read_head(path)[0]) if path.exists() else [], path)
 
 

@@ -15,7 +15,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster, Security
 from distributed.utils import silence_logging_cmgr
 
 from simlab.errors import InputError
-from simlab.identity.code import code_fingerprint
+from simlab.identity import code_fingerprint
 from simlab.sweeps.cluster.handout import Handout
 from simlab.sweeps.cluster.members import GLANCE, Members
 from simlab.sweeps.cluster.remote import packed

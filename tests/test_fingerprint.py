@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import threading
-import types
 from fractions import Fraction
 
 import jax
@@ -15,14 +14,13 @@ import pytest
 from beartype import beartype
 from jaxtyping import jaxtyped
 
+from simlab import fingerprint
 from simlab.estimators import REGISTRY, chain, estimator
-from simlab.identity import homes
-from simlab.identity.source import Unseen, own_source
-from simlab.identity.versions import PACKAGE
+from simlab.fingerprint import Unhashable, own_source
+from simlab.identity import PACKAGE
 from simlab.llm.tasks.from_callable import from_callable
 from simlab.surrogates import SURROGATES, Surrogate, surrogate
 
-# A user's module, and one beside it, that hand in a function, a class and more.
 SIBLING = """
 SIGN = 1
 
@@ -56,7 +54,6 @@ def closed_over(scale):
     return inner
 
 closure = closed_over(1)
-by_lambda = lambda x: 1 * x
 partial = functools.partial(with_default, scale=1)
 
 def by_import(x):
@@ -82,7 +79,7 @@ def in_a_comprehension(xs):
     return [helper(x) for x in xs]
 
 class Base:
-    def of(self, x):
+    def scaled(self, x):
         return 1 * x
 
 class Callable(Base):
@@ -92,7 +89,7 @@ class Callable(Base):
         self.scale = scale
 
     def __call__(self, x):
-        return self.of(self.factor * self.scale * x)
+        return self.scaled(self.factor * self.scale * x)
 
     @property
     def half(self):
@@ -102,13 +99,9 @@ class Callable(Base):
     def static(x):
         return 1 * x
 
-    @classmethod
-    def made(cls):
-        return cls(1)
-
 instance = Callable(1)
-method = instance.of
-everything = [plain, closure, partial, instance, method, asks_words, by_import, by_module, WORDS, TABLE]
+method = instance.scaled
+everything = [plain, closure, partial, instance, method, asks_words, by_import, by_module, by_local_import, TABLE]
 """
 
 
@@ -147,7 +140,6 @@ def changed(text, old, new):
         ("with_default", "shift=0", "shift=1"),
         ("closure", "closed_over(1)", "closed_over(2)"),
         ("closure", "        return scale * x", "        return -scale * x"),
-        ("by_lambda", "lambda x: 1", "lambda x: 2"),
         ("partial", "with_default, scale=1", "with_default, scale=2"),
         ("partial", "scale * x + shift", "scale * x - shift"),
         ("reads_table", '"a": 1', '"a": 3'),
@@ -155,14 +147,11 @@ def changed(text, old, new):
         ("asks_words", '"four", ', ""),
         ("instance", "instance = Callable(1)", "instance = Callable(2)"),
         ("instance", "factor = 1", "factor = 2"),
-        ("instance", "    def of(self, x):\n        return 1", "    def of(self, x):\n        return 2"),
-        ("instance", "self.scale = scale", "self.scale = -scale"),
+        ("instance", "    def scaled(self, x):\n        return 1", "    def scaled(self, x):\n        return 2"),
         ("instance", "1 / 2", "1 / 3"),
         ("instance", "def static(x):\n        return 1", "def static(x):\n        return 2"),
-        ("instance", "return cls(1)", "return cls(2)"),
         ("instance", "class Callable(Base)", "class Between(Base):\n    pass\n\nclass Callable(Between)"),
         ("method", "instance = Callable(1)", "instance = Callable(2)"),
-        ("method", "    def of(self, x):\n        return 1", "    def of(self, x):\n        return 2"),
     ],
 )
 def test_what_changes_a_number_changes_the_fingerprint(loaded, name, old, new):
@@ -171,32 +160,27 @@ def test_what_changes_a_number_changes_the_fingerprint(loaded, name, old, new):
     assert own_source(getattr(loaded(changed(MODULE, old, new)), name)) != before
 
 
-@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import", "everything"])
+@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import"])
 @pytest.mark.parametrize(("old", "new"), [("SIGN = 1", "SIGN = -1"), ("SIGN * x", "-SIGN * x")])
 def test_so_does_a_module_beside_it(loaded, name, old, new):
     before = own_source(getattr(loaded(), name))
     assert own_source(getattr(loaded(sibling=changed(SIBLING, old, new)), name)) != before
 
 
-@pytest.mark.parametrize("name", ["by_import", "by_module"])
-def test_a_value_that_was_changed_while_python_runs_counts_too(loaded, name):
+@pytest.mark.parametrize("name", ["by_import", "by_module", "by_local_import"])
+def test_what_runs_counts_not_what_its_file_has_become(loaded, name, tmp_path):
     module = loaded()
     before = own_source(getattr(module, name))
+    (tmp_path / "sibling.py").write_text(changed(SIBLING, "SIGN = 1", "SIGN = -1"))
+    assert own_source(getattr(module, name)) == before
     sys.modules["sibling"].SIGN = -1
     assert own_source(getattr(module, name)) != before
-
-
-def test_what_runs_counts_not_what_its_file_has_become(loaded, tmp_path):
-    module = loaded()
-    before = own_source(module.plain)
-    (tmp_path / "own_module.py").write_text(changed(MODULE, "SCALE = 1", "SCALE = -1"))
-    assert own_source(module.plain) == before
 
 
 def test_comments_and_what_is_not_reached_change_nothing(loaded):
     before = own_source(loaded().everything)
     commented = "# first\n" + MODULE.replace(
-        "    return SCALE * x\n\ndef plain", "    # so\n\n    return SCALE * x\n\n\ndef plain"
+        "    return SCALE * x\n\ndef plain", "    # so\n    return SCALE * x\n\ndef plain"
     )
     assert own_source(loaded(commented + "\ndef another(x):\n    return x\n").everything) == before
     assert own_source(loaded(sibling=changed(SIBLING, "3 * x", "4 * x")).everything) == before
@@ -204,13 +188,17 @@ def test_comments_and_what_is_not_reached_change_nothing(loaded):
 
 def test_the_same_source_has_the_same_fingerprint_in_any_process(loaded, tmp_path):
     here = own_source(loaded().everything)
-    program = (
-        "import own_module; from simlab.identity.source import own_source; print(own_source(own_module.everything))"
-    )
-    for seed in ("1", "2", "3"):
+    program = "import own_module; from simlab.fingerprint import own_source; print(own_source(own_module.everything))"
+    for seed in ("1", "2"):
         environment = {"PYTHONPATH": f"{PACKAGE.parent}:{tmp_path}", "PYTHONHASHSEED": seed}
         run = [sys.executable, "-c", program]
         assert subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout.strip() == here
+
+
+def test_modules_that_hold_one_another_end(loaded):
+    sibling = SIBLING + "\nimport own_module\n\ndef back(x):\n    return own_module.sibling.own_module.plain(x)\n"
+    module = loaded(MODULE + "\ndef forth(x):\n    return sibling.own_module.sibling.back(x)\n", sibling)
+    assert own_source(module.forth) == own_source(module.forth) is not None
 
 
 # The library's own, and other people's
@@ -227,25 +215,23 @@ def test_nor_does_a_surrogate(name):
 
 
 def test_a_link_of_ones_own_counts_within_a_chain_of_the_librarys():
-    def of(factor):
+    def own(factor):
         return chain(estimator("grpo"), lambda advantages, rollouts: factor * advantages)
 
-    assert own_source(of(1.0)) == own_source(of(1.0)) is not None
-    assert own_source(of(1.0)) != own_source(of(-1.0))
-    assert own_source(estimator("f_grpo", base=of(1.0))) != own_source(estimator("f_grpo", base=of(-1.0)))
+    assert own_source(own(1.0)) == own_source(own(1.0)) is not None
+    assert own_source(own(1.0)) != own_source(own(-1.0))
+    assert own_source(estimator("f_grpo", base=own(1.0))) != own_source(estimator("f_grpo", base=own(-1.0)))
 
 
-def test_a_surrogate_of_ones_own_counts():
+def test_a_surrogate_and_a_task_of_ones_own_count():
     one, other = (Surrogate(lambda ratio, advantages, rollouts, f=factor: f * advantages) for factor in (1.0, -1.0))
     assert own_source(one) != own_source(other)
 
-
-def test_a_task_of_ones_own_is_its_prompts_and_functions():
-    def of(rewards=lambda prompt, answer: 1.0, training=("a", "b"), **others):
+    def task(rewards=lambda prompt, answer: 1.0, training=("a", "b"), **others):
         return own_source(from_callable(rewards, training, ["c"], 4, **others))
 
-    assert of() == of() is not None
-    assert len({of(), of(lambda prompt, answer: -1.0), of(training=("a",)), of(correct_from=0.5)}) == 4
+    assert task() == task() is not None
+    assert len({task(), task(lambda prompt, answer: -1.0), task(training=("a",)), task(correct_from=0.5)}) == 4
 
 
 def test_functions_that_jax_has_compiled_are_looked_into():
@@ -262,21 +248,16 @@ def test_functions_that_jax_has_compiled_are_looked_into():
         (np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int64)),
         (jax.numpy.arange(3.0), jax.numpy.arange(1, 4.0)),
         (1, 1.0),
-        (1, True),
         (0.0, -0.0),
         ("1", b"1"),
         ((1, 2), [1, 2]),
         ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
         ({1, 2}, {1, 3}),
         (["ab", "c"], ["a", "bc"]),
-        (types.MappingProxyType({1: 2}), types.MappingProxyType({1: 3})),
-        (re.compile("a+"), re.compile("b+")),
         (re.compile("a"), re.compile("a", re.IGNORECASE)),
         (Fraction(1, 2), Fraction(1, 3)),
-        (int | str, int | float),
         (list[int], list[float]),
         (np.random.default_rng(0), np.random.default_rng(1)),
-        (np.float32, np.float64),
         (np.exp, np.log),
     ],
     ids=str,
@@ -290,7 +271,7 @@ def test_values_are_told_apart(one, other):
 
 
 def test_what_checks_types_changes_nothing():
-    def of(factor, *decorators):
+    def source(factor, *decorators):
         def own(x: float) -> float:
             return factor * x
 
@@ -298,19 +279,7 @@ def test_what_checks_types_changes_nothing():
             own = decorate(own)
         return own_source(own)
 
-    assert of(1.0) == of(1.0, beartype) == of(1.0, jaxtyped(typechecker=beartype)) != of(2.0, beartype)
-
-
-def test_what_refers_to_itself_has_a_fingerprint():
-    def even(n):
-        return n == 0 or odd(n - 1)
-
-    def odd(n):
-        return n != 0 and even(n - 1)
-
-    loop = [even]
-    loop.append(loop)
-    assert own_source(loop) == own_source(loop) is not None
+    assert source(1.0) == source(1.0, beartype) == source(1.0, jaxtyped(typechecker=beartype)) != source(2.0, beartype)
 
 
 def test_an_installed_package_goes_by_its_version(monkeypatch):
@@ -318,31 +287,30 @@ def test_an_installed_package_goes_by_its_version(monkeypatch):
         return np.exp(x)
 
     before = own_source(estimate)
-    homes._version.cache_clear()
-    monkeypatch.setattr(homes.importlib.metadata, "version", lambda name: "0.0")
+    monkeypatch.setattr(fingerprint.importlib.metadata, "version", lambda name: "0.0")
+    fingerprint.owner.cache_clear()
     assert own_source(estimate) != before
-    homes._version.cache_clear()
+    fingerprint.owner.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("value", "named"),
+    ("value", "name"),
     [
-        (threading.Lock(), "a lock cannot be seen"),
-        ((number for number in range(3)), "a generator cannot be seen"),
-        (np.frompyfunc(lambda x: -x, 1, 1), "a ufunc, cannot be seen"),
-        (functools.reduce(lambda inner, _: [inner], range(10_000), []), "nested too deep"),
+        (threading.Lock(), "lock"),
+        ((number for number in range(3)), "generator"),
+        (np.frompyfunc(lambda x: -x, 1, 1), "ufunc"),
+        (functools.reduce(lambda inner, _: [inner], range(10_000), []), "too deep"),
     ],
     ids=["lock", "generator", "ufunc", "depth"],
 )
-def test_what_cannot_be_seen_is_refused_in_one_line(value, named):
-    with pytest.raises(Unseen) as error:
+def test_what_cannot_be_hashed_is_refused_in_one_line(value, name):
+    with pytest.raises(Unhashable, match=name) as error:
         own_source(lambda: value)
-    assert named in str(error.value).replace("content of a ", "a ")
     assert "\n" not in str(error.value)
 
 
 def test_code_that_looks_names_up_where_there_is_no_source_is_refused():
     space = {"__name__": "made_up"}
     exec("def look(x):\n    return eval('x')", space)
-    with pytest.raises(Unseen, match="module made_up cannot be seen: it has no source"):
+    with pytest.raises(Unhashable, match="made_up"):
         own_source(space["look"])

@@ -1,1 +1,0 @@
-"""Identify what made a number: simlab's code, a user's own code, versions and the processor. Imports no JAX."""
