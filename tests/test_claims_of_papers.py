@@ -46,18 +46,8 @@ def test_the_error_is_that_of_the_paired_difference():
     assert found.error == pytest.approx(0.1 * np.sqrt(12 / 11) / np.sqrt(12))
 
 
-def test_one_order_that_fails_decides():
-    arms = {"low": arm(0.4), "middle": arm(0.5), "high": arm(0.6)}
-    assert verdict(Order("pass@256", "high", "low"), Order("pass@256", "low", "middle"), **arms) == FAILS
-    assert verdict(Order("pass@256", "high", "low"), Order("pass@256", "middle", "low"), **arms) == HOLDS
-
-
 def test_what_is_not_reached_cannot_be_told():
     assert verdict(Order("pass@256", "own", "other"), own={"pass@256": None}, other=arm(0.5)) == UNTOLD
-
-
-def test_pass_at_1_is_not_compared_where_it_is_equal():
-    assert verdict(Order("pass@1", "own", "other"), own={}, other={}, equal=True) is None
 
 
 def test_words_name_both_readings_where_they_differ_and_other_banks_where_these_do():

@@ -16,7 +16,6 @@ from simlab import cli
 from simlab.llm.compare import read_run
 from simlab.llm.tasks import task as named_task
 from simlab.llm.tasks.data import data
-from simlab.llm.tasks.left_out import LeftOut
 from simlab.llm.tasks.verifiers import VERIFIERS
 from simlab.llm.training.options import build_settings
 from simlab.llm.training.run import train
@@ -43,11 +42,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_page_shows_files_and_commands():
-    assert [name for name, _ in FILES] == ["prompts.jsonl", "other.jsonl", "mine.py"]
-    assert len(COMMANDS) == 4
-
-
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("simlab train")])
 def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
     asked = build_settings(cli._parser().parse_args(shlex.split(command)[1:]))
@@ -63,22 +57,12 @@ def test_each_command_describes_a_run_of_all_rows_of_the_files(folder, command):
         assert here.reward(problem, "none") == 0
 
 
-def test_the_comparison_is_understood():
-    (command,) = [line for line in COMMANDS if line.startswith("simlab compare")]
-    assert cli._parser().parse_args(shlex.split(command)[1:]).baseline == "grpo"
-
-
 def test_the_python_example_trains(folder):
     (_, example) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(example, {})
     assert len(read_run(folder / "reversed").arms["grpo"][0].metrics["step"]) == 2
     said = json.loads((folder / "reversed" / "run.json").read_text())
     assert said["settings"]["task"] == {"name": "own", "called": "own"}
-
-
-def test_the_line_that_counts_rows_is_written_as_it_is():
-    left_out = LeftOut("prompts.jsonl", 1000, {"no JSON": [17], "empty prompt": [3, 805]})
-    assert f"training: {left_out.in_words()}\n" in PAGE
 
 
 def test_every_setting_is_named():

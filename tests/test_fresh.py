@@ -1,22 +1,18 @@
-"""What a newcomer types: every block of README.md and docs/start.md, from a clone and an environment that are fresh.
+"""Every block of README.md and docs/start.md runs from a fresh clone in a fresh environment.
 
-``pytest -m fresh tests/test_fresh.py`` installs packages and takes a quarter of an hour on two cores. The tests without
-the marker look at what that one leaves out, and why.
+``pytest -m fresh tests/test_fresh.py`` installs packages and takes a quarter of an hour on two cores.
 """
 
 import faulthandler
-import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import simlab
 from docs_build import newcomer
-from docs_build.shown_blocks import HERE, ROOT, blocks, lines, named, script
+from docs_build.shown_blocks import HERE, ROOT, blocks, named, script
 
 START, README = ROOT / "docs" / "start.md", ROOT / "README.md"
 MADE = {
@@ -82,14 +78,6 @@ def test_the_script_reads_as_one(tmp_path):
         subprocess.run(["bash", "-n"], input=script(page, tmp_path, INSTEAD), text=True, check=True)
 
 
-@pytest.mark.parametrize("line", SHORTENED)
-def test_what_is_shortened_is_a_line_of_the_readme_and_has_a_reason(line):
-    other, reason = SHORTENED[line]
-    assert line in lines(README)
-    assert len(reason.split()) > 4
-    assert other.startswith(line) or line.startswith(other)
-
-
 def test_the_suite_is_what_a_submission_must_pass():
     gate = (ROOT / ".ci" / "run").read_text()
     assert SUITE in README.read_text().split("<!-- test command -->")[1].split("```")[1]
@@ -105,57 +93,12 @@ def test_the_weight_that_a_newcomer_writes_moves_no_action_that_nobody_drew(tmp_
     np.testing.assert_array_equal(found, [[0.75, -0.25, -0.25, -0.25], [0, 0, 0, 0]])
 
 
-# The times
-
-
-LINES = [
-    "git clone x",
-    "python3 -m venv v",
-    "pip install .",
-    "simlab sweep a",
-    "cp mine",
-    "simlab sweep b",
-    "python logs",
-]
-
-
-def test_a_stage_ends_where_the_next_line_begins():
-    found = [newcomer.Mark(line, 2.0 * place, 1.0) for place, line in enumerate([*LINES, "simlab diagnose", ""])]
-    assert [mark.clock for mark in newcomer.stages(found).values()] == [2.0, 4.0, 6.0, 8.0, 12.0, 16.0]
-
-
 def test_times_are_those_of_the_clock_and_of_the_shell_with_its_children():
     printed = ["0m0.500s 0m0.250s\n", "1m2.000s 0m1.250s\n", "== pip install .\n", "Collecting\n"]
     printed += ["0m0.500s 0m0.250s\n", "2m2.000s 0m1.250s\n", "== \n"]
     clock = iter([3.0, 90.0])
     found = list(newcomer.marks(printed, lambda: next(clock)))
     assert found == [("pip install .", 3.0, 64.0), ("", 90.0, 124.0)]
-
-
-def test_a_script_is_timed_line_by_line(tmp_path, monkeypatch):
-    page = tmp_path / "page.md"
-    page.write_text("```sh\ntrue\nmkdir -p made && cd made\n```\n\n```python\nopen('here', 'w')\n```\n")
-    monkeypatch.setattr(newcomer, "PAGE", page)
-    monkeypatch.setattr("docs_build.shown_blocks.ROOT", tmp_path)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    (tmp_path / "all").mkdir()
-    found = newcomer.timed(tmp_path / "all")
-    assert [mark.line for mark in found][:2] == ["true", "mkdir -p made && cd made"]
-    assert found[-1].line == ""
-    assert found[-1].clock > found[0].clock
-    assert found[-1].processor > 0
-    assert (tmp_path / "all" / "empty" / "made" / "here").exists()
-
-
-def test_the_page_says_when_others_were_at_work():
-    machine = {"cpu": "c", "cores": 2, "memory_gib": 1, "system": "s", "date": "2026-01-01", "load_average": 3.5}
-    ends = {stage: newcomer.Mark("", 10.0 * place, 2.0 * place) for place, stage in enumerate(newcomer.STAGES, 1)}
-    busy, quiet = newcomer.report(ends, machine), newcomer.report(ends, machine | {"load_average": 0.1})
-    assert "| **a first figure** | 10 | 2 | 40 |" in busy
-    assert "load of 3.5 on 2 " in busy
-    assert "upper bounds" in busy
-    assert "Nothing else was at work" in quiet
 
 
 def test_the_minutes_that_a_newcomer_is_promised_are_those_that_were_measured():

@@ -57,48 +57,10 @@ def test_the_readme_of_the_folder_lists_them_all():
     assert listed == FILES
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_each_opens_with_what_the_reader_will_be_able_to_do(name):
-    first_text = (CHECKOUT / name).read_text().split('mo.md(r"""')[1]
-    assert first_text.strip().startswith("# ")
-    assert "you will be able to" in first_text
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_title_stands_first_and_imports_are_folded(name):
-    text = (CHECKOUT / name).read_text()
-    assert "\nwith app.setup(hide_code=True):\n" in text
-    assert "import" not in text.split("@app.cell")[1].split("def _():")[1].split('mo.md(r"""')[0]
-
-
-def test_the_table_of_the_tour_fits_its_column():
-    """Of a window of 1200 pixels: marimo's medium column takes 1110 of them, a letter of its tables 7.3."""
-    assert 'App(width="medium"' in (CHECKOUT / "01_tour.py").read_text()
-    page = (CHECKOUT.parent / "docs" / "tutorials" / "01_tour.md").read_text()
-    (table,) = re.findall("<pre class='text-xs'>(.*?)</pre>", page, re.DOTALL)
-    assert 100 < max(map(len, table.splitlines())) < 1110 / 7.3
-
-
 @pytest.fixture
 def taken():
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
-
-
-@pytest.mark.parametrize(
-    ("port", "reason"),
-    [
-        ("0", "outside its range"),
-        ("70000", r"outside its range \[1, 65535\]"),
-        ("-1", "outside"),
-        ("web", "whole number"),
-    ],
-)
-def test_a_bad_port_is_one_line_and_exit_code_2(port, reason, capsys):
-    assert main(["notebooks", "--port", port]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert re.fullmatch(rf"simlab: .*{reason}.*\n", printed.err)
 
 
 def test_a_port_that_is_taken_is_refused(taken):
@@ -114,10 +76,6 @@ def test_without_marimo_it_says_what_to_install(monkeypatch, capsys):
     )
 
 
-def test_a_checkout_opens_its_own_notebooks():
-    assert working_folder() == CHECKOUT
-
-
 def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(simlab.notebooks, "is_checkout", lambda: False)
@@ -129,13 +87,6 @@ def test_an_installed_package_gives_copies_and_never_writes_over_one(tmp_path, m
     working_folder()
     assert (folder / FILES[0]).read_text() == "mine"
     assert (folder / FILES[1]).read_bytes() == (CHECKOUT / FILES[1]).read_bytes()
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(simlab.notebooks, "check_marimo", lambda: None)
-    (tmp_path / "file").write_text("")
-    assert main(["notebooks", "--folder", str(tmp_path / "file")]) == 2
-    assert re.fullmatch(r"simlab: cannot copy the notebooks to .*\n", capsys.readouterr().err)
 
 
 def test_marimo_is_started_on_the_loopback_interface_without_its_update_check(monkeypatch):

@@ -17,7 +17,7 @@ from paper_checks.formula import typeset
 from paper_checks.index import INDEX, index
 from paper_checks.page import page
 from paper_checks.readme import README, readme
-from paper_checks.report import as_json, findings, methods, summary, table
+from paper_checks.report import as_json, summary, table
 from paper_checks.run import differences, judge_tag, select
 from paper_checks.source import source_of
 from paper_checks.summary import Sentence, Summary, summaries
@@ -128,43 +128,6 @@ def test_the_table_keeps_to_the_width_and_says_why_a_claim_does_not_hold():
     assert printed.splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
     assert "+ symbolic" in printed
     assert "? Monte Carlo" in printed
-
-
-def test_an_inference_of_ours_is_named_in_the_table():
-    assert "whose:" not in table(EACH, 100)
-    assert "whose: our inference" in table([verdict_of(LEMMA, FAILS, whose=INFERRED)], 100)
-
-
-def test_the_findings_come_ranked_with_their_tags():
-    printed = findings(TOLD, 60)
-    assert max(map(len, printed.splitlines())) <= 60
-    assert printed.split("\n")[1:] == [
-        "F-GRPO",
-        "1. Rare answers need large groups. [f-grpo:lemma-3.1 holds]",
-        "stands: The rest. []",
-    ]
-
-
-def test_a_narrow_terminal_still_shows_the_claim():
-    assert "with probability" in table(EACH[:1], 20)
-    assert table([], 80).splitlines()[0].split() == ["tag", "claim", "verdict", "evidence"]
-
-
-def test_papers_are_apart_in_the_table():
-    other = replace(EACH[0], tag="fade:eq-1", paper="fade")
-    lines = table([EACH[0], EACH[0], other], 200).splitlines()
-    starts = [line.split()[0] if line else "" for line in lines if not line.startswith(" ")]
-    assert starts == ["tag", "", LEMMA.tag, LEMMA.tag, "", "fade:eq-1", "", "+"]
-
-
-def test_a_method_refutes_if_any_of_its_tests_does():
-    evidence = [
-        Evidence("numerical", True, ""),
-        Evidence("symbolic", None, ""),
-        Evidence("numerical", False, ""),
-        Evidence("numerical, amended", True, ""),
-    ]
-    assert list(methods(evidence)) == [("numerical", False), ("symbolic", None)]
 
 
 def test_the_summary_counts_by_verdict():
@@ -279,14 +242,6 @@ def test_what_does_not_hold_is_open_to_the_eye_the_gravest_first_and_our_inferen
         assert said in listed
 
 
-def test_the_page_begins_with_the_findings_and_counts_our_inferences_apart():
-    text = page([*EACH, verdict_of(LEMMA, FAILS, whose=INFERRED)], CLAIMS, TOLD)
-    assert text.index("Rare answers need large groups.") < text.index("What does not hold as printed")
-    rows = re.findall(r"<tr>.*?</tr>", text[text.index("<table class=counts>") : text.index("</table>")])
-    numbers = {re.sub("<[^>]*>", "", row.partition("</th>")[0]): re.findall(r">(\d+)<", row) for row in rows[1:]}
-    assert numbers == {"F-GRPO": ["1"] * 6 + ["6"], "our inferences": ["1", "1"]}
-
-
 @pytest.mark.parametrize("formula", ["p^{", r"\unknown", "a & b"])
 def test_what_cannot_be_typeset_is_refused(formula):
     with pytest.raises(ValueError, match="cannot be typeset"):
@@ -309,11 +264,6 @@ def test_the_code_of_a_claim_is_its_check_and_what_that_uses():
     for part in ("POINTS = grid(", "def regions(", "def derived_tail_miss(", "def sampled_tail_miss("):
         assert part in source
     assert source.count("def tail_miss(statement):") == 1
-
-
-def test_every_claim_that_is_decided_has_code():
-    for claim in CLAIMS.values():
-        assert ("def " in "".join(source_of(claim))) is not bool(claim.needs), claim.tag
 
 
 # The index and the record
@@ -367,15 +317,6 @@ def test_a_cause_is_a_claim_of_its_own_that_does_not_hold_as_printed():
 def test_every_claim_is_recorded_and_no_other():
     assert list(RECORDED) == list(CLAIMS)
     assert set(RECORDED.values()) <= set(VERDICTS) - {OURS}
-
-
-def test_the_index_shows_the_verdict_and_its_amendment():
-    failing = next(claim for claim in CLAIMS.values() if claim.correction)
-    text = index([failing], {failing.tag: FAILS})
-    (line,) = (line for line in text.splitlines() if f"[{failing.tag}](" in line)
-    assert "**fails** (instead: " in line
-    assert "**holds**" in index([failing], {failing.tag: HOLDS}).splitlines()[-1]
-    assert "**not recorded**" in index([failing], {})
 
 
 def test_every_file_that_the_index_links_to_exists():
