@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import numpy as np
-from references import REFERENCES, Batch, Groups, Step, Tokens
+from references import REFERENCES, Groups, Step, Tokens
 
 from simlab import Rollouts, estimator
 from simlab.estimators import Estimator
@@ -263,14 +263,12 @@ def check_against_reference(name: str, parameters: dict[str, Any], shape: str, x
     for sequence in sequences(name, shape):
         history = run(estimator(name, **parameters), [record(step, shape, xp, dtype) for step in sequence])
         assert all(advantages.dtype == getattr(xp, dtype) for advantages in history)
-        assert_close({name, parameters.get("base")}, history, REFERENCES[name](sequence, **parameters), dtype)
+        assert_close(name, parameters, history, sequence, dtype)
 
 
-def assert_close(names: set[str | None], history: list[Any], expected: list[Batch], dtype: str) -> None:
-    """Advantages equal the reference's element by element, and are exactly 0 where there is no rollout or token.
-
-    ``names`` are those of the estimator and of its base.
-    """
+def assert_close(name: str, parameters: dict[str, Any], history: list[Any], sequence: list[Step], dtype: str) -> None:
+    """Advantages equal the reference's element by element, and are exactly 0 where there is no rollout or token."""
+    expected, names = REFERENCES[name](sequence, **parameters), {name, parameters.get("base")}
     relative = 4e-6 if dtype == "float32" and names & OF_LOGARITHMS else TOLERANCE[dtype]
     lost = LOST if dtype == "float32" and names & SUBTRACTING else 0.0
     for advantages, batch in zip(history, expected, strict=True):

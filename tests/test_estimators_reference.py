@@ -1,56 +1,73 @@
-"""Every registered estimator gives the numbers of its paper's formula, in every array library and dtype."""
+"""Every registered estimator gives the numbers of its paper: in NumPy, by the array API alone, and compiled."""
 
-from typing import Any
+from itertools import groupby
 
 import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reference_cases import CASES, SHAPES, assert_close, check_against_reference, record, run, sequences
+from reference_cases import CASES, assert_close, check_against_reference, record, sequences
 from references import REFERENCES
 
-from simlab import Rollouts, estimator
+from simlab import estimator
 from simlab.estimators import REGISTRY
 
-each_case = pytest.mark.parametrize(("name", "parameters"), CASES)
-each_shape = pytest.mark.parametrize("shape", SHAPES)
 
-
-def test_no_estimator_is_without_a_reference() -> None:
+def test_no_estimator_is_without_a_reference():
     assert {name for name, _ in CASES} == set(REFERENCES) == set(REGISTRY)
 
 
-@each_case
-@each_shape
+@pytest.mark.parametrize(("name", "parameters"), CASES)
+def test_arrays(name, parameters):
+    check_against_reference(name, parameters, "ragged", np, "float64")
+    check_against_reference(name, parameters, "full", np, "float64")
+    check_against_reference(name, parameters, "ragged", array_api_strict, "float32")
+
+
+# One program serves all cases of an estimator that differ in floats alone.
+
+
+def floats_of(name, parameters):
+    values = REGISTRY[name].parameters | parameters
+    return {key: value for key, value in values.items() if isinstance(value, float)}
+
+
+def choices_of(case):
+    name, parameters = case
+    return name, *((key, value) for key, value in parameters.items() if key not in floats_of(name, parameters))
+
+
+PROGRAMS = [list(cases) for _, cases in groupby(sorted(CASES, key=lambda case: str(choices_of(case))), choices_of)]
+FIRST = {cases[0][0]: cases for cases in reversed(PROGRAMS)}
+
+
 @pytest.mark.parametrize(
-    ("xp", "dtype"),
-    [(np, "float32"), (np, "float64"), (array_api_strict, "float64")],
-    ids=["numpy-float32", "numpy-float64", "strict-float64"],
+    "cases", [cases if cases in FIRST.values() else pytest.param(cases, marks=pytest.mark.slow) for cases in PROGRAMS]
 )
-def test_arrays(name: str, parameters: dict[str, Any], shape: str, dtype: str, xp: Any) -> None:
-    check_against_reference(name, parameters, shape, xp, dtype)
+def test_compiled_programs(cases):
+    """Under jit: sequences side by side (vmap), their ragged steps in turn (scan), and floats that are traced."""
+    name, choices = cases[0][0], dict(choices_of(cases[0])[1:])
 
+    @jax.jit
+    def program(batches, floats):
+        chosen = estimator(name, **choices, **floats)
 
-FIRST = {name: parameters for name, parameters in reversed(CASES)}
-# Compiling takes a second a case: one of each estimator, the others by hand.
-ONE_EACH = [
-    (name, parameters) if parameters is FIRST[name] else pytest.param(name, parameters, marks=pytest.mark.slow)
-    for name, parameters in CASES
-]
+        def step(state, record):
+            advantages, state = chosen.update(record, state)
+            return state, advantages
 
+        return jax.vmap(lambda batches: jax.lax.scan(step, chosen.init(), batches)[1])(batches)
 
-@pytest.mark.parametrize(("name", "parameters"), ONE_EACH)
-def test_under_jit_and_vmap(name: str, parameters: dict[str, Any]) -> None:
-    """Whole sequences of ragged steps, compiled together and batched along a new leading axis.
-
-    The contract holds batches without masks to NumPy's numbers under ``jit``, in float64.
-    """
-    chosen, several, dtype = estimator(name, **parameters), sequences(name, "ragged"), "float32"
-    records = [[record(step, "ragged", jnp, dtype) for step in sequence] for sequence in several]
-    stacked: list[Rollouts] = jax.tree.map(lambda *arrays: jnp.stack(arrays), *records)
-    histories = jax.jit(jax.vmap(lambda batches: run(chosen, batches)))(stacked)
-    assert all(advantages.dtype == dtype for advantages in histories)
-    for index, sequence in enumerate(several):
-        history = [advantages[index] for advantages in histories]
-        assert_close({name, parameters.get("base")}, history, REFERENCES[name](sequence, **parameters), dtype)
+    several = sequences(name, "ragged")
+    stacked = [
+        jax.tree.map(lambda *steps: jnp.stack(steps), *(record(step, "ragged", jnp, "float32") for step in sequence))
+        for sequence in several
+    ]
+    stacked = jax.tree.map(lambda *batches: jnp.stack(batches), *stacked)
+    for _, parameters in cases:
+        histories = program(stacked, floats_of(name, parameters))
+        assert histories.dtype == "float32"
+        for history, sequence in zip(histories, several, strict=True):
+            assert_close(name, parameters, list(history), sequence, "float32")
+    assert program._cache_size() == 1

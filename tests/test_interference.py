@@ -12,7 +12,6 @@ import pytest
 from refusals import refusal
 
 import simlab
-from simlab import cli
 from simlab.problems import PromptBank, interference
 from simlab.simulator.interference_metrics import crossing
 
@@ -129,6 +128,7 @@ def mean_and_error(values):
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size))
 
 
+@pytest.mark.slow
 def test_pass_at_1_rises_and_pass_at_256_falls_below_the_base_model_where_features_overlap_and_answers_conflict():
     """By 20 standard errors and more; without overlap, or without conflict, neither curve falls."""
     end = trained("grpo").isel(step=-1)
@@ -200,11 +200,3 @@ def test_masks_of_other_lengths_are_refused():
     problem = interference(4)
     wrong = problem.replaced(hard=problem.hard[:3])
     assert refusal(wrong.__post_init__) == "hard is bool of shape (3,); allowed: bool of shape (4,)"
-
-
-@pytest.mark.slow
-def test_the_sweep_takes_it_by_name(capsys, tmp_path):
-    out = tmp_path / "interference.nc"
-    options = ["--problem", "interference", "--param", "overlap=0,0.3", "--group-size", "4", "--seeds", "2"]
-    assert cli.main(["sweep", *options, "--steps", "4", "--record-every", "2", "--out", str(out)]) == 0
-    assert "overlap" in capsys.readouterr().out

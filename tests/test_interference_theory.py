@@ -125,12 +125,6 @@ def test_the_transfer_is_the_derivative_of_a_step_of_the_head():
         np.testing.assert_allclose((moved[0] - moved[1]) / 2e-4, found[i], atol=1e-9)
 
 
-def test_prompts_of_their_own_parameters_leave_one_another_alone():
-    found = transfer(POLICIES, CORRECT, np.eye(3), np.ones(3), learning_rate=1.0)
-    assert (np.diagonal(found) > 0).all()
-    np.testing.assert_array_equal(found - np.diag(np.diagonal(found)), 0)
-
-
 def test_prompts_that_are_unsolved_or_certain_neither_teach_nor_learn():
     policies = np.array([[0.0, 0.4, 0.6], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
     correct = np.tile([True, False, False], (3, 1))
@@ -165,13 +159,6 @@ def test_classes_of_equal_actions_have_the_transfer_of_the_actions_listed():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_equal_speeds_make_the_transfer_symmetric_and_others_do_not():
-    equal = transfer(POLICIES, CORRECT, KERNEL, np.ones(3), learning_rate=1.0)
-    np.testing.assert_allclose(equal, equal.T, rtol=1e-13)
-    unequal = transfer(POLICIES, CORRECT, KERNEL, np.array([1.0, 2.0, 1.0]), learning_rate=1.0)
-    np.testing.assert_allclose(unequal[1] / unequal[:, 1], [2, 1, 2], rtol=1e-13)
-
-
 # Where a prompt falls
 
 
@@ -199,13 +186,6 @@ def test_at_the_threshold_of_overlap_a_prompt_stands_still_and_beyond_it_falls()
     assert 0 < threshold[1] < 1
     for overlap, sign in ((threshold[1] * 0.99, 1), (threshold[1] * 1.01, -1)):
         assert np.sign(sum(drift_at(overlap))[1]) == sign
-
-
-def test_a_prompt_alone_has_no_threshold():
-    effects = transfer(POLICIES[:1], CORRECT[:1], np.ones((1, 1)), np.ones(1), learning_rate=1.0)
-    drift = log_odds_drift(effects, np.array([0.7]))
-    assert drift.incoming[0] == 0
-    assert math.isnan(drift.threshold[0])
 
 
 def test_own_drift_of_a_hard_prompt_vanishes_and_incoming_drift_does_not():
@@ -237,11 +217,6 @@ def test_the_bound_is_that_of_groups_which_all_put_the_most_on_what_they_have():
             total += chance * ((1 - p) * 0.5 * any(group) + p * 2.0 * (not all(group)))
         found = largest_mixed_mass(np.array([p]), size, success=0.5, failure=2.0)
         assert found[0] == pytest.approx(total, rel=1e-12)
-
-
-def test_the_bound_is_zero_only_where_nothing_can_be_learnt():
-    np.testing.assert_array_equal(largest_mixed_mass(np.array([0.0, 1.0]), 8), 0)
-    assert largest_mixed_mass(np.array([1e-300]), 8)[0] == pytest.approx(9e-300, rel=1e-9)
 
 
 # Where pass@k turns
@@ -337,17 +312,6 @@ def test_where_only_certain_prompts_gain_pass_at_k_falls_at_once():
     assert crossing_k(np.array([1.0, 0.2]), np.array([0.2, -0.1])) == 1.0
 
 
-def test_prompts_that_stay_do_not_move_the_crossing():
-    two = crossing_k(np.array([0.5, 0.01]), np.array([0.1, -0.01]))
-    assert crossing_k(np.array([0.5, 0.001, 0.01, 0.2]), np.array([0.1, 0.0, -0.01, 0.0])) == pytest.approx(two)
-
-
-def test_hardest_prompts_that_are_nearly_alike_are_told_apart():
-    solved, changes = np.array([0.01, 0.01 + 1e-12, 0.5]), np.array([-1e-4, -1e-4, 0.1])
-    merged = crossing_k(np.array([0.01, 0.5]), np.array([-2e-4, 0.1]))
-    assert crossing_k(solved, changes) == pytest.approx(merged, rel=1e-9)
-
-
 # The step at which the curves cross
 
 
@@ -372,51 +336,27 @@ def test_the_crossing_step_is_where_the_line_to_the_first_record_below_meets_0(g
     ("call", "message"),
     [
         (lambda: expected_speed("grpo", 4, np.array([0.5, 1.5])), r"solve_rates holds 1\.5; allowed: numbers in"),
-        (lambda: expected_speed("grpo", 4, np.array([math.nan])), "solve_rates holds nan; allowed"),
         (lambda: expected_speed("grpo", 0, np.array([0.5])), r"group_size = 0 is outside its range \[1, inf"),
         (lambda: expected_speed("ppo", 4, np.array([0.5])), "estimator = 'ppo' is unknown"),
-        (lambda: given_transfer(policies=POLICIES[0]), r"policies have shape \(4,\); allowed: \(prompts, actions\)"),
-        (
-            lambda: given_transfer(policies=POLICIES * 2),
-            "policy 0 has least entry 0.2 and sum 2.0; allowed: none below",
-        ),
-        (lambda: given_transfer(correct=CORRECT[:2]), r"correct is bool of shape \(2, 4\); allowed: bool of \(3, 4\)"),
-        (lambda: given_transfer(correct=CORRECT * 1.0), r"correct is float64 of shape \(3, 4\); allowed: bool of"),
-        (lambda: given_transfer(kernel=KERNEL[:2]), r"kernel has shape \(2, 3\); allowed: \(3, 3\)"),
-        (lambda: given_transfer(kernel=KERNEL * math.nan), "kernel holds NaN or infinity; allowed: finite numbers"),
-        (lambda: given_transfer(speeds=np.ones(2)), r"speeds has shape \(2,\); allowed: \(3,\)"),
-        (lambda: given_transfer(learning_rate=math.inf), "learning_rate = inf is outside its range"),
-        (lambda: given_transfer(temperature=0.0), r"temperature = 0\.0 is outside its range \(0, inf\)"),
-        (
-            lambda: given_transfer(counts=np.array([1, 1, 1, 0])),
-            r"counts = \[1 1 1 0\] are not allowed; allowed: 4",
-        ),
-        (lambda: given_transfer(counts=np.ones(4)), r"counts = \[1\. 1\. 1\. 1\.\] are not allowed"),
+        (lambda: bad_transfer(policies=POLICIES[0]), r"policies have shape \(4,\); allowed: \(prompts, actions\)"),
+        (lambda: bad_transfer(policies=POLICIES * 2), "policy 0 has least entry 0.2 and sum 2.0; allowed: none below"),
+        (lambda: bad_transfer(correct=CORRECT[:2]), r"correct is bool of shape \(2, 4\); allowed: bool of \(3, 4\)"),
+        (lambda: bad_transfer(kernel=KERNEL[:2]), r"kernel has shape \(2, 3\); allowed: \(3, 3\)"),
+        (lambda: bad_transfer(kernel=KERNEL * math.nan), "kernel holds NaN or infinity; allowed: finite numbers"),
+        (lambda: bad_transfer(speeds=np.ones(2)), r"speeds has shape \(2,\); allowed: \(3,\)"),
+        (lambda: bad_transfer(learning_rate=math.inf), "learning_rate = inf is outside its range"),
+        (lambda: bad_transfer(temperature=0.0), r"temperature = 0\.0 is outside its range \(0, inf\)"),
+        (lambda: bad_transfer(counts=np.array([1, 1, 1, 0])), r"counts = \[1 1 1 0\] are not allowed; allowed: 4"),
         (lambda: log_odds_drift(KERNEL, np.ones(2)), r"solve_rates has shape \(2,\); allowed: \(3,\)"),
         (lambda: log_odds_drift(KERNEL[:, :2], np.ones(3)), r"effects has shape \(3, 2\); allowed: \(3, 3\)"),
-        (lambda: log_odds_drift(KERNEL, np.full(3, -1.0)), r"solve_rates holds -1\.0; allowed: numbers in \[0, 1\]"),
         (lambda: largest_mixed_mass(np.array([0.5]), 0), r"group_size = 0 is outside its range"),
-        (
-            lambda: largest_mixed_mass(np.array([0.5]), 2, success=-1.0),
-            r"success = -1\.0 is outside its range \[0, inf",
-        ),
-        (
-            lambda: largest_mixed_mass(np.array([0.5]), 2, failure=-1.0),
-            r"failure = -1\.0 is outside its range \[0, inf",
-        ),
+        (lambda: largest_mixed_mass(np.array([0.5]), 2, failure=-1.0), r"failure = -1\.0 is outside its range \[0"),
         (lambda: pass_at_k_change(np.ones(2), np.ones(2), 0.5), r"k = 0\.5 is not allowed; allowed: finite numbers"),
         (lambda: pass_at_k_change(np.ones(2), np.ones(3), 2.0), r"solve_rates \(2,\) and changes \(3,\); allowed"),
         (lambda: crossing_k(np.zeros(0), np.zeros(0)), "allowed: one axis of one or more prompts each"),
-        (lambda: crossing_k(np.array([1.5]), np.array([0.1])), r"solve_rates holds 1\.5; allowed: numbers in \[0, 1\]"),
         (lambda: crossing_k(np.array([0.5]), np.array([math.nan])), "changes holds NaN or infinity; allowed: finite"),
-        (
-            lambda: crossing_step(np.array([1.0, 1.0]), np.zeros(2)),
-            r"steps = \[1\. 1\.\]; allowed: an increasing number",
-        ),
-        (
-            lambda: crossing_step(np.array([1.0]), np.zeros(2)),
-            r"allowed: an increasing number for each of the 2 records",
-        ),
+        (lambda: crossing_step(np.array([1.0, 1.0]), np.zeros(2)), r"steps = \[1\. 1\.\]; allowed: an increasing"),
+        (lambda: crossing_step(np.array([1.0]), np.zeros(2)), r"an increasing number for each of the 2 records"),
         (lambda: crossing_step(np.array([1.0]), np.array([math.nan])), "gains holds NaN; allowed: numbers"),
     ],
 )
@@ -427,7 +367,7 @@ def test_bad_input_is_named_in_one_line(call, message, monkeypatch):
     assert "\n" not in str(refusal.value)
 
 
-def given_transfer(**replaced):
+def bad_transfer(**replaced):
     arguments = {"policies": POLICIES, "correct": CORRECT, "kernel": KERNEL, "speeds": np.ones(3)}
     return transfer(**arguments | {"learning_rate": 1.0} | replaced)
 

@@ -3,7 +3,6 @@
 What holds of every problem is in test_problem_contract.py.
 """
 
-import dataclasses
 import functools
 import itertools
 import math
@@ -14,23 +13,19 @@ import naive_linear
 import naive_simulator
 import numpy as np
 import pytest
-from problem_contract import KINDS, ROWS, Bench, Kind, key_of, run_of, settings_of
+from problem_contract import KINDS, ROWS, Bench, key_of, run_of, settings_of
 from refusals import refusal
-from sweep_cases import asked
 
 from simlab import cli
 from simlab.errors import InputError
 from simlab.problems import LinearSoftmax, linear_softmax
-from simlab.simulator.api import simulate
-from simlab.simulator.costs import step_costs
-from simlab.simulator.head_metrics import residual_metrics
+from simlab.simulator.head_metrics import residual_metrics, svd_each
 from simlab.simulator.learner import Learner
 from simlab.simulator.recording import record
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
 from simlab.simulator.storage import DENSE, Stored
-from simlab.sweeps.plan import Plan
-from simlab.sweeps.result import joining_bytes, read
+from simlab.sweeps.result import read
 from simlab.theory.rank import alignment, effective_rank, leading_share, mean_pairwise_cosine, singular_gap
 
 # How it starts
@@ -75,17 +70,6 @@ OF_OFF_POLICY = {metric.name for metric in OWN.problem.metrics if metric.off_pol
 
 
 @pytest.mark.slow
-def test_the_contract_meets_what_it_is_to_test():
-    """Each metric is a number at a fifth of the steps or more, and prompts move one another."""
-    rows = run_of("linear_softmax", "rewards", "lumped").rows
-    for metric, values in rows.items():
-        if metric != "singular_values" and metric not in OF_OFF_POLICY:
-            assert np.isfinite(values[1:]).mean() > 0.2, metric
-    assert np.abs(rows["cross_effect"]).max() > 0.1 * np.abs(rows["own_effect"]).max() > 0
-    assert np.ptp(rows["effective_rank"]) > 0
-
-
-@pytest.mark.slow
 def test_directions_are_compared_with_those_of_the_record_before():
     name = "remembers batches, sequence ratios"
     heads = run_of("linear_softmax", name, "dense").parameters - OWN.problem.listed().weights
@@ -100,10 +84,7 @@ def test_directions_are_compared_with_those_of_the_record_before():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["of one norm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("reads the batch", "not zero-sum"))],
-)
+@pytest.mark.parametrize("name", ["of one norm", "reads the batch", "not zero-sum"])
 def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
     """W h with h_i = e_i: column i of W is the logits of prompt i, and the head has every record of the bank."""
     listed = OWN.problem.listed()
@@ -116,24 +97,6 @@ def test_with_a_feature_of_its_own_each_prompt_is_a_prompt_of_a_bank(name):
     for metric, values in tabular.rows.items():
         np.testing.assert_allclose(shared.rows[metric], values, rtol=0, atol=1e-12, err_msg=metric)
     np.testing.assert_allclose(shared.rows["cross_effect"], 0, atol=1e-15)
-
-
-@pytest.mark.parametrize("optimizer", [pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "adam", "adamw")])
-def test_with_a_feature_of_its_own_a_prompt_has_the_records_of_a_bank(optimizer):
-    """Bit by bit, where no sum is over all parameters; and under plain gradient steps no prompt moves another."""
-    listed = OWN.problem.listed()
-    head = LinearSoftmax(listed.weights, np.eye(4), listed.correct, listed.target)
-    chosen = {"optimizer": optimizer, "optimizer_parameters": {"learning_rate": 0.2}, "temperature": 1.2, "kl": 0.1}
-    chosen |= {"entropy_bonus": 0.02, "prompts_per_step": 3, "group_size": 4, "dtype": "float64", "storage": "dense"}
-    steps = {"pass_at_k": (1, 4), "top_n": 2, "seeds": 2, "steps": 12, "record_every": 4}
-    shared, tabular = (simulate(problem, "a_grae", **chosen, **steps) for problem in (head, head.tabular))
-    assert len(tabular.data_vars) > 15
-    for name in tabular.data_vars:
-        np.testing.assert_array_equal(shared[name], tabular[name], name)
-    assert (shared.q_pos[:, -1] != shared.q_pos[:, 0]).all()
-    np.testing.assert_allclose(shared.cross_effect[:, 1:], 0, atol=1e-15)
-    if optimizer == "sgd":
-        np.testing.assert_allclose(shared.d_q_pos_outside[:, 1:], 0, atol=1e-15)
 
 
 @functools.cache
@@ -184,30 +147,6 @@ def test_an_action_no_rollout_drew_moves_by_exactly_zero_at_every_prompt():
     np.testing.assert_array_equal(after[undrawn], place.weights[undrawn])
     moved = place.features @ (after - place.weights).T
     assert abs(moved[1, 5]) > 1e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("estimator", "storage"),
-    [
-        ("grpo", "dense"),
-        pytest.param("grpo", "lumped", marks=pytest.mark.slow),
-        pytest.param("power_alpha", "dense", marks=pytest.mark.slow),
-    ],
-)
-def test_an_action_never_drawn_stays_where_it_was_for_a_whole_run(estimator, storage):
-    """Bit by bit in float32, after 200 steps of an Adam whose eps is so small that rounding noise would show."""
-    problem = linear_softmax(prompts=6, actions=40, failure_modes=3).listed()
-    rare = np.where(np.arange(40) < 20, 0.0, 20.0)[:, None]  # so that no prompt draws these
-    row = OWN._replace(problem=dataclasses.replace(problem, weights=problem.weights - rare).by_classes())
-    eps = {"optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}}
-    found = Bench(row, Kind({"estimator": estimator, "group_size": 7} | eps, prompts=3), storage, "float32").run(0, 200)
-    start = row.problem.listed().weights.astype(np.float32)
-    drawn = sorted({action for groups in found.groups for group in groups.values() for (action,) in group})
-    undrawn = np.setdiff1d(np.arange(40), drawn)
-    assert len(undrawn) >= 15
-    np.testing.assert_array_equal(found.parameters[-1][undrawn], start[undrawn])
-    assert np.abs(found.parameters[-1] - start)[drawn].max() > 0.1
 
 
 # Gradients
@@ -305,12 +244,41 @@ def test_groups_that_teach_nothing_leave_the_head_as_it_is(groups):
     assert {name for name, value in row.items() if np.isnan(value).any()} == undefined
 
 
-def test_costs_count_the_head_and_the_features():
-    place = linear_softmax(prompts=10, actions=50, failure_modes=3)
-    assert place.numbers == 10 * 50 + 50 * 5 + 10 * 5
-    assert place.tabular.numbers == 10 * 50
-    few, all_prompts = (step_costs(place, Settings("grpo", prompts_per_step=number), 10) for number in (2, 0))
-    assert few.dense < all_prompts.dense
+# Rank decompositions of many runs at once: each is NumPy's, and no batch of them reaches the CPU's thread pool
+
+RUNS = np.random.default_rng(0).normal(size=(3, 2, 7, 4))
+
+
+def split_runs(runs):
+    return jax.vmap(lambda pair: svd_each(list(pair)))(runs)
+
+
+def test_each_matrix_of_each_run_has_the_decomposition_that_numpy_gives_it():
+    split = split_runs(jnp.asarray(RUNS, jnp.float32))
+    for index in np.ndindex(3, 2):
+        left, values, right = np.linalg.svd(RUNS[index], full_matrices=False)
+        np.testing.assert_allclose(split.values[*index], values, rtol=1e-5)
+        sign = np.sign(left[0, 0] * float(split.left[*index, 0]))
+        np.testing.assert_allclose(split.left[*index], sign * left[:, 0], atol=1e-5)
+        np.testing.assert_allclose(split.right[*index], sign * right[0], atol=1e-5)
+
+
+def test_runs_side_by_side_decompose_one_matrix_at_a_time():
+    """Two programs that each wait for a batch of decompositions could wait for one another for ever."""
+    shapes = [each.invars[0].aval.shape for each in equations(jax.make_jaxpr(split_runs)(RUNS).jaxpr, "svd")]
+    assert shapes
+    assert {int(np.prod(shape[:-2])) for shape in shapes} == {1}
+
+
+def equations(jaxpr, name: str):
+    """The equations of this name, those inside loops and calls among them."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == name:
+            yield equation
+        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda value: hasattr(value, "eqns")):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from equations(inner, name)
 
 
 # Sweeps
@@ -341,13 +309,8 @@ def test_the_command_sweeps_the_diversity_of_failures(tmp_path, capsys):
     np.testing.assert_allclose(dataset.q_pos.isel(step=0), 0.5, rtol=1e-6)
 
 
-def test_joining_counts_the_head_and_the_features():
-    linear, bank = (asked("--problem", name, "--param", "prompts=16") for name in ("linear_softmax", "prompt_bank"))
-    assert joining_bytes(Plan(linear)) > joining_bytes(Plan(bank))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_feature(storage):
     """Whatever the storage: those that its few rows do not have are 0, and those after them, up to 8, are absent."""
     random, right = np.random.default_rng(0), np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], bool)
@@ -366,18 +329,13 @@ def test_a_head_of_fewer_actions_than_features_has_a_singular_value_for_each_fea
     ("parameters", "message"),
     [
         ({"success_modes": 0}, "success_modes = 0"),
-        ({"failure_modes": 0}, "failure_modes = 0"),
-        ({"wrong_answers": 0}, "wrong_answers = 0"),
         ({"answers": "any"}, "answers = 'any' is unknown; allowed: shared, own"),
         ({"actions": 12}, "actions = 12 is outside its range [13, "),
         ({"actions": 44, "answers": "own"}, "actions = 44 is outside its range [45, "),
         ({"shared": -1.0}, "shared = -1.0 is outside its range [0, 100.0]"),
-        ({"easy_share": 1.5}, "easy_share = 1.5"),
         ({"easy_share": 0.0}, "easy prompts = 0 are fewer than their modes; allowed: 1 or more"),
         ({"prompts": 8}, "hard prompts = 4 are fewer than their modes; allowed: 8 or more"),
-        ({"prompts": 2**22}, "prompts x answers = 54525952"),
         ({"easy_rate": 1.0}, "easy_rate = 1.0 is outside its range"),
-        ({"hard_rate": 0.0}, "hard_rate = 0.0 is outside its range"),
         ({"stray": 0.0}, "stray = 0.0 is outside its range"),
         ({"reward_correct": 0.0}, "reward_correct = 0.0"),
     ],

@@ -42,17 +42,13 @@ pytestmark = pytest.mark.usefixtures("quickly")
 QUICK = {
     ("anchored", "remembers entropies, regularised", "lumped"),
     ("prompt_bank", "reads the batch", "dense"),
-    ("prompt_bank", "focal, clipped", "lumped"),
     ("interference", "focal, clipped", "dense"),
     ("interference", "supervised", "dense"),
     ("tree", "candidates, regularised", "dense"),
     ("ring", "reads entropies, regularised", "dense"),
     ("tree", "geometric mean", "dense"),
-    ("prompt_bank", "forking tokens", "dense"),
     ("prompt_bank", "truncated sampler, masked", "dense"),
     ("prompt_bank", "bound by entropy", "lumped"),
-    ("tree", "weighed by entropy", "dense"),
-    ("tree", "reads greedy answers of an older sampler", "dense"),
     ("prompt_bank", "reads greedy answers of an older sampler", "lumped"),
 }
 AT_EDGES = ("rewards", "candidates, regularised")

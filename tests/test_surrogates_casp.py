@@ -3,10 +3,8 @@
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cache
 from typing import Any, NamedTuple
 
-import array_api_strict
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +16,6 @@ from token_batches import (
     check_equals,
     check_padding_is_irrelevant,
     clip_objective,
-    on_policy,
     ragged,
     responses_of,
     tokens_of,
@@ -58,16 +55,15 @@ def token_objective(row: list[Any], token: Token, gated: bool, settings: Setting
     if gated and token.advantage > 0:
         mass = [1.0 if settings.weights == "uniform" else math.exp(logp) for logp in old]
         smoothed: Any = 0.0
-        for part, logp, old_logp in zip(mass, row[1:], old, strict=True):
+        for share, logp, old_logp in zip(mass, row[1:], old, strict=True):
             other = jnp.exp(logp - old_logp)
-            smoothed = smoothed + part / math.fsum(mass) * jax.lax.stop_gradient(ratio / other) * other
+            smoothed = smoothed + share / math.fsum(mass) * jax.lax.stop_gradient(ratio / other) * other
         ratio = (1 - settings.alpha) * ratio + settings.alpha * smoothed
     elif gated and token.advantage < 0 and token.old_logp == token.topn_logp[0]:
         ratio = settings.top_penalty * ratio
     return clip_objective(ratio, token.advantage, settings.eps_low, settings.eps_high)
 
 
-@cache
 def naive_rows(settings: Settings) -> list[list[float]]:
     """The derivatives of the objective by log pi of each token and of its candidates, wherever those have moved to."""
     tokens, gated = tokens_of(ragged()), {}
@@ -92,15 +88,9 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("xp", [np, jnp, array_api_strict], ids=["numpy", "jax", "strict"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_rows_equal_the_derivative_of_the_objective(settings: Settings, xp: Any, dtype: str) -> None:
-    check_equals(casp(**settings._asdict()), naive_rows(settings), xp, dtype)
-
-
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_what_stands_where_no_token_exists_is_never_read(settings: Settings) -> None:
+def test_rows_equal_the_derivative_of_the_objective(settings: Settings) -> None:
+    check_equals(casp(**settings._asdict()), naive_rows(settings))
     check_padding_is_irrelevant(casp(**settings._asdict()))
 
 
@@ -153,8 +143,9 @@ def gates(entropy: np.ndarray, q: float) -> np.ndarray:
     return np.reshape(flat, entropy.shape)
 
 
-@pytest.mark.parametrize("step", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize(("alpha", "candidates", "q", "top_penalty"), [(0.01, 3, 0.8, 1.1), (0.4, 2, 0.4, 1.3)])
+@pytest.mark.parametrize(
+    ("step", "alpha", "candidates", "q", "top_penalty"), [(0.0, 0.01, 3, 0.8, 1.1), (0.5, 0.4, 2, 0.4, 1.3)]
+)
 def test_the_step_on_the_logits_is_the_gradient_of_the_ratio_form(
     step: float, alpha: float, candidates: int, q: float, top_penalty: float
 ) -> None:
@@ -204,17 +195,6 @@ def test_with_nothing_to_do_or_nowhere_to_do_it_it_is_ppo_clip(parameters: dict[
     np.testing.assert_array_equal(rows[:, 1:], 0)
 
 
-def test_at_quantile_0_every_token_is_treated() -> None:
-    tokens = tokens_of(on_policy(ragged()))
-    rows = at_tokens(casp(alpha=0.5, quantile=0.0, top_penalty=1.1).coefficient(*on_policy(ragged())))
-    for token, row in zip(tokens, rows, strict=True):
-        if token.advantage > 0:
-            np.testing.assert_allclose(row, token.advantage * np.array([1 / 2, 1 / 6, 1 / 6, 1 / 6]), rtol=1e-14)
-        elif token.advantage < 0:
-            factor = 1.1 if token.old_logp == token.topn_logp[0] else 1.0
-            np.testing.assert_allclose(row, token.advantage * np.array([factor, 0, 0, 0]), rtol=1e-14)
-
-
 def lone(advantage: float, logp: float, topn: list[float]) -> Batch:
     """One rollout of one token on policy, given by probabilities."""
     fields = {"old_logp": np.full((1, 1, 1), math.log(logp)), "entropy": np.full((1, 1, 1), 0.7)}
@@ -240,14 +220,6 @@ def test_shares_by_hand(weights: str, expected: list[float], sampled: float) -> 
     np.testing.assert_allclose(
         method.coefficient(*lone(2.0, sampled, [0.4, 0.2, 0.1])), [[[expected]]], rtol=1e-14, atol=0
     )
-
-
-@pytest.mark.parametrize("weights", ["uniform", "proportional"])
-def test_a_row_sums_to_the_plain_coefficient(weights: str) -> None:
-    """So that advantages of a group which sum to 0 still do."""
-    rows = casp(alpha=0.7, quantile=0.0, top_penalty=1.0, weights=weights).coefficient(*ragged())
-    plain = at_tokens(ppo_clip().coefficient(*ragged()))
-    np.testing.assert_allclose(at_tokens(rows).sum(axis=-1), plain, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("weights", ["uniform", "proportional"])

@@ -108,13 +108,6 @@ def test_the_end_of_a_parameter_is_another_surrogate(
     np.testing.assert_allclose(of(name, ragged(), **parameters), of(other, ragged()), rtol=tolerance, atol=0)
 
 
-def test_gppo_is_the_clip_with_the_bound_for_a_weight_where_it_clips() -> None:
-    """beta = 1: min(ratio, 1 + eps) for successes and max(ratio, 1 - eps) for failures, a one-sided CISPO."""
-    tokens = zip(at_tokens(ragged().ratio), at_tokens(ragged().advantages * np.ones_like(ragged().ratio)), strict=True)
-    expected = [(min(ratio, 1.2) if a > 0 else max(ratio, 0.8)) * a for ratio, a in tokens]
-    np.testing.assert_allclose(of("ce_gppo", ragged(), beta_low=1.0), expected, rtol=1e-14, atol=0)
-
-
 def test_vespo_at_its_end_is_the_importance_weight_of_the_sequence() -> None:
     actual = of("vespo", ragged(), k_pos=1.0, k_neg=1.0, lambda_pos=1e-12, lambda_neg=1e-12)
     ratio = np.where(PRESENT, ragged().ratio, 1.0)
@@ -132,7 +125,7 @@ def test_aspo_turns_the_clip_round_for_successes_alone() -> None:
     assert (np.abs(of("aspo", ragged())) <= 3 * np.abs(of("reinforce", ragged()))).all()
 
 
-@pytest.mark.parametrize("bound", [1.5, 2.0, 8.0])
+@pytest.mark.parametrize("bound", [1.5, 8.0])
 def test_truncated_importance_sampling_is_a_cispo(bound: float) -> None:
     """TIS, sg(min(ratio, bound)) A log pi, is no surrogate of its own: it is CISPO with these bounds.
 
@@ -199,17 +192,10 @@ def test_a_weight_is_finite_and_never_turns_an_advantage_round(name: str, ratio:
     assert weight * advantage >= 0
 
 
-@given(ratio=RATIOS, advantage=ADVANTAGES)
-def test_sapo_weighs_nothing_more_than_the_plain_ratio(ratio: float, advantage: float) -> None:
-    """Its gate is at most 1, on both sides of a ratio of 1."""
-    gated, plain = (abs(surrogate(n).coefficient(*one_token(ratio, advantage)).item()) for n in ("sapo", "unclipped"))
-    assert gated <= plain * (1 + 1e-12)
-
-
 # The forking tokens
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.25, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
 def test_forking_tokens_are_that_share_of_all_and_those_that_tie_with_the_last(share: float) -> None:
     rollouts = ragged().rollouts
     entropy, kept = at_tokens(rollouts.entropy), at_tokens(is_forking(rollouts, share))
@@ -226,9 +212,3 @@ def test_of_distinct_entropies_exactly_the_share_is_kept() -> None:
     for share in (0.01, 0.2, 0.205, 0.8):
         assert is_forking(rollouts, share).sum() == math.ceil(100 * share)
     assert set(entropy[is_forking(rollouts, 0.2)] * 64) == set(range(80, 100))
-
-
-def test_equal_entropies_are_all_forks_unless_none_is_wanted() -> None:
-    rollouts = Rollouts(np.zeros((2, 3)), entropy=np.ones((2, 3, 4)))
-    assert is_forking(rollouts, 0.2).all()
-    assert not is_forking(rollouts, 0.0).any()

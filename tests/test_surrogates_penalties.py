@@ -11,8 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from token_batches import (
-    DTYPES,
-    LIBRARIES,
     Token,
     at_tokens,
     check_equals,
@@ -25,7 +23,7 @@ from token_batches import (
 
 from simlab import Rollouts
 from simlab.errors import InputError
-from simlab.surrogates import Surrogate, add, casp, clip_cov, entropy_bonus, kl_penalty, ppo_clip, unclipped
+from simlab.surrogates import Surrogate, add, casp, entropy_bonus, kl_penalty
 from simlab.surrogates.penalties import KL_FORMS
 
 
@@ -54,27 +52,15 @@ def naive_entropy_bonus(tokens: list[Token], coefficient: float) -> list[float]:
     return [-coefficient * token.ratio * (token.logp + token.entropy) for token in tokens]
 
 
-def test_every_form_has_its_term() -> None:
-    assert set(TERMS) == set(KL_FORMS)
-
-
-@LIBRARIES
-@DTYPES
 @pytest.mark.parametrize("form", KL_FORMS)
-def test_kl_penalty_is_the_slope_of_its_term(form: str, xp: Any, dtype: str) -> None:
-    check_equals(kl_penalty(0.5, form), naive_kl_penalty(tokens_of(ragged()), 0.5, form), xp, dtype)
+def test_kl_penalty_is_the_slope_of_its_term(form: str) -> None:
+    check_equals(kl_penalty(0.5, form), naive_kl_penalty(tokens_of(ragged()), 0.5, form))
+    check_padding_is_irrelevant(kl_penalty(0.5, form))
 
 
-@LIBRARIES
-@DTYPES
-@pytest.mark.parametrize("coefficient", [0.01, -2.0])
-def test_entropy_bonus_is_its_score_function_slope(coefficient: float, xp: Any, dtype: str) -> None:
-    check_equals(entropy_bonus(coefficient), naive_entropy_bonus(tokens_of(ragged()), coefficient), xp, dtype)
-
-
-@pytest.mark.parametrize("chosen", [*(kl_penalty(0.5, form) for form in KL_FORMS), entropy_bonus()])
-def test_what_stands_where_no_token_exists_is_never_read(chosen: Surrogate) -> None:
-    check_padding_is_irrelevant(chosen)
+def test_entropy_bonus_is_its_score_function_slope() -> None:
+    check_equals(entropy_bonus(-2.0), naive_entropy_bonus(tokens_of(ragged()), -2.0))
+    check_padding_is_irrelevant(entropy_bonus(-2.0))
 
 
 # Enumeration: one rollout of which each action of a softmax policy is a token, weighed by what sampled it.
@@ -139,41 +125,24 @@ def test_without_a_gap_k2_and_k3_do_nothing() -> None:
 # Sums
 
 
-def test_a_sum_has_the_sum_of_the_coefficients_and_the_union_of_the_needs() -> None:
-    parts = (ppo_clip(), kl_penalty(0.5, "k2"), entropy_bonus(0.1))
-    total = add(*parts)
-    first, second, third = (part.coefficient(*ragged()) for part in parts)
-    np.testing.assert_array_equal(total.coefficient(*ragged()), first + second + third)
-    assert (total.needs, total.candidates) == ({"old_logp", "ref_logp", "entropy"}, 0)
-
-
-@LIBRARIES
-def test_a_sum_of_penalties_equals_the_loops(xp: Any) -> None:
-    tokens = tokens_of(ragged())
-    expected = np.add(naive_kl_penalty(tokens, 0.5, "k3"), naive_entropy_bonus(tokens, 0.1))
-    check_equals(add(kl_penalty(0.5, "k3"), entropy_bonus(0.1)), expected.tolist(), xp, "float64")
-
-
-@LIBRARIES
-@DTYPES
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
-def test_a_sum_leaves_0_for_candidates_that_a_part_does_not_move(order: tuple[int, ...], xp: Any, dtype: str) -> None:
-    parts = (casp(alpha=0.3, candidates=3, quantile=0.0), kl_penalty(0.5), casp(alpha=0.2, candidates=1, quantile=0.0))
-    wide, plain, narrow = (at_tokens(part.coefficient(*ragged())) for part in parts)
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_a_sum_leaves_0_for_candidates_that_a_summand_does_not_move(order: tuple[int, ...]) -> None:
+    summands = (
+        casp(alpha=0.3, candidates=3, quantile=0.0),
+        kl_penalty(0.5),
+        casp(alpha=0.2, candidates=1, quantile=0.0),
+    )
+    wide, plain, narrow = (at_tokens(summand.coefficient(*ragged())) for summand in summands)
     expected = wide.copy()
     expected[:, 0] += plain
     expected[:, :2] += narrow
-    total = add(*(parts[index] for index in order))
+    total = add(*(summands[index] for index in order))
     assert (total.candidates, total.needs) == (3, {"old_logp", "ref_logp", "entropy", "topn_logp"})
-    check_equals(total, expected.tolist(), xp, dtype)
+    check_equals(total, expected.tolist())
 
 
-@pytest.mark.parametrize("part", [unclipped(), clip_cov(), casp()])
-def test_a_sum_of_one_is_that_one(part: Surrogate) -> None:
-    np.testing.assert_array_equal(add(part).coefficient(*ragged()), part.coefficient(*ragged()))
-    assert (add(part).needs, add(part).candidates) == (part.needs, part.candidates)
-
-
-def test_a_sum_of_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^add\(\) got no surrogate; allowed: one or more$"):
+def test_a_sum_of_one_is_that_one_and_a_sum_of_nothing_is_refused() -> None:
+    np.testing.assert_array_equal(add(casp()).coefficient(*ragged()), casp().coefficient(*ragged()))
+    assert (add(casp()).needs, add(casp()).candidates) == (casp().needs, casp().candidates)
+    with pytest.raises(InputError, match="got no surrogate"):
         add()

@@ -4,7 +4,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import jax
@@ -13,8 +12,6 @@ import numpy as np
 import pytest
 from test_surrogates import BEYOND_THE_TOKEN, OBJECTIVES
 from token_batches import (
-    DTYPES,
-    LIBRARIES,
     PRESENT,
     Batch,
     Token,
@@ -30,11 +27,14 @@ from token_batches import (
     tokens_of,
 )
 
+from simlab import Rollouts
 from simlab.surrogates import (
     SURROGATES,
+    aggregation_weights,
     clip_cov,
     kl_cov,
     ppo_clip,
+    sequence_clip,
     surrogate,
     unclipped,
 )
@@ -210,11 +210,6 @@ CASES: list[tuple[str, dict[str, float]]] = [
 ]
 
 
-@cache
-def expected(name: str, *parameters: tuple[str, float]) -> list[float]:
-    return REFERENCES[name](tokens_of(ragged()), **dict(parameters))
-
-
 def test_every_surrogate_is_either_token_wise_or_has_a_reference_beyond_the_token() -> None:
     assert {*REFERENCES, "casp"} == BEYOND_THE_TOKEN  # that of CaSP is in test_surrogates_casp.py
     assert {*BEYOND_THE_TOKEN, *(name for name, *_ in OBJECTIVES)} == set(SURROGATES)
@@ -239,11 +234,9 @@ def test_defaults_are_the_published_ones(name: str, published: dict[str, Any]) -
     assert {parameter: taken[parameter].default for parameter in published} == published
 
 
-@LIBRARIES
-@DTYPES
 @pytest.mark.parametrize(("name", "parameters"), CASES)
-def test_coefficients_equal_the_loops(name: str, parameters: dict[str, float], xp: Any, dtype: str) -> None:
-    check_equals(surrogate(name, **parameters), expected(name, *parameters.items()), xp, dtype)
+def test_coefficients_equal_the_loops(name: str, parameters: dict[str, float]) -> None:
+    check_equals(surrogate(name, **parameters), REFERENCES[name](tokens_of(ragged()), **parameters))
 
 
 @pytest.mark.parametrize("name", SURROGATES)
@@ -264,6 +257,55 @@ def test_float_parameters_may_be_traced(name: str) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
 
 
+# GSPO: with the loss averaged over each sequence, the coefficients are the gradient of the clipped sequence ratio.
+
+
+def tabular(seed: int, step: float) -> tuple[Any, Any, np.ndarray, Rollouts, np.ndarray]:
+    """A softmax policy with a row of logits a position, and what it sampled, NaN where it sampled nothing.
+
+    They are the old logits, new ones a ``step`` away, the actions, their record and ratios.
+    """
+    generator = np.random.default_rng(seed)
+    old = generator.normal(size=(PRESENT.shape[-1], 3))
+    new = old + step * generator.normal(size=old.shape)
+    actions = generator.integers(0, 3, PRESENT.shape)
+    batch = ragged()
+    old_logp = np.asarray(logp_of(old, actions))
+    ratio = np.where(PRESENT, np.exp(logp_of(new, actions) - old_logp), np.nan)
+    return old, new, actions, batch.rollouts._replace(old_logp=np.where(PRESENT, old_logp, np.nan)), ratio
+
+
+def logp_of(logits: Any, actions: np.ndarray) -> Any:
+    return jax.nn.log_softmax(jnp.asarray(logits), axis=-1)[np.arange(actions.shape[-1]), actions]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "step"), [((), 1e-3), ((0.2, 0.2), 0.6)], ids=["published bounds", "bounds of tokens"]
+)
+def test_sequence_clip_averaged_over_sequences_is_the_gradient_of_gspo(bounds: tuple[float, ...], step: float) -> None:
+    """``[casp:gspo]``: mean_i min(s_i A_i, clip(s_i) A_i), s_i = exp(mean_t log ratio)."""
+    old, new, actions, rollouts, ratio = tabular(3, step)
+    advantages = ragged().advantages
+    eps_low, eps_high = bounds or (3e-4, 4e-4)
+    written = [(p, g) for p, g in np.argwhere(PRESENT.any(axis=-1))]
+
+    def objective(logits: Any) -> Any:
+        log_ratio = jnp.where(PRESENT, logp_of(logits, actions) - logp_of(old, actions), 0.0).sum(axis=-1)
+        s = jnp.stack([jnp.exp(log_ratio[p, g] / PRESENT[p, g].sum()) for p, g in written])
+        return clip_objective(s, np.array([advantages[p, g, 0] for p, g in written]), eps_low, eps_high).mean()
+
+    values = sequence_clip(*bounds).coefficient(ratio, advantages, rollouts)
+    coefficients = np.where(PRESENT, values * aggregation_weights(PRESENT, "sequence_mean"), 0)
+    actual = np.zeros_like(new)
+    probabilities = np.asarray(jax.nn.softmax(new, axis=-1))
+    for p, g, t in np.argwhere(PRESENT):
+        actual[t] += coefficients[p, g, t] * (np.eye(3)[actions[p, g, t]] - probabilities[t])
+    np.testing.assert_allclose(actual, jax.grad(objective)(jnp.asarray(new)), rtol=1e-10, atol=1e-14)
+    moved = {(p, g) for p, g in written if advantages[p, g, 0] != 0}
+    kept = {(p, g) for p, g in moved if np.any(coefficients[p, g] != 0)}
+    assert 0 < len(kept) < len(moved)  # some sequences are clipped and some are not
+
+
 # Clip-Cov
 
 
@@ -281,7 +323,7 @@ def dropped_by(batch: Batch, **parameters: float) -> list[int]:
     return [int(index) for index in np.flatnonzero(kept != clipped)]
 
 
-@pytest.mark.parametrize("share", [0.0, 2e-4, 0.05, 0.1, 0.2, 0.7, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2, 1.0])
 def test_clip_cov_drops_that_share_of_all_tokens_or_all_eligible_ones(share: float) -> None:
     """``[cw-grpo:clip-cov]``: max(1, int(share tokens)) of those with low < c < high; a share of 0 still drops one."""
     bounds = {"low": 0.25, "high": 5.0}
@@ -295,11 +337,11 @@ def test_clip_cov_drops_that_share_of_all_tokens_or_all_eligible_ones(share: flo
 
 
 def test_clip_cov_drops_each_eligible_token_equally_often() -> None:
-    """3 of m over 20,000 draws: no frequency beyond 4 binomial standard errors, sqrt(q (1 - q) / 20,000), of q = 3/m.
+    """3 of m over 4,000 draws: no frequency beyond 4 binomial standard errors, sqrt(q (1 - q) / 4,000), of q = 3/m.
 
     For m below 20 that happens by chance in fewer than 20 * 6.3e-5 < 0.13 % of seeds.
     """
-    draws, batch = 20_000, converted(decided(), jnp)
+    draws, batch = 4_000, converted(decided(), jnp)
     tokens = tokens_of(decided())
     eligible = naive_eligible(tokens, 0.25, 5.0)
     method = clip_cov(share=0.1, low=0.25, high=5.0)
@@ -318,15 +360,10 @@ def test_clip_cov_drops_each_eligible_token_equally_often() -> None:
     assert count[eligible].sum() == count.sum() == 3 * draws  # never more, never fewer, never another token
 
 
-@pytest.mark.parametrize("bounds", [(1e3, 2e3), (1.0, 1.0), (-2e3, -1e3)])
-def test_clip_cov_without_an_eligible_token_is_ppo_clip(bounds: tuple[float, float]) -> None:
-    assert dropped_by(decided(), share=1.0, low=bounds[0], high=bounds[1]) == []
-
-
 # KL-Cov
 
 
-@pytest.mark.parametrize("share", [0.0, 2e-3, 0.1, 0.25, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.25])
 def test_kl_cov_pulls_back_the_tokens_of_highest_covariance(share: float) -> None:
     """``[cw-grpo:clip-cov]``: max(1, int(share tokens)) tokens lose penalty * sign(log ratio), the others nothing."""
     tokens = tokens_of(ragged())

@@ -11,20 +11,17 @@ import jax.numpy as jnp
 import naive_tree
 import numpy as np
 import pytest
-from problem_contract import CASP, KINDS, ROWS, TIGHT, Bench, Kind, key_of, naive_of, run_of
+from problem_contract import CASP, KINDS, ROWS, Bench, Kind, key_of, naive_of, run_of
 from refusals import refusal
 from sweep_cases import asked
 
 from simlab import cli
-from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import Tree, custom, tree
 from simlab.problems.tree_paths import leaf_of, path_sums, paths, word
 from simlab.simulator.api import simulate
-from simlab.simulator.costs import step_costs
 from simlab.simulator.gradients import exact_sums
 from simlab.simulator.sampling import draw_each
-from simlab.simulator.settings import Settings
 from simlab.sweeps.result import read
 from simlab.sweeps.run import run
 
@@ -181,25 +178,6 @@ def test_sums_of_segments_are_those_of_each_alone():
     np.testing.assert_allclose(sums, [*alone, 0, 0, 0], rtol=1e-13)
 
 
-@pytest.mark.slow
-def test_nodes_never_passed_and_root_actions_never_drawn_move_by_exactly_zero_under_zero_sum_weights():
-    """Bit by bit, after 100 steps of an Adam whose eps is so small that rounding noise would show."""
-    rare = np.random.default_rng(2).normal(size=(31, 5))
-    rare[:, 3:] -= 30.0
-    leaves = np.arange(125)
-    row = OWN._replace(problem=Tree(rare, leaves % 4 == 0, leaves == 0))
-    eps = {"optimizer": "adam", "optimizer_parameters": {"eps": 1e-20}}
-    kind = Kind({"estimator": "f_grpo", "surrogate": "ppo_clip", "surrogate_parameters": TIGHT, "group_size": 7} | eps)
-    found = Bench(row, kind, "dense", "float32").run(0, 100)
-    passed = {leaf[:level] for groups in found.groups for leaf in groups[0] for level in range(3)}
-    still = np.array([node not in passed for node in naive_of(row, kind).nodes])
-    initial, after = rare.astype(np.float32), found.parameters[-1]
-    assert still.sum() >= 8
-    np.testing.assert_array_equal(after[still], initial[still])
-    np.testing.assert_array_equal(after[0, 3:], initial[0, 3:])
-    assert np.abs(after - initial)[~still].max() > 0.1
-
-
 def test_a_group_of_equal_rewards_moves_nothing_and_another_only_the_nodes_it_passes():
     """Bit by bit; where the weights of a node sum to 0, as at the root, nor does an action move that was not drawn."""
     kind = Kind({"group_size": 3})
@@ -212,35 +190,6 @@ def test_a_group_of_equal_rewards_moves_nothing_and_another_only_the_nodes_it_pa
     assert moved[0].tolist() == [True, True, False]
 
 
-def assert_defined(result):
-    """After step 0 nothing is NaN but covariances of a sign that no token has."""
-    covariances = ["positive_covariance", "negative_covariance"]
-    recorded = result.drop_vars([*covariances, "rank_logp", "group_rank_logp"], errors="ignore").isel(
-        step=slice(1, None)
-    )
-    assert all(np.isfinite(values).all() for values in recorded.data_vars.values())
-
-
-TEACH_NOTHING = {
-    "all wrong": (4, {"rewarded": "DDD", "logits": np.tile([20.0, 20, 20, 0], 21)}),
-    "all right": (4, {"rewarded": np.arange(64.0)}),
-    "one rollout": (1, {}),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TEACH_NOTHING)
-def test_groups_that_teach_nothing_leave_the_tree_as_it_is(name):
-    group_size, parameters = TEACH_NOTHING[name]
-    chosen = {"group_size": group_size, "epochs": 2, "pass_at_k": (1,)}
-    result = simulate(tree(**parameters), "grpo+casp", seeds=2, steps=4, record_every=2, **chosen)
-    for metric in ("q_pos", "entropy", "mode_probability", "level_entropy"):
-        np.testing.assert_array_equal(result[metric][:, -1], result[metric][:, 0])
-    assert not result.active_rate[:, 1:].any()
-    assert result.positive_covariance[:, 1:].isnull().all()
-    assert_defined(result)
-
-
 @pytest.mark.slow
 def test_a_large_tree_runs():
     """2^17 leaves, of which every 1000th is rewarded: the first 64 of them are recorded one by one."""
@@ -249,12 +198,6 @@ def test_a_large_tree_runs():
     assert result.sizes["mode"] == 64
     np.testing.assert_allclose(result.level_entropy.sum("level"), result.entropy, rtol=1e-5)
     np.testing.assert_allclose(result.q_pos[0, 0], 132 / 2**17, rtol=1e-4)
-
-
-def test_the_cost_model_counts_all_logits_and_tokens():
-    small, large = (step_costs(tree(depth, 2, rewarded=[0.0]), Settings(parse("grpo")), 10) for depth in (3, 12))
-    assert small.lumped == math.inf
-    assert small.dense < large.dense
 
 
 # Sweeps
@@ -307,14 +250,11 @@ def test_trees_of_different_depths_are_not_one_sweep(tmp_path):
         ({"branching": 1}, "branching = 1 is outside its range [2, "),
         ({"depth": 11, "branching": 4}, "leaves = 4194304 is outside its range [1, 1048576]"),
         ({"rewarded": "ACD ACE"}, "rewarded leaf 'ACE' is no path of the tree; allowed: 3 letters of A to D each"),
-        ({"rewarded": "AC"}, "rewarded leaf 'AC' is no path of the tree"),
         ({"rewarded": [64.0]}, "rewarded leaf = 64.0 is outside its range [0, 63]"),
-        ({"rewarded": [1.5]}, "rewarded leaf 1.5 is no whole number; allowed: 0 to 63"),
         ({"rewarded": ()}, "rewarded lists no leaf"),
         ({"target": "AAA"}, "the target set must be a non-empty subset"),
         ({"anchor": "AAA"}, "anchor = 'AAA' is not rewarded"),
         ({"logits": [0.0, 1.0]}, "logits are 2; allowed: 84, 4 of 21 nodes"),
-        ({"logits": "nowhere.txt"}, "logits = 'nowhere.txt' is neither a list of numbers nor a file"),
         ({"logits": [math.inf] * 84}, "logit 0 is inf; allowed: finite numbers"),
         ({"reward_correct": 0.0}, "reward_correct = 0.0"),
     ],
