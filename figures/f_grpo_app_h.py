@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simlab.plotting import STYLE
-from simlab.theory.exposure import expected_baseline, expected_sampled_mass
+from simlab.theory.tail_miss import expected_baseline, expected_sampled_mass
 
 CONFIGURATION = {
     "group_size": 8,

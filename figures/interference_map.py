@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from figures.shared.condensed import at_equal_mass, keep, mean_and_error, provenance, results, rounded
 from simlab.explore.interference_map import MAP
 from simlab.plotting import STYLE
-from simlab.problems.interference_edge import overlap_edge
+from simlab.problems.interference import overlap_edge
 
 DATA = Path(__file__).parent / "data" / "interference_map.json"
 MESSAGE = "Training on pass@1 costs pass@256 where prompts overlap and disagree"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simlab import Rollouts, advantages, estimator
 from simlab.estimators import REGISTRY, Estimator, center, chain, focus
-from simlab.estimators.baseline import BASELINES
+from simlab.estimators.links import BASELINES
 
 # Groups of any size, of eighths: sums, shifts and scales by whole numbers are exact. Equal rewards and ties are among
 # them, and the hardest and easiest mixed groups.

@@ -15,7 +15,7 @@ from simlab.explore.reading import asked_of
 from simlab.explore.settings import hold, hold_panel
 from simlab.explore.shapes import GROUPS, SEEDS
 from simlab.problems import interference
-from simlab.problems.interference_edge import overlap_edge
+from simlab.problems.interference import overlap_edge
 from simlab.simulator.api import simulate
 from simlab.theory import expected_speed, transfer
 

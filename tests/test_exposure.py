@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simlab.errors import InputError
-from simlab.theory.exposure import expected_baseline, expected_sampled_mass
+from simlab.theory.tail_miss import expected_baseline, expected_sampled_mass
 
 POLICIES = [
     ([Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)], [True, True, False]),

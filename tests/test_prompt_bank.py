@@ -20,7 +20,7 @@ from sweep_cases import asked
 from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.problems import PromptBank, prompt_bank
-from simlab.problems.solve_rates import beta_rates
+from simlab.problems.prompt_bank import beta_rates
 from simlab.simulator.api import simulate
 from simlab.simulator.difficulty import effective_size
 from simlab.simulator.learner import Learner

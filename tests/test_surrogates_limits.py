@@ -14,7 +14,7 @@ from token_batches import PRESENT, TOKEN_MASK, Batch, at_tokens, on_policy, ragg
 from simlab import Rollouts
 from simlab.simulator.mismatch import importance
 from simlab.surrogates import SURROGATES, cispo, reinforce, surrogate, unclipped
-from simlab.surrogates.forking import is_forking
+from simlab.surrogates.clip import is_forking
 
 # What a surrogate takes to move sampled tokens alone, and all of them: the others do with their defaults.
 TO_ALL_TOKENS: dict[str, dict[str, float]] = {

@@ -14,8 +14,7 @@ from simlab.errors import InputError
 from simlab.estimators import REGISTRY, chain, stateless
 from simlab.theory import clock
 from simlab.theory.likeness import alike, trace
-from simlab.theory.update_scale import focal_scale
-from simlab.theory.weight_variance import peak_constant, power_alpha_variance, weight_variance
+from simlab.theory.weight_variance import focal_scale, peak_constant, power_alpha_variance, weight_variance
 
 # Learning rates and variances of a weight
 

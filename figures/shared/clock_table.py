@@ -12,8 +12,7 @@ import numpy as np
 from simlab.estimators import REGISTRY, estimator
 from simlab.rollouts import Rollouts
 from simlab.theory import Clock
-from simlab.theory.clocks import between
-from simlab.theory.likeness import advantages_in_turn, three_batches
+from simlab.theory.likeness import advantages_in_turn, between, three_batches
 
 GROUP_SIZE = 8
 SIZES = range(2, GROUP_SIZE + 1)

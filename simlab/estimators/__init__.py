@@ -23,15 +23,15 @@ from simlab.estimators.balanced import (
     skew_r,
 )
 from simlab.estimators.base import DOMAINS, Estimator, Link, chain, shape_rewards, stateless, weigh
-from simlab.estimators.baseline import center, center_greedy, center_quantile, center_running, shift
 from simlab.estimators.batch import (
+    bnpo,
     divide_by_batch_std,
+    divide_by_beta_density,
     gpg,
     over_mixed_groups,
     reinforce_pp,
     reinforce_pp_baseline,
 )
-from simlab.estimators.beta import bnpo, divide_by_beta_density
 from simlab.estimators.biased import (
     a_grae,
     asym_grpo,
@@ -50,21 +50,44 @@ from simlab.estimators.biased import (
     running_mean,
     w_reinforce,
 )
-from simlab.estimators.difficulty import (
+from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
+from simlab.estimators.history import ha_dw, weigh_by_history
+from simlab.estimators.length import (
+    center_by_length,
+    grpo_lead,
+    opo,
+    shorten_successes,
+    t2t,
+    thicken_then_thin,
+    weigh_by_logistic,
+)
+from simlab.estimators.likelihood import discount_likely, ds_grpo, smooth_by_outcome, unlikeliness
+from simlab.estimators.linked import linked
+from simlab.estimators.links import (
     asymmetric_power,
+    attenuate_successes,
+    center,
+    center_greedy,
+    center_quantile,
+    center_running,
+    contrast,
+    divide_by_mad,
+    divide_by_mean,
+    divide_by_std,
+    divide_by_variance_power,
+    divide_failures,
     easy_power_weight,
     focal,
     focus,
+    keep_positive,
+    multiply_by_std,
+    multiply_positive,
+    outcome,
     power,
     reject,
+    shift,
     shift_difficulty,
 )
-from simlab.estimators.exponential import log_mean_exp, lose_one_log_mean_exp, rs_grpo, softmax, tilt
-from simlab.estimators.history import ha_dw, weigh_by_history
-from simlab.estimators.lead import grpo_lead, shorten_successes, weigh_by_logistic
-from simlab.estimators.length import center_by_length, opo, t2t, thicken_then_thin
-from simlab.estimators.likelihood import discount_likely, ds_grpo, smooth_by_outcome, unlikeliness
-from simlab.estimators.linked import linked
 from simlab.estimators.pass_at_k import (
     best_of_subsets,
     divide_by_pass_at_k_std,
@@ -75,25 +98,17 @@ from simlab.estimators.pass_at_k import (
     pkpo,
 )
 from simlab.estimators.registry import REGISTRY, Registered, advantages, estimator, register
-from simlab.estimators.scale import (
-    divide_by_mad,
-    divide_by_mean,
-    divide_by_std,
-    divide_by_variance_power,
-    multiply_by_std,
+from simlab.estimators.schedule import fade, fade_entropy, fade_logarithmic, fade_schedule
+from simlab.estimators.tokens import (
+    add_entropy,
+    advantage_reweighting,
+    aem,
+    cw_grpo,
+    entropy_advantage,
+    modulate_by_entropy,
+    tame_covariance,
+    weigh_by_probability,
 )
-from simlab.estimators.schedule import fade, fade_schedule
-from simlab.estimators.schedule_ablations import fade_entropy, fade_logarithmic
-from simlab.estimators.sign import (
-    attenuate_successes,
-    contrast,
-    divide_failures,
-    keep_positive,
-    multiply_positive,
-    outcome,
-)
-from simlab.estimators.tokens import add_entropy, cw_grpo, entropy_advantage, tame_covariance
-from simlab.estimators.uncertainty import advantage_reweighting, aem, modulate_by_entropy, weigh_by_probability
 
 __all__ = [
     "DOMAINS",

@@ -1,10 +1,19 @@
 """Sign-balanced estimators: on rewards 0 and 1 they put the same mass on successes as on failures."""
 
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.baseline import center
-from simlab.estimators.difficulty import easy_power_weight, focal, focus, power, reject
+from simlab.estimators.links import (
+    center,
+    divide_by_mean,
+    divide_by_std,
+    divide_by_variance_power,
+    easy_power_weight,
+    focal,
+    focus,
+    multiply_by_std,
+    power,
+    reject,
+)
 from simlab.estimators.registry import base_estimator, register
-from simlab.estimators.scale import divide_by_mean, divide_by_std, divide_by_variance_power, multiply_by_std
 from simlab.rollouts import Scalar
 
 

@@ -1,14 +1,16 @@
 """Weights that compare the groups of a batch with one another."""
 
+import math
+
 from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.balanced import dr_grpo
-from simlab.estimators.base import Estimator, Link, chain, stateless
-from simlab.estimators.baseline import center
+from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
+from simlab.estimators.links import center, check_ddof
 from simlab.estimators.registry import register
-from simlab.estimators.scale import check_ddof
-from simlab.rollouts import Array, Rollouts, Scalar, batch_std, is_uniform
+from simlab.order_statistics import SLACK
+from simlab.rollouts import Array, Rollouts, Scalar, batch_std, group_mean, is_uniform, remainder
 
 
 def divide_by_batch_std(ddof: int = 0, eps: Scalar = 1e-8) -> Link:
@@ -90,3 +92,94 @@ def gpg() -> Estimator:
            [ 1., -1.]])
     """
     return chain(dr_grpo(), over_mixed_groups())
+
+
+SHIFT = 6  # arguments above it make Stirling's series below exact to 1e-14
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+
+def log_beta(alpha: Array, beta: Array) -> Array:
+    """log of the Beta function for arguments of at least 1, which the array API lacks.
+
+    Gamma(x) is Gamma(x + 6) over x (x + 1) ... (x + 5), and Gamma(x + 6) is Stirling's series. Logarithms are taken of
+    quotients alone, so that no large ones are subtracted; in float32 it is right to 4e-6.
+    """
+    xp = array_namespace(alpha)
+    z, w, u = alpha + SHIFT, beta + SHIFT, alpha + beta + SHIFT
+
+    def series(x: Array) -> Array:
+        inverse, total = 1 / x**2, xp.zeros_like(x)
+        for term in reversed(STIRLING):
+            total = total * inverse + term
+        return total / x
+
+    shifted = xp.ones_like(alpha)
+    for step in range(SHIFT):
+        shifted = shifted * (u * (alpha + beta + step)) / (math.e * (alpha + step) * (beta + step))
+    powers = z * xp.log1p(-beta / u) + w * xp.log1p(-alpha / u) + xp.log(2 * math.pi * u / (z * w)) / 2
+    return powers + series(z) + series(w) - series(u) + xp.log(shifted)
+
+
+def fitted_beta(rates: Array, rollouts: Rollouts) -> tuple[Array, Array]:
+    """alpha and beta of the normalising Beta distribution, (1, 1) each, from mean rewards of groups, (P, 1).
+
+    By moments a Beta(a, b) has the mean m and the sample variance v of the rates where a + b = m (1 - m) / v - 1,
+    a = m (a + b). Then alpha = 1 + a / 3 and beta = 1 + b / 3, which make the gradient's variance least. Both are 1
+    where a and b would be negative, and for a batch whose rates are equal.
+    """
+    xp = array_namespace(rates)
+    present = xp.ones_like(rates, dtype=xp.bool)
+    if rollouts.mask is not None:
+        present = xp.any(rollouts.mask, axis=-1, keepdims=True)
+    nothing = xp.zeros_like(rates)
+    count = xp.sum(xp.astype(present, rates.dtype), axis=0, keepdims=True)
+    mean = xp.sum(xp.where(present, rates, nothing), axis=0, keepdims=True) / xp.where(count < 1, 1 + 0 * count, count)
+    gaps = xp.where(present, rates - mean, nothing)
+    spread = xp.max(xp.abs(gaps), axis=0, keepdims=True) > SLACK
+    squares = xp.where(spread, xp.sum(gaps**2, axis=0, keepdims=True), xp.ones_like(mean))
+    total = mean * remainder(mean) * (count - 1) / squares - 1
+    total = xp.where(spread & (total > 0), total, xp.zeros_like(total))
+    return 1 + mean * total / 3, 1 + remainder(mean) * total / 3
+
+
+def divide_by_beta_density(most: Scalar = 1e6) -> Link:
+    """A / f(m), f the density of the Beta distribution fitted to the batch, m the group's mean reward.
+
+    ``[arxiv:2506.02864]``. The weight 1 / f is at most ``most``. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for ``most`` of 0 or less.
+    """
+    check_range("most", most, 0, open_low=True)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        rates = group_mean(rollouts.rewards, rollouts)
+        alpha, beta = fitted_beta(rates, rollouts)
+        inside = (rates > 0) & (rates < 1)
+        p = xp.where(inside, rates, xp.full_like(rates, 0.5))
+        rarity = log_beta(alpha, beta) - (alpha - 1) * xp.log(p) - (beta - 1) * xp.log(1 - p)
+        highest = xp.log(most * xp.ones_like(rarity))
+        return weigh(advantages, xp.exp(xp.where(rarity < highest, rarity, highest)))
+
+    return stateless(divide, domain="unit", exchangeable=True)
+
+
+@register("arxiv:2506.02864", "(r_i - mean(r)) / f(mean(r)), f the density of Beta(1 + a/3, 1 + b/3)")
+def bnpo(most: Scalar = 1e6) -> Estimator:
+    """BNPO: mean GRPO divided by the density of the group's mean reward under a Beta distribution fitted to the batch.
+
+    arXiv 2506.02864. Beta(a, b) has the mean and the sample variance of the groups' mean rewards in this batch, as in
+    ``compute_bnpo_outcome_advantage`` (``recipe/bnpo/src/bnpo_ray_trainer.py``) of changyi7231/BNPO, which also has the
+    bound ``most`` of 1 / f. Left out are the decomposition of advantages by several rewards and the affine map of
+    rewards into [0, 1]. Two cases differ from the code. A group of one gets 0; in the code its baseline is 0. A batch
+    of equal means is mean GRPO; in the code only a batch of one group is, and others give no number. Groups of equal
+    rewards get 0. For a = b = 3/2 it is GRPO up to a factor. For rewards in [0, 1].
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("bnpo", np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])).round(4)
+    array([[ 0.2734,  0.2734, -0.5467],
+           [ 0.4727, -0.2364, -0.2364],
+           [ 0.4727, -0.2364, -0.2364]])
+    """
+    return chain(dr_grpo(), divide_by_beta_density(most))

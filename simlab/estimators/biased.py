@@ -3,18 +3,23 @@
 from simlab.errors import check_choice, check_range
 from simlab.estimators.balanced import grpo
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.baseline import center, center_greedy, center_quantile, center_running, shift
-from simlab.estimators.difficulty import asymmetric_power, shift_difficulty
-from simlab.estimators.registry import register
-from simlab.estimators.scale import divide_by_mad
-from simlab.estimators.sign import (
+from simlab.estimators.links import (
+    asymmetric_power,
     attenuate_successes,
+    center,
+    center_greedy,
+    center_quantile,
+    center_running,
     contrast,
+    divide_by_mad,
     divide_failures,
     keep_positive,
     multiply_positive,
     outcome,
+    shift,
+    shift_difficulty,
 )
+from simlab.estimators.registry import register
 from simlab.rollouts import Scalar
 
 

@@ -4,7 +4,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.base import Estimator, Link, chain, weigh
-from simlab.estimators.baseline import RunningMean
+from simlab.estimators.links import RunningMean
 from simlab.estimators.registry import base_estimator, register
 from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean
 

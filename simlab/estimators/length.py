@@ -4,9 +4,21 @@ from array_api_compat import array_namespace
 
 from simlab.errors import check_range
 from simlab.estimators.balanced import grpo
-from simlab.estimators.base import Estimator, Link, chain, shape_rewards, stateless
+from simlab.estimators.base import Estimator, Link, beside, chain, shape_rewards, stateless
+from simlab.estimators.links import divide_or_nothing
 from simlab.estimators.registry import register
-from simlab.rollouts import Array, Rollouts, Scalar, group_sum, is_correct, is_uniform, solve_rate
+from simlab.rollouts import (
+    Array,
+    Rollouts,
+    Scalar,
+    group_mean,
+    group_std,
+    group_sum,
+    is_correct,
+    is_uniform,
+    remainder,
+    solve_rate,
+)
 
 
 def token_count(rollouts: Rollouts) -> Array:
@@ -91,3 +103,85 @@ def t2t(alpha: Scalar = 0.2, ddof: int = 0, eps: Scalar = 1e-6) -> Estimator:
     array([-1.,  1.])
     """
     return chain(thicken_then_thin(alpha, grpo(ddof, eps)))
+
+
+def shorten_successes(alpha: Scalar, penalty: Scalar, ddof: int, eps: Scalar, inner: Estimator) -> Link:
+    """The advantages of ``inner`` for rewards exp(-alpha z) on success and -penalty on failure.
+
+    ``[arxiv:2504.09696]``; z = (l - mean(l)) / (std(l) + eps), l the tokens, mean and std over the group's successes.
+    Defined for rewards 0 and 1.
+
+    Raises:
+        InputError: for a negative ``alpha`` or ``penalty``.
+    """
+    check_range("alpha", alpha, 0)
+    check_range("penalty", penalty, 0)
+
+    def shape(rollouts: Rollouts) -> Array:
+        xp = array_namespace(rollouts.rewards)
+        correct = is_correct(rollouts)
+        successes = rollouts._replace(mask=correct if rollouts.mask is None else correct & rollouts.mask)
+        length = token_count(rollouts)
+        gap = length - group_mean(length, successes)
+        std = group_std(length, successes, ddof)
+        z = divide_or_nothing(gap, xp.where(std > 0, std + eps, std))
+        return xp.where(correct, xp.exp(-alpha * xp.where(correct, z, xp.zeros_like(z))), -penalty * xp.ones_like(z))
+
+    return shape_rewards(shape, inner, domain="binary", exchangeable=True)
+
+
+def weigh_by_logistic(low: Scalar = 0.4, high: Scalar = 1.5, midpoint: Scalar = 0.75, steepness: Scalar = 10.0) -> Link:
+    """Multiply positive advantages by w(p) and others by w(1 - p), p the solve rate ``[arxiv:2504.09696]``.
+
+    w(p) = low + (high - low) / (1 + exp(steepness (p - midpoint))), which falls from ``high`` to ``low``.
+
+    Raises:
+        InputError: for a negative ``low``, ``high`` or ``steepness``, or a ``midpoint`` that is not a number.
+    """
+    check_range("low", low, 0)
+    check_range("high", high, 0)
+    check_range("midpoint", midpoint)
+    check_range("steepness", steepness, 0)
+
+    def logistic(p: Array) -> Array:
+        xp = array_namespace(p)
+        return low + (high - low) * (1 - xp.tanh(steepness * (p - midpoint) / 2)) / 2
+
+    def reweigh(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        p = solve_rate(rollouts)
+        hard, easy = (beside(logistic(share), advantages) for share in (p, remainder(p)))
+        return advantages * xp.where(advantages > 0, hard, easy)
+
+    return stateless(reweigh, exchangeable=True)
+
+
+@register("arxiv:2504.09696", "GRPO of exp(-alpha z_i) on success, -penalty on failure, times w(p) or w(q) by sign")
+def grpo_lead(
+    alpha: Scalar = 0.05,
+    penalty: Scalar = 1.0,
+    *,
+    low: Scalar = 0.4,
+    high: Scalar = 1.5,
+    midpoint: Scalar = 0.75,
+    steepness: Scalar = 10.0,
+    ddof: int = 0,
+    eps: Scalar = 1e-6,
+) -> Estimator:
+    """GRPO-LEAD: short successes earn more, failures cost something, and difficulty weighs each sign in its own way.
+
+    arXiv 2504.09696. z_i is a length less the mean of the group's successes, over their std. w falls from ``high`` to
+    ``low`` as the solve rate passes ``midpoint``: hard groups weigh more on success, easy ones on failure. Constants
+    are those of ``get_reweight_rewards`` (``verl/verl/trainer/main_ppo.py``) and ``logistic_reweight``
+    (``verl/verl/trainer/ppo/core_algos.py``) of aeroplanepaper/GRPO-LEAD, whose stds have ``ddof`` 1. Left out are two
+    things of the code: it shapes rewards only where the three shortest rollouts have more than 4000 tokens on average,
+    and gives 0 to answers without the format. For rewards 0 and 1. Reads the ``token_mask``, without which all are
+    equally long; the penalty then matters beside ``eps`` alone. Groups that are all right favour short rollouts; where
+    all are equally long they get 0, as do groups that are all wrong.
+
+    >>> import simlab, numpy as np
+    >>> simlab.advantages("grpo_lead", np.array([1.0, 0.0, 0.0, 0.0]), eps=0.0).round(4)
+    array([ 2.5853, -0.5485, -0.5485, -0.5485])
+    """
+    shaped = shorten_successes(alpha, penalty, ddof, eps, grpo(ddof, eps))
+    return chain(shaped, weigh_by_logistic(low, high, midpoint, steepness))

@@ -2,13 +2,24 @@
 
 from simlab.errors import check_choice
 from simlab.estimators.base import Estimator, chain
-from simlab.estimators.baseline import BASELINES, center
-from simlab.estimators.difficulty import asymmetric_power, easy_power_weight, focal, focus, shift_difficulty
 from simlab.estimators.history import weigh_by_history
+from simlab.estimators.links import (
+    BASELINES,
+    asymmetric_power,
+    attenuate_successes,
+    center,
+    divide_by_mean,
+    divide_by_std,
+    divide_failures,
+    easy_power_weight,
+    focal,
+    focus,
+    keep_positive,
+    multiply_by_std,
+    shift_difficulty,
+)
 from simlab.estimators.pass_at_k import divide_by_pass_at_k_std
 from simlab.estimators.registry import register
-from simlab.estimators.scale import divide_by_mean, divide_by_std, multiply_by_std
-from simlab.estimators.sign import attenuate_successes, divide_failures, keep_positive
 from simlab.rollouts import Scalar
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from simlab.errors import check_choice, check_whole
 from simlab.estimators.base import Estimator, Link, chain, stateless, weigh
-from simlab.estimators.baseline import center
+from simlab.estimators.links import center
 from simlab.estimators.registry import register
 from simlab.order_statistics import infinite_where_absent, sort_with_ranks
 from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, solve_rate

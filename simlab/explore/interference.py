@@ -11,8 +11,7 @@ from simlab.explore.block import Block, Recorded, Say
 from simlab.explore.moments import moments, record_steps
 from simlab.explore.shapes import SEEDS
 from simlab.explore.weights import arm_text, read_weight
-from simlab.problems.interference import Interference, interference
-from simlab.problems.interference_edge import overlap_edge
+from simlab.problems.interference import Interference, interference, overlap_edge
 from simlab.simulator.checks import check
 from simlab.simulator.settings import Settings
 

@@ -8,10 +8,9 @@ from typing import Any
 from simlab import grammar
 from simlab.errors import InputError, check_choice
 from simlab.estimators import REGISTRY, estimator
-from simlab.estimators.baseline import BASELINES
 from simlab.estimators.biased import MC_SCALES
-from simlab.estimators.difficulty import EASY_TERMS
 from simlab.estimators.likelihood import RANKINGS
+from simlab.estimators.links import BASELINES, EASY_TERMS
 from simlab.estimators.pass_at_k import SUBSET_BASELINES
 from simlab.estimators.tokens import SCOPES
 from simlab.explore import formula

@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from simlab.errors import InputError, check_choice, check_range, check_whole
 from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_rewards
-from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, check_prompts
-from simlab.problems.solve_rates import Rates
+from simlab.problems.prompt_bank import LARGEST_BANK, PromptBank, Rates, check_prompts
 
 if TYPE_CHECKING:
     from simlab.simulator.learner import Learner

@@ -4,16 +4,25 @@ from collections.abc import Callable
 from typing import Any
 
 from simlab.errors import build
-from simlab.surrogates.aggregation import AGGREGATIONS, aggregation_weights
-from simlab.surrogates.base import Schedule, Surrogate, add, scheduled
+from simlab.surrogates.base import AGGREGATIONS, Schedule, Surrogate, add, aggregation_weights, scheduled
 from simlab.surrogates.candidates import casp
-from simlab.surrogates.clip import cispo, clip_higher, dual_clip, ppo_clip, reinforce, sequence_clip, unclipped
+from simlab.surrogates.clip import (
+    aspo,
+    ce_gppo,
+    cispo,
+    clip_higher,
+    dual_clip,
+    forking_tokens,
+    ppo_clip,
+    reinforce,
+    sapo,
+    sequence_clip,
+    unclipped,
+)
 from simlab.surrogates.covariance import clip_cov, kl_cov
-from simlab.surrogates.forking import forking_tokens
 from simlab.surrogates.penalties import entropy_bonus, kl_penalty
 from simlab.surrogates.schedule import entropy_target_clip
 from simlab.surrogates.sequences import gmpo, mirror_descent, topr, vespo
-from simlab.surrogates.soft import aspo, ce_gppo, sapo
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "reinforce": reinforce,

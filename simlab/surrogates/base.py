@@ -1,8 +1,4 @@
-"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi.
-
-A surrogate objective J(ratio, A) is ascended along coefficient * grad log pi, with
-coefficient = ratio * dJ/d(ratio), everything under a stop-gradient held fixed.
-"""
+"""Define a surrogate: a map from importance ratio and advantage to the coefficient of grad log pi."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,8 +7,8 @@ from typing import Any
 from array_api_compat import array_namespace
 from jaxtyping import Shaped
 
-from simlab.errors import InputError, check_whole
-from simlab.rollouts import FIELDS, Array, Rollouts, needed
+from simlab.errors import InputError, check_choice, check_range, check_whole
+from simlab.rollouts import FIELDS, Array, Rollouts, Scalar, needed
 from simlab.shown import shown
 
 Coefficients = Shaped[Array, "P G T"] | Shaped[Array, "P G T C"]
@@ -168,3 +164,35 @@ def log_ratio(ratio: Array) -> Array:
 def current_logp(ratio: Array, rollouts: Rollouts) -> Array:
     """log pi of each sampled token under the policy being updated, (P, G, T)."""
     return needed(rollouts, "old_logp") + log_ratio(ratio)
+
+
+AGGREGATIONS = ("token_mean", "sequence_mean", "constant")
+
+
+def aggregation_weights(
+    token_mask: Shaped[Array, "P G T"], aggregation: str = "token_mean", normaliser: Scalar = 1.0, dtype: Any = None
+) -> Shaped[Array, "P G T"]:
+    """The weight of each token's term in the loss.
+
+    ``"token_mean"``: 1 / (all tokens) (DAPO). ``"sequence_mean"``: 1 / (rollouts) 1 / (tokens of the rollout)
+    (GRPO ``[f-grpo:eq-14]``). ``"constant"``: 1 / (rollouts * ``normaliser``) (Dr. GRPO). Rollouts without a token
+    count for nothing; weights where ``token_mask`` is false are 0. ``dtype`` is by default the
+    library's float.
+
+    Raises:
+        InputError: for an unknown aggregation or a ``normaliser`` that is not above 0.
+    """
+    check_choice("aggregation", aggregation, AGGREGATIONS)
+    check_range("normaliser", normaliser, 0, open_low=True)
+    xp = array_namespace(token_mask)
+    kept = xp.astype(token_mask, xp.asarray(0.0).dtype if dtype is None else dtype)
+    length = xp.sum(kept, axis=-1, keepdims=True)
+    one = xp.ones_like(length)
+    rollouts = xp.sum(xp.where(length > 0, one, 0 * one))
+    rollouts = xp.where(rollouts > 0, rollouts, xp.ones_like(rollouts))
+    if aggregation == "token_mean":
+        tokens = xp.sum(kept)
+        return kept / xp.where(tokens > 0, tokens, xp.ones_like(tokens))
+    if aggregation == "sequence_mean":
+        return kept / xp.where(length > 0, length, one) / rollouts
+    return kept / (rollouts * normaliser)

@@ -1,6 +1,5 @@
 """Closed forms and exact quantities, one file a topic; importing them does not import JAX."""
 
-from simlab.theory.clocks import Clock, clock
 from simlab.theory.closed_forms import CLOSED_FORMS, ClosedForm, closed_form
 from simlab.theory.interference import (
     Drift,
@@ -10,7 +9,7 @@ from simlab.theory.interference import (
     log_odds_drift,
     transfer,
 )
-from simlab.theory.likeness import alike
+from simlab.theory.likeness import Clock, alike, clock
 from simlab.theory.masses import Masses, masses
 from simlab.theory.pass_at_k_crossing import crossing_k, crossing_step, pass_at_k_change
 from simlab.theory.redistribution import (

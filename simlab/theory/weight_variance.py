@@ -1,10 +1,8 @@
-"""How a weight of the solve rate varies when the rate is estimated from a group of rollouts.
-
-It is imported by its own name, ``simlab.theory.weight_variance``, since it loads SciPy.
-"""
+"""The variance of a weight of an estimated solve rate, and the learning rate of a fair control of a focal weight."""
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import beta
 from scipy.stats import binom
 
 from simlab.errors import InputError, check_range, check_whole
@@ -72,3 +70,19 @@ def _check_rates(p: Rates) -> None:
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         raise InputError(f"p = {p[outside][0]} is outside its range [0, 1]")
+
+
+def focal_scale(gamma: float) -> float:
+    """lambda(gamma) = B(3/2, 3/2 + gamma) / B(3/2, 3/2) ``[f-grpo:app-n]``.
+
+    The mean of |A| over a group with solve rate p is proportional to sqrt(p (1 - p)) under GRPO, and (1 - p)^gamma
+    times that under F-GRPO; lambda is the ratio of the two after averaging over p uniform on [0, 1].
+
+    Raises:
+        InputError: for a negative ``gamma``.
+
+    >>> focal_scale(1.0)
+    0.5
+    """
+    check_range("gamma", gamma, 0)
+    return float(beta(1.5, 1.5 + gamma) / beta(1.5, 1.5))

@@ -10,7 +10,7 @@ arm of one seed takes some ten seconds of a free core; its learning rate times i
 from typing import Any
 
 from simlab.llm.training.settings import merged
-from simlab.theory.update_scale import focal_scale
+from simlab.theory.weight_variance import focal_scale
 
 GROUP_SIZE = 8  # of F-GRPO's Tables 1 and 3, of A-GRAE and of CaSP
 ROLLOUTS = 512  # of a step

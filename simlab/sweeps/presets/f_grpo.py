@@ -1,7 +1,7 @@
 """F-GRPO's experiments: its Figure 2, a small version of that, and focal weights on a bank of prompts."""
 
 from simlab.sweeps.presets.settings import Settings
-from simlab.theory.update_scale import focal_scale
+from simlab.theory.weight_variance import focal_scale
 
 # The reading of F-GRPO's App. J that reproduces its Figure 2: rewards centred by the batch mean without std, times the
 # focal weight, in the ratio form (gradient A grad log pi), Adam without weight decay.

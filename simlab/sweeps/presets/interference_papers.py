@@ -6,7 +6,7 @@ Every arm at the same few learning rates, on three banks, each of which differs 
 from typing import Any
 
 from simlab.sweeps.presets.settings import Settings
-from simlab.theory.update_scale import focal_scale
+from simlab.theory.weight_variance import focal_scale
 
 GROUPS = (2, 4, 8, 16, 32)
 ROLLOUTS = 64  # of a step, where groups are compared at equal cost: from 32 prompts of 2 to 2 prompts of 32

@@ -1,0 +1,438 @@
+"""Links that subtract a baseline, scale a group, weigh its difficulty, or tell correct from wrong rollouts."""
+
+from typing import NamedTuple
+
+from array_api_compat import array_namespace
+
+from simlab.errors import InputError, check_choice, check_range
+from simlab.estimators.base import Link, beside, stateless, weigh
+from simlab.order_statistics import lower_quantile, slack_of
+from simlab.rollouts import (
+    Array,
+    Rollouts,
+    Scalar,
+    batch_mean,
+    group_count,
+    group_mean,
+    group_std,
+    is_correct,
+    is_uniform,
+    needed,
+    remainder,
+    solve_rate,
+)
+
+BASELINES = ("mean", "leave_one_out", "batch_mean", "median")
+
+
+def baseline_mean(values: Array, rollouts: Rollouts, baseline: str) -> Array:
+    """The mean over each group, (P, 1), or over the whole batch, (1, 1), for ``"batch_mean"``."""
+    return (batch_mean if baseline == "batch_mean" else group_mean)(values, rollouts)
+
+
+def center(baseline: str = "mean") -> Link:
+    """Subtract the mean of the group, of its other rollouts (``"leave_one_out"``), of the batch, or the median.
+
+    A_i = r_i - mean(r), times G / (G - 1) for leave-one-out. Groups of equal rewards, a single rollout included,
+    get exactly 0, except under ``"batch_mean"``, which compares them with the other groups. The mean is subtracted
+    twice: its rounding error times G would otherwise make the advantages of a large, nearly uniform group sum to
+    something other than 0. The median is the lower one, ``center_quantile(1 / 2)``.
+
+    Raises:
+        InputError: for an unknown ``baseline``.
+    """
+    check_choice("baseline", baseline, BASELINES)
+    if baseline == "median":
+        return center_quantile(0.5)
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        centered = advantages - baseline_mean(advantages, rollouts, baseline)
+        centered = centered - baseline_mean(centered, rollouts, baseline)
+        uniform = is_uniform(rollouts, axis=None if baseline == "batch_mean" else -1)
+        if baseline == "leave_one_out":
+            count = group_count(rollouts)
+            others = xp.where(count > 1, count - 1, xp.ones_like(count))
+            centered = centered * (count / others)
+        return xp.where(uniform, xp.zeros_like(centered), centered)
+
+    return stateless(subtract, exchangeable=True)
+
+
+def center_quantile(tau: Scalar = 0.5) -> Link:
+    """Subtract the tau-quantile of the group, the smallest reward that a share tau of the group does not exceed.
+
+    The quantile is one of the rewards, so that groups of equal rewards get exactly 0; at ``tau`` 0 it is the least.
+
+    Raises:
+        InputError: for ``tau`` outside [0, 1].
+    """
+    check_range("tau", tau, 0, 1)
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        least_share = 1 / group_count(rollouts)
+        share = xp.where(tau > least_share, tau * xp.ones_like(least_share), least_share)
+        return advantages - lower_quantile(advantages, share, rollouts.mask)
+
+    return stateless(subtract, exchangeable=True)
+
+
+def center_greedy() -> Link:
+    """Subtract the reward of the greedy answer, ``Rollouts.greedy_reward``, in groups of equal rewards too.
+
+    ``[arxiv:2310.10505]``
+    """
+
+    def subtract(advantages: Array, rollouts: Rollouts) -> Array:
+        return advantages - needed(rollouts, "greedy_reward")
+
+    return stateless(subtract, needs=frozenset({"greedy_reward"}), exchangeable=True)
+
+
+def shift(delta: Scalar = 0.01) -> Link:
+    """Subtract a constant ``delta`` from every advantage, groups of equal rewards included.
+
+    Raises:
+        InputError: for a ``delta`` that is not a number.
+    """
+    check_range("delta", delta)
+    return stateless(lambda advantages, rollouts: advantages - delta, exchangeable=True)
+
+
+class RunningMean(NamedTuple):
+    """An average over the batches so far."""
+
+    value: Scalar
+
+
+def center_running(decay: Scalar = 0.9, initial: Scalar = 0.0) -> Link:
+    """Subtract a running mean b of the batches before this one: b <- decay b + (1 - decay) (mean of the batch).
+
+    Raises:
+        InputError: for ``decay`` outside [0, 1] or an ``initial`` that is not a number.
+    """
+    check_range("decay", decay, 0, 1)
+    check_range("initial", initial)
+
+    def subtract(advantages: Array, rollouts: Rollouts, state: RunningMean) -> tuple[Array, RunningMean]:
+        baseline = RunningMean(*state).value
+        following = decay * baseline + (1 - decay) * batch_mean(advantages, rollouts)[0, 0]
+        return advantages - baseline, RunningMean(following)
+
+    return Link(subtract, lambda: RunningMean(initial), exchangeable=True)
+
+
+def divide_or_nothing(advantages: Array, scale: Array) -> Array:
+    """``advantages / scale``, and exactly 0 where the scale is 0."""
+    xp = array_namespace(advantages)
+    scale = beside(scale, advantages)
+    safe = xp.where(scale > 0, scale, xp.ones_like(scale))
+    return xp.where(scale > 0, advantages / safe, xp.zeros_like(advantages))
+
+
+def check_ddof(ddof: int) -> None:
+    """Raise ``InputError`` unless ``ddof`` is 0 or 1."""
+    if not isinstance(ddof, int) or isinstance(ddof, bool) or ddof not in (0, 1):
+        raise InputError(f"ddof = {ddof!r} is unknown; allowed: 0 (population), 1 (sample)")
+
+
+def divide_by_std(ddof: int = 0, eps: Scalar = 1e-6) -> Link:
+    """A / (std(r) + eps) ``[f-grpo:eq-3]``; ``ddof`` 0 is the population's std, 1 the sample's.
+
+    The papers state neither; implementations differ (verl: ddof 1 and eps 1e-6).
+
+    Raises:
+        InputError: for ``ddof`` other than 0 or 1, or a negative ``eps``.
+    """
+    check_ddof(ddof)
+    check_range("eps", eps, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        return divide_or_nothing(advantages, group_std(rollouts.rewards, rollouts, ddof) + eps)
+
+    return stateless(divide, exchangeable=True)
+
+
+def multiply_by_std(ddof: int = 0) -> Link:
+    """A std(r), which for rewards 0 and 1 is A sqrt(p (1 - p)) ``[fade:skew-r]``.
+
+    Raises:
+        InputError: for ``ddof`` other than 0 or 1.
+    """
+    check_ddof(ddof)
+    return stateless(
+        lambda advantages, rollouts: weigh(advantages, group_std(rollouts.rewards, rollouts, ddof)), exchangeable=True
+    )
+
+
+def divide_by_mean() -> Link:
+    """A / mean(r), and 0 where the mean is 0 ``[fade:maxrl]``. Defined for rewards in [0, 1]."""
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        return divide_or_nothing(advantages, group_mean(rollouts.rewards, rollouts))
+
+    return stateless(divide, domain="unit", exchangeable=True)
+
+
+def divide_by_mad(eps: Scalar = 1e-3) -> Link:
+    """A / (MAD(r) + eps), MAD the median of abs(r - median(r)) ``[fade:mc-grpo]``; both medians are the lower ones.
+
+    For rewards 0 and 1 the MAD is 0 in every group, since more than half of it, or half, lies at the median: the
+    advantage is then A / eps. With ``eps`` 0 such a group gets 0.
+
+    Raises:
+        InputError: for a negative ``eps``.
+    """
+    check_range("eps", eps, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        deviation = xp.abs(rollouts.rewards - lower_quantile(rollouts.rewards, 0.5, rollouts.mask))
+        return divide_or_nothing(advantages, lower_quantile(deviation, 0.5, rollouts.mask) + eps)
+
+    return stateless(divide, exchangeable=True)
+
+
+def divide_by_variance_power(gamma: Scalar = 0.5) -> Link:
+    """A / [m (1 - m)]^gamma, m the mean reward, and 0 where m is 0 or 1 ``[fade:power-norm]``. For rewards in [0, 1].
+
+    Raises:
+        InputError: for a negative ``gamma``.
+    """
+    check_range("gamma", gamma, 0)
+
+    def divide(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        mean = group_mean(rollouts.rewards, rollouts)
+        variance = mean * (1 - mean)
+        positive = variance > 0
+        power = xp.where(positive, variance, xp.ones_like(variance)) ** gamma
+        return divide_or_nothing(advantages, xp.where(positive, power, xp.zeros_like(power)))
+
+    return stateless(divide, domain="unit", exchangeable=True)
+
+
+def focal(gamma: Scalar = 1.0) -> Link:
+    """Multiply by (1 - X/G)^gamma, X the number of correct rollouts ``[f-grpo:eq-12]``.
+
+    Raises:
+        InputError: for a negative ``gamma``.
+    """
+    check_range("gamma", gamma, 0)
+    return stateless(
+        lambda advantages, rollouts: weigh(advantages, remainder(solve_rate(rollouts)) ** gamma), exchangeable=True
+    )
+
+
+def power(alpha: Scalar = 2.0) -> Link:
+    """Multiply by (1 - mean(r))^(alpha - 1), 0^0 being 1 ``[fade:power-alpha]``. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for ``alpha`` below 1, where the weight of a solved group is infinite.
+    """
+    check_range("alpha", alpha, 1)
+
+    def hard(advantages: Array, rollouts: Rollouts) -> Array:
+        return weigh(advantages, remainder(group_mean(rollouts.rewards, rollouts)) ** (alpha - 1))
+
+    return stateless(hard, domain="unit", exchangeable=True)
+
+
+def easy_power_weight(alpha: Scalar = 2.0) -> Link:
+    """Multiply by mean(r)^(alpha - 1), 0^0 being 1: the twin of ``power`` for easy groups ``[fade:easy-power]``.
+
+    Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for ``alpha`` below 1, where the weight of an unsolved group is infinite.
+    """
+    check_range("alpha", alpha, 1)
+
+    def easy(advantages: Array, rollouts: Rollouts) -> Array:
+        return weigh(advantages, group_mean(rollouts.rewards, rollouts) ** (alpha - 1))
+
+    return stateless(easy, domain="unit", exchangeable=True)
+
+
+def asymmetric_power(alpha_success: Scalar = 2.0, alpha_failure: Scalar = 2.0) -> Link:
+    """Multiply correct rollouts by (1 - m)^(alpha_success - 1) and others by m^(alpha_failure - 1), m = mean(r).
+
+    ``[fade:asym-power]``; 0^0 is 1. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for an exponent below 1, where a weight is infinite.
+    """
+    check_range("alpha_success", alpha_success, 1)
+    check_range("alpha_failure", alpha_failure, 1)
+
+    def split(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        mean = group_mean(rollouts.rewards, rollouts)
+        success, failure = remainder(mean) ** (alpha_success - 1), mean ** (alpha_failure - 1)
+        return weigh(advantages, xp.where(is_correct(rollouts), success, failure))
+
+    return stateless(split, domain="unit", exchangeable=True)
+
+
+def reject(threshold: Scalar = 0.5) -> Link:
+    """Multiply by 0 where the solve rate is above ``threshold``, and by 1 elsewhere; at 1 nothing is rejected.
+
+    Raises:
+        InputError: for a ``threshold`` outside [0, 1].
+    """
+    check_range("threshold", threshold, 0, 1)
+
+    def rejected(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        rate, count = solve_rate(rollouts), group_count(rollouts)
+        easy = (rate - threshold) * count > slack_of(count)
+        return weigh(advantages, xp.where(easy, xp.zeros_like(rate), xp.ones_like(rate)))
+
+    return stateless(rejected, exchangeable=True)
+
+
+FOCUSES = ("hard", "easy")
+
+
+def focus(on: str = "hard", gamma: Scalar = 0.5) -> Link:
+    """Multiply by gamma / sqrt(p) (``on="hard"``) or gamma / sqrt(1 - p) (``"easy"``), p the solve rate.
+
+    A-GRAE's second control ``[a-grae:control-2]``. Groups with p in {0, 1} are left as they are, ``gamma`` included.
+
+    Raises:
+        InputError: for an unknown ``on`` or a negative ``gamma``.
+    """
+    check_choice("on", on, FOCUSES)
+    check_range("gamma", gamma, 0)
+
+    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        p = solve_rate(rollouts)
+        mixed = (p > 0) & (p < 1)
+        p = xp.where(mixed, p, xp.full_like(p, 0.5))
+        weight = gamma / xp.sqrt(p if on == "hard" else 1 - p)
+        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
+
+    return stateless(rescale, exchangeable=True)
+
+
+EASY_TERMS = ("paper", "code")
+
+
+def shift_difficulty(easy_term: str = "paper") -> Link:
+    """Move attention from easy to hard groups as the batch improves ``[a-grae:eq-12]``.
+
+    With omega the mean reward of the batch ``[a-grae:eq-11]`` and p the solve rate of the group, multiply by
+    omega / (2 sqrt(p)) + (1 - omega) / (2 sqrt(1 - p)); groups with p in {0, 1} are left as they are.
+    ``easy_term="code"`` divides the second term by 1 - sqrt(p) + 1e-6 instead, as the published code does.
+    Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: for an unknown ``easy_term``.
+    """
+    check_choice("easy_term", easy_term, EASY_TERMS)
+
+    def rescale(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        omega, p = batch_mean(rollouts.rewards, rollouts), solve_rate(rollouts)
+        mixed = (p > 0) & (p < 1)
+        p = xp.where(mixed, p, xp.full_like(p, 0.5))
+        easy = xp.sqrt(1 - p) if easy_term == "paper" else 1 - xp.sqrt(p) + 1e-6
+        weight = omega / (2 * xp.sqrt(p)) + (1 - omega) / (2 * easy)
+        return weigh(advantages, xp.where(mixed, weight, xp.ones_like(weight)))
+
+    return stateless(rescale, domain="unit", exchangeable=True)
+
+
+def divide_negative(advantages: Array, delta: Scalar) -> Array:
+    """Advantages with those below 0 divided by ``delta``."""
+    xp = array_namespace(advantages)
+    return xp.where(advantages < 0, advantages / delta, advantages)
+
+
+def divide_failures(delta: Scalar = 1.0) -> Link:
+    """Divide negative advantages by ``delta`` ``[fade:asym-grpo]``; below 1 failures dominate.
+
+    Raises:
+        InputError: unless ``delta`` is above 0.
+    """
+    check_range("delta", delta, 0, open_low=True)
+    return stateless(lambda advantages, rollouts: divide_negative(advantages, delta), exchangeable=True)
+
+
+def multiply_positive(factor: Scalar = 10.0) -> Link:
+    """Multiply positive advantages by ``factor``: A-GRAE's first control ``[a-grae:control-1]``.
+
+    Raises:
+        InputError: for a negative ``factor``.
+    """
+    check_range("factor", factor, 0)
+
+    def multiply(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        return xp.where(advantages > 0, advantages * factor, advantages)
+
+    return stateless(multiply, exchangeable=True)
+
+
+def keep_positive() -> Link:
+    """max(0, A) ``[fade:relu]``."""
+
+    def clamp(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        return xp.where(advantages > 0, advantages, xp.zeros_like(advantages))
+
+    return stateless(clamp, exchangeable=True)
+
+
+def contrast() -> Link:
+    """Replace the advantage by 1 on success and -p / (1 - p) on failure ``[fade:binary-contrastive]``.
+
+    p is the solve rate, so that a solved group gets 1 and an unsolved one 0. Defined for rewards 0 and 1.
+    """
+
+    def replace(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        p = solve_rate(rollouts)
+        failures = xp.where(p < 1, 1 - p, xp.ones_like(p))
+        return xp.where(is_correct(rollouts), xp.ones_like(rollouts.rewards), 0 - p / failures)
+
+    return stateless(replace, domain="binary", exchangeable=True)
+
+
+def attenuate_successes(alpha: Scalar = 1.0) -> Link:
+    """Multiply positive advantages by min(1, omega / alpha) ``[a-grae:eq-13]``.
+
+    omega is the mean reward of the batch ``[a-grae:eq-11]``; the paper takes alpha 1 for MATH and 0.5 for
+    multimodal tasks. Defined for rewards in [0, 1].
+
+    Raises:
+        InputError: unless ``alpha`` is above 0.
+    """
+    check_range("alpha", alpha, 0, open_low=True)
+
+    def attenuate(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        share = batch_mean(rollouts.rewards, rollouts) / alpha
+        share = xp.where(share < 1, share, xp.ones_like(share))
+        return xp.where(advantages > 0, advantages * share, advantages)
+
+    return stateless(attenuate, domain="unit", exchangeable=True)
+
+
+def outcome(success: Scalar, failure: Scalar) -> Link:
+    """Replace the advantage by ``success`` on correct rollouts and ``failure`` on incorrect ones.
+
+    Raises:
+        InputError: for a value that is not a number.
+    """
+    check_range("success", success)
+    check_range("failure", failure)
+
+    def replace(advantages: Array, rollouts: Rollouts) -> Array:
+        xp = array_namespace(advantages)
+        correct = is_correct(rollouts)
+        return xp.where(correct, xp.full_like(advantages, success), xp.full_like(advantages, failure))
+
+    return stateless(replace, exchangeable=True)
