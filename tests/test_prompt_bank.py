@@ -253,6 +253,7 @@ def test_curves_that_cannot_be_fitted_are_refused(k, curve, message):
 # Sweeps
 
 
+@pytest.mark.slow
 def test_a_sweep_of_banks_is_labelled_and_each_cell_is_the_simulation_of_its_settings(tmp_path):
     options = (
         "--problem", "prompt_bank", "--param", "prompts=6", "--param", "actions=8", "--param", "prompts_per_step=2",

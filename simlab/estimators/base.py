@@ -32,10 +32,9 @@ class Link:
         init: ``() -> state``, a tuple of floats; ``()`` for a link without memory.
         needs: fields of ``Rollouts`` that the link reads.
         domain: the rewards for which the formula is defined, one of ``DOMAINS``.
-        exchangeable: whether what is absent (``mask``, ``token_mask``) changes nothing, and the order of the rollouts
-            of a group nothing but that of their advantages. Engines may then fill groups up with absent rollouts and
-            list rollouts in any order, which is faster. A link that is not declared so gets whole groups only, with
-            their rollouts in the random order in which they were drawn.
+        exchangeable: true if absent rollouts and tokens (``mask``, ``token_mask``) change nothing, and reordering the
+            rollouts of a group only reorders their advantages. Engines may then pad groups and list rollouts in any
+            order, which is faster. Any other link gets full groups, their rollouts in the order of sampling.
     """
 
     update: Callable[[Array, Rollouts, State], tuple[Array, State]]
@@ -49,14 +48,14 @@ class Link:
 
     @property
     def name(self) -> str:
-        """What a message calls it: the name of its function."""
+        """Name of the link's function, for messages."""
         return getattr(self.update, "__name__", type(self.update).__name__)
 
 
 def stateless(
     function: PlainLink, *, needs: frozenset[str] = frozenset(), domain: str = "any", exchangeable: bool = False
 ) -> Link:
-    """A link without memory from ``function(advantages, rollouts) -> advantages``; the rest is as in ``Link``."""
+    """Make a link without memory from ``function(advantages, rollouts) -> advantages``; see ``Link``."""
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
         return function(advantages, rollouts), state
@@ -93,12 +92,12 @@ class Estimator:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether all its links are: see ``Link``."""
+        """True if every link is exchangeable: see ``Link``."""
         return all(link.exchangeable for link in self.links)
 
     @property
     def name(self) -> str:
-        """What a message calls it: its links in their order."""
+        """Names of the links in order, for messages."""
         return f"chain({', '.join(link.name for link in self.links)})"
 
     def init(self) -> State:
@@ -109,14 +108,14 @@ class Estimator:
         """Advantages of a batch, (P, G) or (P, G, T), and the next state. Absent rollouts get exactly 0.
 
         Raises:
-            InputError: for what is absent from the batch of an estimator that is not exchangeable, and for a link that
+            InputError: for absent rollouts or tokens before a link that is not exchangeable, and for a link that
                 gives anything but an advantage for each rollout, or each token.
         """
         xp = array_namespace(rollouts.rewards)
         advantages, following = rollouts.rewards, []
         for link, memory in zip(self.links, state, strict=True):
-            seen = shown(link, rollouts, of_tokens=advantages.ndim == 3)
-            advantages, remembered = link.update(advantages, seen, memory)
+            visible = shown(link, rollouts, of_tokens=advantages.ndim == 3)
+            advantages, remembered = link.update(advantages, visible, memory)
             _check_advantages(link.name, advantages, rollouts)
             following.append(remembered)
         if rollouts.mask is not None:
@@ -130,21 +129,21 @@ def _check_advantages(name: str, advantages: Array, rollouts: Rollouts) -> None:
     rewards, tokens = rollouts.rewards, tokens_of(rollouts)
     if not hasattr(advantages, "shape") or not hasattr(advantages, "dtype"):
         raise InputError(f"{name} gave a {type(advantages).__name__}; allowed: an array like the rewards")
-    shape, whole = tuple(advantages.shape), tuple(rewards.shape)
-    fits = shape == whole or (len(shape) == 3 and shape[:2] == whole and shape[2] in {1, tokens or shape[2]})
+    shape, group = tuple(advantages.shape), tuple(rewards.shape)
+    fits = shape == group or (len(shape) == 3 and shape[:2] == group and shape[2] in {1, tokens or shape[2]})
     xp = array_namespace(rewards)
     exact = fits and xp.isdtype(advantages.dtype, "real floating")
     if not exact or xp.finfo(advantages.dtype).bits < xp.finfo(rewards.dtype).bits:
         raise InputError(
-            f"{name} gave advantages of shape {shape} and dtype {advantages.dtype}; allowed: {whole}, or "
-            f"({whole[0]}, {whole[1]}, {tokens or 'tokens'}), in {rewards.dtype} or more precise"
+            f"{name} gave advantages of shape {shape} and dtype {advantages.dtype}; allowed: {group}, or "
+            f"({group[0]}, {group[1]}, {tokens or 'tokens'}), in {rewards.dtype} or more precise"
         )
 
 
 def shape_rewards(shape: Callable[[Rollouts], Array], inner: Estimator, **declared: Any) -> Link:
-    """The advantages that ``inner`` gives for other rewards, ``shape(rollouts)``, (P, G).
+    """Replace the rewards by ``shape(rollouts)``, (P, G), and give the advantages of ``inner`` for them.
 
-    ``declared`` is what holds of ``shape`` itself: ``needs``, ``domain`` and ``exchangeable``, as in ``Link``.
+    ``declared`` describes ``shape``: its ``needs``, ``domain`` and ``exchangeable``, as in ``Link``.
     """
 
     def update(advantages: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:

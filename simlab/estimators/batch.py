@@ -72,7 +72,7 @@ def over_mixed_groups() -> Link:
         xp = array_namespace(advantages)
         mixed = ~is_uniform(rollouts)
         groups = xp.ones_like(mixed) if rollouts.mask is None else xp.any(rollouts.mask, axis=-1, keepdims=True)
-        total, count = (xp.sum(xp.astype(of, advantages.dtype), axis=0, keepdims=True) for of in (groups, mixed))
+        total, count = (xp.sum(xp.astype(which, advantages.dtype), axis=0, keepdims=True) for which in (groups, mixed))
         return advantages * (total / xp.where(count > 0, count, xp.ones_like(count)))
 
     return stateless(rescale, exchangeable=True)

@@ -38,7 +38,7 @@ def _unless_uniform(values: Array, rollouts: Rollouts) -> Array:
 
 
 def _or_one(values: Array) -> Array:
-    """``values``, and 1 where one is 0: the sums of groups without a rollout, which count for nothing."""
+    """Replace zeros by 1: sums over groups without a rollout, which must not be divided by."""
     xp = array_namespace(values)
     return xp.where(values > 0, values, xp.ones_like(values))
 
@@ -106,20 +106,23 @@ def lose_one_log_mean_exp(beta: Scalar) -> Link:
         others = total - (1 + rises)
         # Beside a best rollout that outweighs them all, the others would be lost to rounding.
         outweighs = (rises == 0) & (others < 0.5)
-        kept = xp.where(outweighs, xp.ones_like(others), _or_one(others))
-        difference = xp.log1p(_centered(rises, rollouts) / kept)
-        left = xp.where(count > 1, count - 1, xp.ones_like(count))
-        apart = xp.log(_or_one(total) / count * left) - _log_rest(rollouts, rises == 0, beta)
+        divisor = xp.where(outweighs, xp.ones_like(others), _or_one(others))
+        difference = xp.log1p(_centered(rises, rollouts) / divisor)
+        remaining = xp.where(count > 1, count - 1, xp.ones_like(count))
+        apart = xp.log(_or_one(total) / count * remaining) - _log_others(rollouts, rises == 0, beta)
         return _unless_uniform(xp.where(outweighs, apart, difference) / beta, rollouts)
 
     return stateless(lose, exchangeable=True)
 
 
-def _log_rest(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:
-    """log(sum of exp(beta (r - max r)) over the rollouts that are not ``best``), (P, 1), relative to the next best."""
-    rest = rollouts._replace(mask=~best if rollouts.mask is None else rollouts.mask & ~best)
-    drop = _highest(rollouts.rewards, rollouts) - _highest(rollouts.rewards, rest)
-    total = _or_one(group_sum(1 + _rises(rest, beta), rest))
+def _log_others(rollouts: Rollouts, best: Array, beta: Scalar) -> Array:
+    """log(sum of exp(beta (r - max r)) over the rollouts that are not ``best``), (P, 1).
+
+    The exponentials are taken relative to the second-best reward, so that none of them underflows.
+    """
+    others = rollouts._replace(mask=~best if rollouts.mask is None else rollouts.mask & ~best)
+    drop = _highest(rollouts.rewards, rollouts) - _highest(rollouts.rewards, others)
+    total = _or_one(group_sum(1 + _rises(others, beta), others))
     return array_namespace(total).log(total) - beta * drop
 
 

@@ -14,24 +14,27 @@ from simlab.order_statistics import infinite_where_absent, sort_with_ranks
 from simlab.rollouts import Array, Rollouts, group_count, group_sum, is_correct, solve_rate
 
 
-def _places(rollouts: Rollouts) -> Array:
-    """1, 2, ..., G along each group."""
+def _positions(rollouts: Rollouts) -> Array:
+    """Count 1, 2, ..., G along each group."""
     xp = array_namespace(rollouts.rewards)
     return xp.cumulative_sum(xp.ones_like(rollouts.rewards), axis=-1)
 
 
 def miss_chance(rollouts: Rollouts, k: int) -> tuple[Float[Array, "P 1"], Float[Array, "P 1"]]:
-    """C(F, k) / C(G, k), the chance that k rollouts drawn from the group are all wrong, F of G being wrong; and
-    C(F - 1, k - 1) / C(G - 1, k - 1), that the k - 1 others are wrong too when one is.
+    """Chances of drawing wrong rollouts alone, F of the G rollouts of a group being wrong.
+
+    Returns C(F, k) / C(G, k), the chance that k drawn rollouts are all wrong, and C(F - 1, k - 1) / C(G - 1, k - 1),
+    the chance that the other k - 1 are wrong too if one is. The second is the product over j = 1, ..., k - 1 of
+    (F - j) / (G - j), and the first is that times F / G. For F = 3, G = 4, k = 2: (2 / 3) (3 / 4) = 1/2, and 2/3.
     """
     xp = array_namespace(rollouts.rewards)
-    count, before = group_count(rollouts), _places(rollouts) - 1
+    count, before = group_count(rollouts), _positions(rollouts) - 1
     wrong = group_sum(xp.astype(~is_correct(rollouts), rollouts.rewards.dtype), rollouts)
-    one = xp.ones_like(before)
+    ones = xp.ones_like(before)
     drawn = (before < k) & (before < count)
-    share = (wrong - before) / xp.where(before < count, count - before, one)
-    share = xp.where(drawn, xp.where(share > 0, share, 0 * one), one)
-    others = xp.prod(xp.where(before < 1, one, share), axis=-1, keepdims=True)
+    share = (wrong - before) / xp.where(before < count, count - before, ones)
+    share = xp.where(drawn, xp.where(share > 0, share, 0 * ones), ones)
+    others = xp.prod(xp.where(before < 1, ones, share), axis=-1, keepdims=True)
     return others * wrong / count, others
 
 
@@ -81,11 +84,12 @@ def mix(k: int = 4) -> Estimator:
     >>> simlab.advantages("mix", np.array([1.0, 0.0, 0.0, 0.0]), k=2).round(4)
     array([ 1.549 , -0.5163, -0.5163, -0.5163])
     """
-    one, many = divide_by_pass_at_k_std(1), divide_by_pass_at_k_std(k)
+    pass_at_1, pass_at_k = divide_by_pass_at_k_std(1), divide_by_pass_at_k_std(k)
 
     def blend(advantages: Array, rollouts: Rollouts) -> Array:
         p = solve_rate(rollouts)
-        (single, _), (best, _) = one.update(advantages, rollouts, ()), many.update(advantages, rollouts, ())
+        single, _ = pass_at_1.update(advantages, rollouts, ())
+        best, _ = pass_at_k.update(advantages, rollouts, ())
         return p * best + (1 - p) * single
 
     return chain(center("mean"), stateless(blend, domain="binary", exchangeable=True))
@@ -140,7 +144,7 @@ def best_of_subsets(k: int, baseline: str) -> Link:
 
     def transform(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
-        ordered, place = sort_with_ranks(advantages, rollouts.mask)
+        ordered, ranks = sort_with_ranks(advantages, rollouts.mask)
         best, other_best = _subset_weights(rollouts, k)
         if baseline == "leave_one_out":
             # Summed by parts, so that equal rewards add exactly 0.
@@ -149,18 +153,20 @@ def best_of_subsets(k: int, baseline: str) -> Link:
         else:
             above = xp.flip(xp.cumulative_sum(xp.flip(other_best * ordered, axis=-1), axis=-1), axis=-1)
             result = best * ordered + above - other_best * ordered
-        return xp.take_along_axis(result, place, axis=-1)
+        return xp.take_along_axis(result, ranks, axis=-1)
 
     return stateless(transform, exchangeable=True)
 
 
 def _subset_weights(rollouts: Rollouts, k: int) -> tuple[Array, Array]:
-    """For the j-th smallest reward, G C(j - 1, k - 1) / C(G, k) and G C(j - 2, k - 2) / C(G, k), each (P, G).
+    """Weights of the j-th smallest reward: G C(j - 1, k - 1) / C(G, k) and G C(j - 2, k - 2) / C(G, k), each (P, G).
 
-    In how many k-subsets it is the best, and in how many that hold one given smaller reward.
+    The binomials count the k-subsets in which it is the best reward, and those among them that hold one particular
+    smaller reward. The first weight is a product of quotients from the largest reward down: at j = G it is k, and each
+    step from j + 1 to j multiplies by (j - k + 1) / j. For G = 4, k = 2: 0, 2/3, 4/3, 2 for j = 1, 2, 3, 4.
     """
     xp = array_namespace(rollouts.rewards)
-    count, j = group_count(rollouts), _places(rollouts)
+    count, j = group_count(rollouts), _positions(rollouts)
     size = xp.where(count < k, count, k * xp.ones_like(count))
     factor = (j - size + 1) / j
     factor = xp.where(factor > 0, factor, xp.zeros_like(factor))

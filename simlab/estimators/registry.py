@@ -44,7 +44,7 @@ REGISTRY: Mapping[str, Registered] = MappingProxyType(_REGISTRY)
 
 
 def register(tag: str, formula: str = "") -> Callable[[Callable[..., Estimator]], Callable[..., Estimator]]:
-    """Decorator that lists a constructor under its own name.
+    """List a constructor under its own name, as a decorator.
 
     Raises:
         InputError: for a name that is taken, or a parameter without a default.
@@ -76,12 +76,13 @@ def estimator(name: str, **parameters: Any) -> Estimator:
     >>> estimator("f_grpo", gamma=0.5).needs
     frozenset({'rewards'})
     """
-    found: Estimator = build("estimator", name, {entry.name: entry.build for entry in REGISTRY.values()}, parameters)
-    return found
+    constructors = {entry.name: entry.build for entry in REGISTRY.values()}
+    chosen: Estimator = build("estimator", name, constructors, parameters)
+    return chosen
 
 
 def built(name: str | Estimator, **parameters: Any) -> Estimator:
-    """The estimator with this name and these parameters, or the given estimator itself, which takes no parameters.
+    """Build an estimator by name, or return the estimator that is passed instead, which takes no parameters.
 
     Raises:
         InputError: for an unknown name or parameter, or parameters of an estimator that is built already.
@@ -92,7 +93,7 @@ def built(name: str | Estimator, **parameters: Any) -> Estimator:
 
 
 def base_estimator(base: str | Estimator) -> Estimator:
-    """The estimator that another one builds on: a registered name's, with its defaults, or the estimator given.
+    """Build the base of another estimator by its registered name, at its defaults, or return the estimator passed.
 
     Raises:
         InputError: for an unknown name, or something that is no estimator.
@@ -101,8 +102,8 @@ def base_estimator(base: str | Estimator) -> Estimator:
         return base
     if not isinstance(base, str):
         raise InputError(f"base is a {type(base).__name__}; allowed: a registered name, or an estimator (see chain)")
-    found: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
-    return found
+    chosen: Estimator = build("base", base, {entry.name: entry.build for entry in REGISTRY.values()}, {})
+    return chosen
 
 
 def advantages(

@@ -12,7 +12,7 @@ from simlab.rollouts import Array, Rollouts, Scalar, batch_mean, group_mean, rem
 
 
 class FadeState(NamedTuple):
-    """FADE's two running averages, the first batch's entropy, and whether there has been one (0 or 1)."""
+    """FADE's two running averages, the entropy of the first batch, and 1 once there has been a batch, else 0."""
 
     solve_rate: Scalar = 0.5
     entropy: Scalar = 0.0
@@ -21,24 +21,24 @@ class FadeState(NamedTuple):
 
 
 def clamp(value: Array, low: Scalar, high: Scalar) -> Array:
-    """A value, or the end of the range that it lies beyond."""
+    """Limit a value to the range from ``low`` to ``high``."""
     xp = array_namespace(value)
     value = xp.where(value > low, value, xp.ones_like(value) * low)
     return xp.where(value < high, value, xp.ones_like(value) * high)
 
 
-def followed(rollouts: Rollouts, state: FadeState, beta: Scalar) -> FadeState:
-    """The running averages with a batch more, x <- beta x + (1 - beta) x_batch; the entropy starts at the first's."""
+def follow_averages(rollouts: Rollouts, state: FadeState, beta: Scalar) -> FadeState:
+    """Update the running averages, x <- beta x + (1 - beta) x_batch; the entropy starts at that of the first batch."""
     xp = array_namespace(rollouts.rewards)
     reward = batch_mean(rollouts.rewards, rollouts)[0, 0]
     entropy = batch_mean(-sequence_mean_logp(rollouts), rollouts)[0, 0]
-    zero, one = xp.zeros_like(entropy), xp.ones_like(entropy)
+    zero = xp.zeros_like(entropy)
     fresh = zero + state.started < 1
     return FadeState(
         solve_rate=beta * state.solve_rate + (1 - beta) * reward,
         entropy=beta * xp.where(fresh, entropy, zero + state.entropy) + (1 - beta) * entropy,
         initial_entropy=xp.where(fresh, entropy, zero + state.initial_entropy),
-        started=one,
+        started=xp.ones_like(entropy),
     )
 
 
@@ -74,7 +74,7 @@ def fade_schedule(
 
     def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
         xp = array_namespace(centered)
-        state = followed(rollouts, FadeState(*state), beta)
+        state = follow_averages(rollouts, FadeState(*state), beta)
         p = state.solve_rate
         unsolved = p <= 0
         alpha = 3 * (1 - p) / (2 * xp.where(unsolved, xp.ones_like(p), p))
@@ -113,10 +113,10 @@ ALPHA_ENDS, DELTA_ENDS = (2.0, 1.917), (1.0, 0.802)  # at the first step and at 
 ALPHA_PACE, DELTA_PACE = 8500 / 20_000, 12_264 / 20_000  # tau over T, for the paper's runs of about 20k steps
 
 
-class Steps(NamedTuple):
-    """How many batches there have been."""
+class StepCount(NamedTuple):
+    """Number of batches before this one."""
 
-    taken: Scalar = 0.0
+    number: Scalar = 0.0
 
 
 @register("fade:eq-17", "(1 - m)^(alpha_t - 1) (r_i - m), divided by delta_t where negative, m = mean(r)")
@@ -137,19 +137,19 @@ def fade_logarithmic(last: Scalar = 20_000.0) -> Estimator:
     """
     check_range("last", last, 0, open_low=True)
 
-    def update(centered: Array, rollouts: Rollouts, state: Steps) -> tuple[Array, Steps]:
+    def update(centered: Array, rollouts: Rollouts, state: StepCount) -> tuple[Array, StepCount]:
         xp = array_namespace(centered)
-        taken = xp.zeros_like(centered[0, 0]) + Steps(*state).taken
-        share = clamp(taken / last, 0.0, 1.0)
+        count = xp.zeros_like(centered[0, 0]) + StepCount(*state).number
+        share = clamp(count / last, 0.0, 1.0)
 
         def at(ends: tuple[float, float], pace: float) -> Array:
             first, end = ends
             return first - (first - end) * xp.log1p(share / pace) / xp.log1p(xp.ones_like(share) / pace)
 
         alpha, delta = at(ALPHA_ENDS, ALPHA_PACE), at(DELTA_ENDS, DELTA_PACE)
-        return power_divided(centered, group_mean(rollouts.rewards, rollouts), alpha, delta), Steps(taken + 1)
+        return power_divided(centered, group_mean(rollouts.rewards, rollouts), alpha, delta), StepCount(count + 1)
 
-    return chain(center("mean"), Link(update, Steps, domain="unit", exchangeable=True))
+    return chain(center("mean"), Link(update, StepCount, domain="unit", exchangeable=True))
 
 
 @register("fade:fig-9", "(1 - m)^(alpha_H - 1) (r_i - m), divided by delta_H where negative, m = mean(r)")
@@ -174,7 +174,7 @@ def fade_entropy(alpha_max: Scalar = 3.0, delta_min: Scalar = 0.3, beta: Scalar 
 
     def update(centered: Array, rollouts: Rollouts, state: FadeState) -> tuple[Array, FadeState]:
         xp = array_namespace(centered)
-        state = followed(rollouts, FadeState(*state), beta)
+        state = follow_averages(rollouts, FadeState(*state), beta)
         target = state.initial_entropy / 2
         excess = (state.entropy - target) / xp.where(target > 0, target, xp.ones_like(target))
         alpha = clamp(1 + (alpha_max - 1) * excess, 1.0, alpha_max)

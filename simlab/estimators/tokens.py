@@ -18,7 +18,7 @@ def of_tokens(advantages: Array) -> Array:
 
 
 class Deviations(NamedTuple):
-    """How far each token is from the mean over the tokens of its group or of the batch; 0 where no token is.
+    """Deviation of each token from the mean over the tokens of its group or of the batch; 0 where no token is.
 
     Attributes:
         logp: (P, G, T) log pi - its mean.
@@ -40,13 +40,13 @@ def deviations(advantages: Array, logp: Array, present: Array, scope: str) -> De
     length, weight = xp.sum(present, axis=-1, keepdims=True), of_tokens(advantages)
     count = xp.sum(length, axis=axes, keepdims=True)
     count = xp.where(count < 1, xp.ones_like(count), count)
-    kept = xp.where(present > 0, logp, xp.zeros_like(logp))
+    logp = xp.where(present > 0, logp, xp.zeros_like(logp))
     # An advantage of a rollout counts as often as it has tokens, without being written out for each.
     often = length if weight.shape[-1] == 1 else present
     weight = xp.where(often > 0, weight, xp.zeros_like(often))
-    mean_logp = xp.sum(kept, axis=axes, keepdims=True) / count
+    mean_logp = xp.sum(logp, axis=axes, keepdims=True) / count
     mean_weight = xp.sum(weight * often, axis=axes, keepdims=True) / count
-    return Deviations((kept - mean_logp) * present, weight - mean_weight, mean_logp, count)
+    return Deviations((logp - mean_logp) * present, weight - mean_weight, mean_logp, count)
 
 
 def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str) -> Array:
@@ -54,8 +54,8 @@ def covariance_terms(advantages: Array, logp: Array, present: Array, scope: str)
 
     ``[cw-grpo:covariance]``. ``present`` is 1 where a token exists and 0 elsewhere, where the result is 0.
     """
-    found = deviations(advantages, logp, present, scope)
-    return found.logp * found.advantage
+    deviation = deviations(advantages, logp, present, scope)
+    return deviation.logp * deviation.advantage
 
 
 def _axes(scope: str) -> tuple[int, ...] | None:
@@ -78,11 +78,11 @@ def tame_covariance(scope: str = "group") -> Link:
         logp = needed(rollouts, "old_logp")
         xp = array_namespace(logp)
         present = token_weights(logp, rollouts)
-        found = deviations(advantages, logp, present, scope)
-        c, count = found.logp * found.advantage, found.count
+        deviation = deviations(advantages, logp, present, scope)
+        c, count = deviation.logp * deviation.advantage, deviation.count
         mean = xp.sum(c, axis=axes, keepdims=True) / count
         variance = xp.sum(present * (c - mean) ** 2, axis=axes, keepdims=True) / count
-        size = xp.max(found.advantage**2, axis=axes, keepdims=True) * found.mean_logp**2
+        size = xp.max(deviation.advantage**2, axis=axes, keepdims=True) * deviation.mean_logp**2
         variance = _unless_rounding(variance, variance + mean**2 + size)
         sizes = xp.abs(c)
         least = _least(sizes, present, axes)

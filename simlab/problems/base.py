@@ -46,12 +46,12 @@ class Problem:
 
     # The arrays that have an axis of actions, and which of their axes that is.
     over_actions: ClassVar[Mapping[str, int]] = {}
-    # Whether the parameters have a first axis of prompts, of which a batch touches its own rows alone.
+    # True if the parameters have a first axis of prompts, of which a batch touches its own rows alone.
     has_own_parameters: ClassVar[bool] = False
-    # Whether the parameters are the logits of its one prompt, so that a step may move those of a group alone.
+    # True if the parameters are the logits of its one prompt, so that a step may move those of a group alone.
     parameters_are_logits: ClassVar[bool] = False
 
-    # Whether lumped storage can hold it, and whether sharded storage can.
+    # True if lumped storage can hold the problem, and if sharded storage can.
     lumps: ClassVar[bool] = True
     shards: ClassVar[bool] = True
     # About how many arrays of the size of the parameters its history holds, see ``first_history``.
@@ -65,11 +65,11 @@ class Problem:
 
         @property
         def correct(self) -> Bool[AnyArray, "*M C"]:
-            """Which actions are correct."""
+            """True for correct actions."""
 
         @property
         def target(self) -> Bool[AnyArray, "*M C"]:
-            """Which correct actions are the target set."""
+            """True for the correct actions of the target set."""
 
     def __init_subclass__(cls) -> None:
         jax.tree_util.register_pytree_node(cls, _taken_apart, functools.partial(_put_together, cls))
@@ -88,18 +88,18 @@ class Problem:
 
     @property
     def entries(self) -> int:
-        """How long the axis of actions is: the number of classes where there are ``counts``, else of actions."""
+        """Length of the axis of actions: the number of classes where there are ``counts``, else of actions."""
         name, axis = next(iter(self.over_actions.items()))
         return int(getattr(self, name).shape[axis])
 
     @property
     def actions(self) -> int:
-        """What a rollout of a prompt may end in: N actions, or the leaves of a tree."""
+        """Number of outcomes of a rollout: N actions, or the leaves of a tree."""
         return self.entries if self.counts is None else sum(int(count) for count in self.counts)
 
     @property
     def parameters(self) -> Float[AnyArray, "..."]:
-        """What the optimiser moves, at the start."""
+        """Parameters that the optimiser moves, at the start."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -114,7 +114,7 @@ class Problem:
 
     @property
     def numbers(self) -> int:
-        """How many numbers a run carries where every action is listed."""
+        """Number of numbers that a run carries where every action is listed."""
         return max(np.size(self.parameters) // self.entries, self.prompts) * self.actions
 
     def prompts_a_step(self, settings: "Settings | StaticSettings") -> int:
@@ -122,12 +122,12 @@ class Problem:
         return settings.prompts_per_step or self.prompts
 
     def step_numbers(self, batch: int) -> tuple[int, int]:
-        """How many numbers a step on so many prompts passes over, and how many products of two it adds up."""
+        """Count the numbers that a step on a batch of prompts passes over, and the products that it adds up."""
         return self.numbers, 0
 
     @property
     def choices(self) -> int:
-        """What a token may be: the actions, or those of a node of a tree."""
+        """Number of values of a token: the actions, or those of a node of a tree."""
         return self.actions
 
     def check_listed(self) -> None:
@@ -137,7 +137,7 @@ class Problem:
     # The same problem, its actions listed or by classes
 
     def listed(self) -> Self:
-        """The problem with an entry for each action, classes one after the other.
+        """Return the problem with an entry for each action, class after class.
 
         Raises:
             InputError: for more actions than arrays can hold.
@@ -151,20 +151,24 @@ class Problem:
         return dataclasses.replace(self, counts=None, **repeated)
 
     def by_classes(self) -> Self:
-        """The problem with an entry for each class of actions that no array tells apart, by their first ones."""
+        """Return the problem with an entry for each class of actions that no array tells apart.
+
+        Classes stand in the order of their first actions: actions with logits 2, 1, 2, 0, all incorrect, become the
+        classes 2, 1, 0 with counts 2, 1, 1.
+        """
         if self.counts is not None:
             return self
         columns = [np.moveaxis(getattr(self, name), axis, 0) for name, axis in self.over_actions.items()]
         table = np.concatenate([values.reshape(len(values), -1).astype(float) for values in columns], axis=1)
         _, first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)
         order = np.argsort(first)
-        kept: dict[str, Any] = {
+        distinct: dict[str, Any] = {
             name: np.take(getattr(self, name), first[order], axis) for name, axis in self.over_actions.items()
         }
-        return dataclasses.replace(self, counts=counts[order], **kept)
+        return dataclasses.replace(self, counts=counts[order], **distinct)
 
     def replaced(self, **arrays: Any) -> Self:
-        """The problem with other arrays, unchecked: traced ones, or ones with another layout."""
+        """Return the problem with other arrays, unchecked: traced ones, or ones with another layout."""
         fields = _fields(self) | arrays
         problem: Self = _put_together(type(self), tuple(fields), list(fields.values()))
         return problem
@@ -172,7 +176,7 @@ class Problem:
     # How it is simulated
 
     def logits_of(self, parameters: Any, prompts: Int[Array, " P"] | None = None) -> Float[Array, "P ..."]:
-        """The logits of some prompts, or of all."""
+        """Compute the logits of some prompts, or of all."""
         raise NotImplementedError
 
     def pulled_back(self, gradients: Float[Array, "P ..."], parameters: Any, prompts: Int[Array, " P"]) -> Any:
@@ -183,12 +187,12 @@ class Problem:
     def policy(
         self, logits: Float[Array, " N"], temperature: Float[Array, ""], storage: "Dense", places: "Places | None"
     ) -> Any:
-        """What a rollout of one prompt is drawn from, by the logits of that prompt: see ``simlab.simulator.policy``."""
+        """Make the policy of one prompt from its logits: see ``simlab.simulator.policy``."""
         return storage.softmax(logits, temperature, places)
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
-        """What is recorded of a run."""
+        """Metrics that are recorded of a run."""
         from simlab.simulator.metrics import USUAL  # noqa: PLC0415  # the simulator imports problems
 
         return USUAL
@@ -211,20 +215,20 @@ class Problem:
         return drawn
 
     def first_history(self, learner: "Learner", state: "State") -> Any:
-        """What the problem's own metrics remember of earlier steps, before the first step.
+        """Make the memory of the problem's own metrics, before the first step.
 
-        Numbers, and arrays that have the first axis of the parameters: what an action keeps goes where the action goes.
+        It holds numbers, and arrays with the first axis of the parameters, whose rows move with the actions.
         """
         return None
 
     def next_history(
         self, history: Any, learner: "Learner", batch: "Batch", gradients: Float[Array, "P ..."], parameters: Any
     ) -> Any:
-        """The same after a step on a batch, by gradients of the logits, from these parameters."""
+        """Update the memory after a step on a batch, by gradients of the logits, from these parameters."""
         return history
 
     def recorded_history(self, history: Any, parameters: Any) -> Any:
-        """The same after a record."""
+        """Update the memory after a record."""
         return history
 
 
@@ -238,7 +242,7 @@ def _taken_apart(problem: Problem) -> tuple[list[Any], tuple[str, ...]]:
 
 
 def _put_together(kind: type[Any], names: tuple[str, ...], values: Sequence[Any]) -> Any:
-    """The problem of these fields, which were checked when it was made, and may be traced now."""
+    """Rebuild a problem from its fields, without checks: JAX may have replaced them by traced arrays."""
     problem = object.__new__(kind)
     for name, value in zip(names, values, strict=True):
         object.__setattr__(problem, name, value)
@@ -265,8 +269,8 @@ def check_logits(logits: Float[np.ndarray, " n"]) -> None:
     if not np.issubdtype(logits.dtype, np.floating):
         raise InputError(f"logits have dtype {logits.dtype}; allowed: floats")
     if not np.all(np.isfinite(logits)):
-        place = int(np.flatnonzero(~np.isfinite(logits))[0])
-        raise InputError(f"logit {place} is {logits[place]}; allowed: finite numbers")
+        index = int(np.flatnonzero(~np.isfinite(logits))[0])
+        raise InputError(f"logit {index} is {logits[index]}; allowed: finite numbers")
 
 
 def check_sets(correct: np.ndarray, target: np.ndarray) -> None:

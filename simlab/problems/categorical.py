@@ -100,12 +100,12 @@ def anchored(
     counts = [1, correct - 1 - target, target, actions - correct]
     if target == correct:
         counts[1:3] = 0, correct - 1
-    kept = np.array(counts) > 0
+    present = np.array(counts) > 0
     return Categorical(
-        np.array(logits, dtype=float)[kept],
-        np.array([True, True, True, False])[kept],
-        np.array([target == correct, False, True, False])[kept],
-        counts=np.array(counts)[kept],
+        np.array(logits, dtype=float)[present],
+        np.array([True, True, True, False])[present],
+        np.array([target == correct, False, True, False])[present],
+        counts=np.array(counts)[present],
         reward_correct=reward_correct,
         reward_incorrect=reward_incorrect,
     )

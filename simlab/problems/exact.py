@@ -23,14 +23,15 @@ def retained_mass(
     members: Shaped[Array, " N"] | float = 1.0,
     total: Total | None = None,
 ) -> Shaped[Array, ""]:
-    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``, as the share of p_0 that is left.
+    """1 - sum over P of max(0, p_0 - p) / sum over P of p_0 ``[f-grpo:eq-26]``, as the share of p_0 that remains.
 
     Each probability is that of one action and counts as often as there are ``members`` like it; ``total`` adds up.
     """
     xp = array_namespace(p)
-    # Not by p_0 - p, which are quotients: some programs round a product and a difference at once, and others do not.
-    left = xp.minimum(initial, p)
-    return correct_mass(members * left, correct, total) / correct_mass(members * initial, correct, total)
+    # min(p_0, p) and not p_0 - max(0, p_0 - p): p is a quotient, and compilers may fuse a product and a difference into
+    # one rounding, so that programs would disagree in the last bit.
+    retained = xp.minimum(initial, p)
+    return correct_mass(members * retained, correct, total) / correct_mass(members * initial, correct, total)
 
 
 def share_kept(

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import softmax
 
 from simlab.errors import InputError, check_range, check_whole
 from simlab.estimators import Estimator
 from simlab.problems.base import LARGEST_COUNT, AnyArray
 from simlab.problems.linear_softmax import LinearSoftmax
-from simlab.problems.prompt_bank import LARGEST_BANK, Rates, chosen_rates, mixed_rates
+from simlab.problems.prompt_bank import LARGEST_BANK, Rates, choose_rates, mixed_rates
 from simlab.problems.reading import table
 from simlab.theory.interference import expected_speed, log_odds_drift, transfer
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 KINDS = ("easy", "hard")
 USUAL_PROMPTS = 32
-OWN, RANDOM = "own", "random"  # what the features of prompts hold beside the direction that they share
+OWN, RANDOM = "own", "random"  # features of prompts beside the direction that they share
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +60,13 @@ class Interference(LinearSoftmax):
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
-        """Those of a bank, how kinds of prompts affect one another, and where pass@k crosses that of the base model."""
+        """Metrics of a bank, effects of kinds of prompts on one another, and where pass@k crosses the start."""
         from simlab.simulator.interference_metrics import OF_INTERFERENCE  # noqa: PLC0415  # the simulator imports problems
 
         return OF_INTERFERENCE
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
-        """Those of a bank, and the kinds of prompts, as those that are moved and as those that move them."""
+        """Labels of a bank, and of the kinds of prompts: those that are moved, and those that move them."""
         return {**self.tabular.labels(), "kind": KINDS, "source": KINDS}
 
     @property
@@ -78,7 +77,7 @@ class Interference(LinearSoftmax):
         return kernel
 
     def members_of_kinds(self) -> Bool[Array, "2 M"]:
-        """Which prompts are easy, and which are hard."""
+        """Masks of the easy and of the hard prompts."""
         return jnp.stack([~self.hard, self.hard])
 
 
@@ -161,17 +160,17 @@ def interference(
         return np.repeat([easy_rate, hard_rate], [easy := round(easy_share * count), count - easy])
 
     if solve_rates == "beta":
-        rates = chosen_rates(prompts, (), lambda: mixed_rates(count, *betas, second_share), margin)
+        rates = choose_rates(prompts, (), lambda: mixed_rates(count, *betas, second_share), margin)
     else:
-        rates = chosen_rates(prompts, solve_rates, two_kinds, margin)
+        rates = choose_rates(prompts, solve_rates, two_kinds, margin)
     hard = lowest(rates, len(rates) - round(easy_share * len(rates)))
     main, rare, counts = answers(spread_evenly(hard, conflict), actions, rare_modes)
     base = base_logits(rates, np.where(main, 1, rare_ratio * rare), distractor_share, counts)
-    own = own_features(features, len(rates), dimension, feature_seed)
-    directions = own.shape[1] + 1
+    separate = separate_features(features, len(rates), dimension, feature_seed)
+    directions = separate.shape[1] + 1
     return Interference(
         np.hstack([np.zeros((len(counts), directions)), base.T]),
-        np.hstack([overlapping(own, hard, overlap), np.eye(len(rates))]),
+        np.hstack([overlapping(separate, hard, overlap), np.eye(len(rates))]),
         main | rare,
         rare if rare_modes else main,
         learned=np.arange(directions + len(rates)) < directions,
@@ -189,29 +188,29 @@ def lowest(rates: Rates, count: int) -> Bool[np.ndarray, " M"]:
 
 
 def spread_evenly(members: Bool[np.ndarray, " M"], share: float) -> Bool[np.ndarray, " M"]:
-    """Round(``share`` n) of the n members, spread as evenly as possible."""
+    """Choose round(``share`` n) of the n members, spread as evenly as possible."""
     chosen = np.zeros_like(members)
-    places = np.flatnonzero(members)
-    wanted = round(share * len(places))
-    chosen[places[np.arange(wanted) * len(places) // max(wanted, 1)]] = True
+    indices = np.flatnonzero(members)
+    number = round(share * len(indices))
+    chosen[indices[np.arange(number) * len(indices) // max(number, 1)]] = True
     return chosen
 
 
 def answers(
     conflicting: Bool[np.ndarray, " M"], actions: int, rare_modes: int
 ) -> tuple[Bool[np.ndarray, "M C"], Bool[np.ndarray, "M C"], Int[np.ndarray, " C"]]:
-    """Which action is each prompt's main answer and which are its rare ones, and how many actions each class has.
+    """Masks of each prompt's main answer and of its rare ones, and the number of actions of each class.
 
     The shared answer comes first, then the answers of conflicting prompts, then the rare modes of each prompt, and in
     the last class all other actions.
     """
-    prompts, own = len(conflicting), int(conflicting.sum())
-    answered = 1 + own + prompts * rare_modes
+    prompts, separate = len(conflicting), int(conflicting.sum())
+    answered = 1 + separate + prompts * rare_modes
     check_whole("actions", actions, answered + 1, LARGEST_COUNT)
     check_range("prompts x answers", prompts * answered, 1, LARGEST_BANK)
     action, prompt = np.arange(answered + 1), np.arange(prompts)[:, None]
     main = action == np.where(conflicting, np.cumsum(conflicting), 0)[:, None]
-    first = 1 + own + rare_modes * prompt
+    first = 1 + separate + rare_modes * prompt
     rare = (first <= action) & (action < first + rare_modes)
     return main, rare, np.array([1] * answered + [actions - answered])
 
@@ -219,7 +218,7 @@ def answers(
 def base_logits(
     rates: Rates, likelihoods: Float[np.ndarray, "M C"], distractor_share: float, counts: Int[np.ndarray, " C"]
 ) -> Float[np.ndarray, "M C"]:
-    """The logits of the base model, 0 for wrong actions but the shared answer, from how likely correct ones are."""
+    """Compute the logits of the base model from likelihoods of correct actions; wrong ones but the shared have 0."""
     wrong = likelihoods == 0
     others = wrong[:, 1:] @ counts[1:]
     shared = distractor_share / (1 - distractor_share) * others
@@ -231,7 +230,7 @@ def base_logits(
     return logits
 
 
-def own_features(features: str, prompts: int, dimension: int, seed: int) -> Float[np.ndarray, "M d"]:
+def separate_features(features: str, prompts: int, dimension: int, seed: int) -> Float[np.ndarray, "M d"]:
     """The part f of each prompt's feature that is not shared."""
     check_whole("dimension", dimension, 0)
     check_whole("feature_seed", seed, 0)
@@ -250,15 +249,12 @@ def own_features(features: str, prompts: int, dimension: int, seed: int) -> Floa
 
 
 def overlapping(
-    own: Float[np.ndarray, "M d"], hard: Bool[np.ndarray, " M"], overlap: float
+    separate: Float[np.ndarray, "M d"], hard: Bool[np.ndarray, " M"], overlap: float
 ) -> Float[np.ndarray, "M d+1"]:
-    """The features h of all prompts."""
+    """Join the shared direction and the separate parts f to the features h of all prompts."""
     check_range("overlap", overlap, -1, 1)
     signs = np.where(hard & (overlap < 0), -1, 1)[:, None]
-    return np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * own])
-
-
-TRIED = 0.5  # at any overlap the theory gives the same: what other prompts do is proportional to it
+    return np.hstack([np.sqrt(abs(overlap)) * signs, np.sqrt(1 - abs(overlap)) * separate])
 
 
 def overlap_edge(
@@ -284,14 +280,17 @@ def overlap_edge(
     >>> round(overlap_edge(1), 4), overlap_edge(-1)
     (0.0143, inf)
     """
-    tried = interference(overlap=sign * TRIED, **problem)
-    bank = tried.tabular
+    size = 0.5  # any other gives the same edge: the effect of other prompts is proportional to the overlap
+    example = interference(overlap=sign * size, **problem)
+    bank = example.tabular
     counts, correct = np.asarray(bank.counts), np.asarray(bank.correct)
-    policies = softmax(np.asarray(bank.logits) / temperature + np.log(counts), axis=1) / counts
+    logits = np.asarray(bank.logits) / temperature + np.log(counts)
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    policies = weights / weights.sum(axis=1, keepdims=True) / counts
     rates = np.where(correct, policies, 0) @ counts
     speeds = expected_speed(estimator, group_size, rates)
     effects = transfer(
-        policies, correct, tried.kernel, speeds, learning_rate=1.0, temperature=temperature, counts=counts
+        policies, correct, example.kernel, speeds, learning_rate=1.0, temperature=temperature, counts=counts
     )
-    turned = log_odds_drift(effects, rates).threshold[tried.hard]
-    return float(TRIED * np.min(turned[np.isfinite(turned)], initial=np.inf))
+    turned = log_odds_drift(effects, rates).threshold[example.hard]
+    return float(size * np.min(turned[np.isfinite(turned)], initial=np.inf))

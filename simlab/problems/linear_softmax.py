@@ -23,8 +23,8 @@ ANSWERS = ("shared", "own")
 LARGEST_SHARED = 100.0  # 1 + its square is about how much the weights enlarge rounding
 
 
-class History(NamedTuple):
-    """What the records need to know of the last steps, each of the arrays with a first axis of actions.
+class HeadHistory(NamedTuple):
+    """Gradients and weights of the last steps that the records read, each array with a first axis of actions.
 
     Attributes:
         gradients: (A, P) the gradient of each prompt's objective at the policy that drew its group.
@@ -126,7 +126,7 @@ class LinearSoftmax(Problem):
 
     @property
     def numbers(self) -> int:
-        """Those of the head, of the features, and of the logits of all prompts."""
+        """Size of the head, of the features, and of the logits of all prompts."""
         size: int = self.actions * (self.weights.shape[1] + self.prompts) + np.size(self.features)
         return size
 
@@ -135,18 +135,18 @@ class LinearSoftmax(Problem):
         head = self.actions * self.weights.shape[1]
         return head + batch * self.actions, 2 * batch * head
 
-    def first_history(self, learner: "Learner", state: "State") -> History:
+    def first_history(self, learner: "Learner", state: "State") -> HeadHistory:
         """No gradient yet, and no other weights."""
         weights = state.parameters
         gradients = jnp.zeros((len(weights), learner.prompts_per_step), weights.dtype)
         nothing = jnp.zeros_like(weights)
-        return History(gradients, nothing, nothing, weights, weights, weights)
+        return HeadHistory(gradients, nothing, nothing, weights, weights, weights)
 
     def next_history(
-        self, history: History, learner: "Learner", batch: "Batch", gradients: Float[Array, "P A"], parameters: Any
-    ) -> History:
+        self, history: HeadHistory, learner: "Learner", batch: "Batch", gradients: Float[Array, "P A"], parameters: Any
+    ) -> HeadHistory:
         """A batch's gradients, and where its step started."""
-        return History(
+        return HeadHistory(
             gradients=gradients.T,
             gradient=self.pulled_back(gradients / len(gradients), parameters, batch.prompts),
             gradient_before=history.gradient,
@@ -155,27 +155,27 @@ class LinearSoftmax(Problem):
             weights_recorded=history.weights_recorded,
         )
 
-    def recorded_history(self, history: History, parameters: Any) -> History:
-        """Where a window between two records starts."""
+    def recorded_history(self, history: HeadHistory, parameters: Any) -> HeadHistory:
+        """Remember the weights at which a window between two records starts."""
         return history._replace(weights_recorded=parameters)
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
-        """Those of a bank, the rank of the head's updates, and what prompts do to one another."""
+        """Metrics of a bank, the rank of the head's updates, and effects of prompts on one another."""
         from simlab.simulator.head_metrics import OF_A_HEAD  # noqa: PLC0415  # the simulator imports problems
 
         return OF_A_HEAD
 
     def labels(self) -> Mapping[str, Sequence[Any]]:
-        """Those of a bank, and the singular values from the largest on."""
+        """Labels of a bank, and the numbers of the singular values from the largest on."""
         from simlab.simulator.head_metrics import SINGULAR_VALUES  # noqa: PLC0415
 
         return {**self.tabular.labels(), "singular": range(1, SINGULAR_VALUES + 1)}
 
 
-def product(left: Float[Array, "n k"], right: Float[Array, "k m"]) -> Float[Array, "n m"]:
-    """Left times right, in full precision on a GPU too."""
-    return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
+def product(first: Float[Array, "n k"], second: Float[Array, "k m"]) -> Float[Array, "n m"]:
+    """Multiply matrices in full precision, on a GPU too."""
+    return jnp.matmul(first, second, precision=jax.lax.Precision.HIGHEST)
 
 
 def linear_softmax(
@@ -266,19 +266,19 @@ def _modes(prompts: int, easy: int, success_modes: int, failure_modes: int) -> l
     for kind, count, modes in (("easy", easy, success_modes), ("hard", prompts - easy, failure_modes)):
         if count < modes:
             raise InputError(f"{kind} prompts = {count} are fewer than their modes; allowed: {modes} or more")
-    successes = [place % success_modes for place in range(easy)]
-    return successes + [success_modes + place % failure_modes for place in range(prompts - easy)]
+    successes = [index % success_modes for index in range(easy)]
+    return successes + [success_modes + index % failure_modes for index in range(prompts - easy)]
 
 
 def _policies(
     rates: Float[np.ndarray, " K"], actions: int, wrong_answers: int, answers: str, stray: float
 ) -> Float[np.ndarray, "K C"]:
-    """The initial probability, in each mode, of every answer, and of each of the other actions, which are alike."""
+    """Initial probability, in each mode, of every answer, and of each of the other actions, which are alike."""
     kinds = len(rates)
     answered = kinds + wrong_answers * (1 if answers == "shared" else kinds)
-    mode, place = np.arange(kinds)[:, None], np.arange(answered + 1)
+    mode, action = np.arange(kinds)[:, None], np.arange(answered + 1)
     first: Int[np.ndarray, "K 1"] = kinds + mode * (wrong_answers if answers == "own" else 0)
-    right, plausible = place == mode, (place >= first) & (place < first + wrong_answers)
+    right, plausible = action == mode, (action >= first) & (action < first + wrong_answers)
     failing = (1 - rates)[:, None]
     elsewhere = failing * stray / (actions - 1 - wrong_answers)
     return np.where(right, rates[:, None], np.where(plausible, failing * (1 - stray) / wrong_answers, elsewhere))

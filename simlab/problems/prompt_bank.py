@@ -13,22 +13,40 @@ from simlab.errors import InputError, check_range, check_whole
 from simlab.problems.base import LARGEST_COUNT, AnyArray, Problem, check_counts, check_logits, check_rewards, check_sets
 from simlab.problems.reading import numbers
 
+if TYPE_CHECKING:
+    from simlab.simulator.metrics import Metric
+
 Rates = Float[np.ndarray, " M"]
 SMALLEST_RATE = 1e-30
+LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
+USUAL_PROMPTS = 64
 
 
-def chosen_rates(
-    prompts: int, solve_rates: Sequence[float] | str, otherwise: Callable[[], Rates], margin: float
+def choose_rates(
+    prompts: int, solve_rates: Sequence[float] | str, default: Callable[[], Rates], margin: float
 ) -> Rates:
-    """(M,) the solve rates that are listed, or else those of ``otherwise``, moved inside by ``margin``.
+    """(M,) the solve rates that are listed, or else the default ones, clipped to [margin, 1 - margin].
 
     Raises:
-        InputError: for an unreadable file or one without a number, and as ``moved_inside``.
+        InputError: for an unreadable file or one without a number, a margin outside [0, 1/2], a rate outside [0, 1], or
+            one that is still 1, or below 1e-30: no policy of float32 logits has it.
     """
     listed = numbers("solve_rates", solve_rates)
     if isinstance(solve_rates, str) and not listed.size:
         raise InputError(f"solve_rates = {solve_rates!r} holds no number; allowed: one or more")
-    return moved_inside(listed_rates(listed, prompts) if listed.size else otherwise(), margin)
+    rates = listed_rates(listed, prompts) if listed.size else default()
+    check_range("margin", margin, 0, 0.5)
+    for index, rate in enumerate(rates.tolist()):
+        check_range(f"solve rate {index}", rate, 0, 1)
+    clipped: Rates = np.clip(rates, margin, 1 - margin)
+    certain = (clipped < SMALLEST_RATE) | (clipped >= 1)
+    if certain.any():
+        first = int(np.argmax(certain))
+        raise InputError(
+            f"solve rate {first} is {clipped[first]:g}; allowed: from {SMALLEST_RATE:g} to below 1, or a margin such "
+            "as margin=1e-6"
+        )
+    return clipped
 
 
 def midpoints(count: int) -> Rates:
@@ -68,37 +86,9 @@ def listed_rates(rates: Float[np.ndarray, " L"], prompts: int) -> Rates:
     """
     if prompts == 0:
         return rates
-    places = np.ceil(midpoints(prompts) * len(rates) - 1e-9).astype(int) - 1
-    quantiles: Rates = np.sort(rates)[places]
+    indices = np.ceil(midpoints(prompts) * len(rates) - 1e-9).astype(int) - 1
+    quantiles: Rates = np.sort(rates)[indices]
     return quantiles
-
-
-def moved_inside(rates: Rates, margin: float) -> Rates:
-    """The solve rates, those below ``margin`` or above 1 - ``margin`` moved there.
-
-    Raises:
-        InputError: for a margin outside [0, 1/2], a rate outside [0, 1], or one that is still 1, or below 1e-30: no
-            policy of float32 logits has it.
-    """
-    check_range("margin", margin, 0, 0.5)
-    for index, rate in enumerate(rates.tolist()):
-        check_range(f"solve rate {index}", rate, 0, 1)
-    moved: Rates = np.clip(rates, margin, 1 - margin)
-    certain = (moved < SMALLEST_RATE) | (moved >= 1)
-    if certain.any():
-        first = int(np.argmax(certain))
-        raise InputError(
-            f"solve rate {first} is {moved[first]:g}; allowed: from {SMALLEST_RATE:g} to below 1, or a margin such as "
-            "margin=1e-6"
-        )
-    return moved
-
-
-if TYPE_CHECKING:
-    from simlab.simulator.metrics import Metric
-
-LARGEST_BANK = 2**24  # prompts, and classes of actions of all prompts
-USUAL_PROMPTS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +140,7 @@ class PromptBank(Problem):
     def pulled_back(
         self, gradients: Float[Array, "P A"], parameters: Any, prompts: Int[Array, " P"]
     ) -> Float[Array, "M A"]:
-        """The gradients of the batch's prompts in their places."""
+        """Scatter the gradients of the batch's prompts into the rows of all prompts."""
         return jnp.zeros_like(parameters).at[prompts].set(gradients)
 
     def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "P G"]:
@@ -253,7 +243,7 @@ def prompt_bank(
     def betas() -> Rates:
         return mixed_rates(prompts or USUAL_PROMPTS, (beta_a, beta_b), (second_a, second_b), second_share)
 
-    rates = chosen_rates(prompts, solve_rates, betas, margin)
+    rates = choose_rates(prompts, solve_rates, betas, margin)
     counts = np.array([modes - rare_modes, rare_modes, actions - modes])
     kinds = counts > 0
     check_range("prompts", len(rates), 1, LARGEST_BANK)

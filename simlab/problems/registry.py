@@ -46,15 +46,14 @@ def problem(name: str, **parameters: Any) -> Problem:
     >>> problem("anchored", actions=100, correct=10).actions
     100
     """
-    found = problem_constructor(name)
-    made = found(**parameters)
-    if not isinstance(made, Problem):
-        raise InputError(f"problem {name!r} makes a {type(made).__name__}; {ALLOWED}")
-    return made
+    built = problem_constructor(name)(**parameters)
+    if not isinstance(built, Problem):
+        raise InputError(f"problem {name!r} makes a {type(built).__name__}; {ALLOWED}")
+    return built
 
 
 def problem_constructor(name: str) -> Constructor:
-    """What makes the problem of a name, with the defaults of its parameters: registered, or in a file of the user's.
+    """Find the constructor of a problem: registered under a name, or in a file of the user's.
 
     The object in ``FILE.py:NAME`` is a ``Problem``, or a function or class with defaults for all of its parameters that
     makes one.
@@ -65,20 +64,20 @@ def problem_constructor(name: str) -> Constructor:
     if not is_file(name):
         check_choice("problem", name, sorted(PROBLEMS))
         return Constructor(name, PROBLEMS[name], _defaults(name, PROBLEMS[name]))
-    found = own_files.load(name)
-    if isinstance(found, Problem):
-        return Constructor(name, lambda: found, {})
-    if not callable(found):
-        raise InputError(f"{name} is a {type(found).__name__}; {ALLOWED}")
-    return Constructor(name, found, _defaults(name, found))
+    loaded = own_files.load(name)
+    if isinstance(loaded, Problem):
+        return Constructor(name, lambda: loaded, {})
+    if not callable(loaded):
+        raise InputError(f"{name} is a {type(loaded).__name__}; {ALLOWED}")
+    return Constructor(name, loaded, _defaults(name, loaded))
 
 
 def _defaults(name: str, makes: Makes) -> dict[str, Any]:
     """The defaults of a function's parameters, which all have one."""
     parameters = inspect.signature(makes).parameters
-    if bare := [own for own, parameter in parameters.items() if parameter.default is parameter.empty]:
+    if bare := [key for key, parameter in parameters.items() if parameter.default is parameter.empty]:
         raise InputError(f"{name} has no default for {bare[0]!r}; {ALLOWED}")
-    return {own: parameter.default for own, parameter in parameters.items()}
+    return {key: parameter.default for key, parameter in parameters.items()}
 
 
 for _makes in (anchored, custom, prompt_bank, linear_softmax, interference, tree):

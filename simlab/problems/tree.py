@@ -114,12 +114,12 @@ class Tree(Problem):
 
     def drawn_logits(self, parameters: Array, prompts: Any, groups: Any, learner: Any) -> Float[Array, "1 G T"]:
         """The logits of the actions on the way to the leaves of a group."""
-        nodes, taken = paths(groups.places, self.depth, self.branching)
-        return parameters[nodes, taken]
+        nodes, actions = paths(groups.places, self.depth, self.branching)
+        return parameters[nodes, actions]
 
     @property
     def metrics(self) -> "tuple[Metric, ...]":
-        """Those of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
+        """Metrics of a policy over leaves, of modes, of nodes, and of the tokens of a group."""
         from simlab.simulator.tree_metrics import of_a_tree  # noqa: PLC0415
 
         return of_a_tree(self.modes)
@@ -216,10 +216,10 @@ def _initial_logits(
     logits: Sequence[float] | np.ndarray | str, depth: int, branching: int
 ) -> Float[np.ndarray, "nodes B"]:
     shape = (first_node(depth, branching), branching)
-    given = numbers("logits", logits) if len(logits) else np.zeros(shape)
-    if given.size != shape[0] * shape[1]:
-        raise InputError(f"logits are {given.size}; allowed: {shape[0] * shape[1]}, {branching} of {shape[0]} nodes")
-    return given.reshape(shape)
+    values = numbers("logits", logits) if len(logits) else np.zeros(shape)
+    if values.size != shape[0] * shape[1]:
+        raise InputError(f"logits are {values.size}; allowed: {shape[0] * shape[1]}, {branching} of {shape[0]} nodes")
+    return values.reshape(shape)
 
 
 def _members(leaves: list[int], count: int) -> Bool[np.ndarray, " leaves"]:

@@ -1,4 +1,4 @@
-"""Where things lie in a full tree of depth T and branching B: nodes, leaves, the paths to them, and their words.
+"""Numbers of nodes and leaves in a full tree of depth T and branching B, the paths to leaves, and their words.
 
 Nodes are numbered level by level from the root, node 0: action a of node n leads to node n B + 1 + a. What would be a
 node of level T is a leaf, and leaves are numbered from 0. The letters of a leaf's word are the actions on its path, A
@@ -87,7 +87,7 @@ def leaf_of(name: str, item: Any, depth: int, branching: int) -> int:
         if len(item) != depth or any(letter not in letters for letter in item):
             allowed = f"{depth} letters of A to {letters[-1]} each, numbers of leaves, or the path of a file of these"
             raise InputError(f"{name} leaf {item!r} is no path of the tree; allowed: {allowed}")
-        return sum(letters.index(letter) * branching ** (depth - 1 - place) for place, letter in enumerate(item))
+        return sum(letters.index(letter) * branching ** (depth - 1 - level) for level, letter in enumerate(item))
     number = float(item)
     check_range(f"{name} leaf", number, 0, branching**depth - 1)
     if number != np.floor(number):

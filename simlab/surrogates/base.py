@@ -19,12 +19,11 @@ State = Any
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a surrogate changes from batch to batch.
+    """Change of a surrogate from batch to batch.
 
     Attributes:
-        init: ``() -> state``, a tuple of floats: what it remembers before the first batch.
-        follow: ``(rollouts, state) -> state``: what it remembers after seeing a batch, before the first gradient step
-            on it.
+        init: ``() -> state``, a tuple of floats: the memory before the first batch.
+        follow: ``(rollouts, state) -> state``: the memory after a batch, before the first gradient step on it.
         at: ``state -> surrogate``, for all gradient steps on that batch; always with the same ``candidates``.
         needs: fields of ``Rollouts`` that ``follow`` reads.
     """
@@ -46,9 +45,9 @@ class Surrogate:
             sampled token's first, then those of the likeliest candidates in the order of ``Rollouts.topn_logp``.
         needs: fields of ``Rollouts`` that it reads.
         candidates: how many candidate tokens it moves beside the sampled one.
-        exchangeable: as of a ``Link``: whether what is absent changes no coefficient, and the order of the rollouts of
-            a group nothing but theirs. A surrogate that is not declared so gets whole groups and whole rollouts only.
-        schedule: how it changes from batch to batch; None if it does not. ``coefficient`` is that of the start.
+        exchangeable: as of a ``Link``: true if absent rollouts and tokens change no coefficient, and reordering the
+            rollouts of a group only reorders theirs. Any other surrogate gets full groups and full rollouts.
+        schedule: change from batch to batch; None if there is none. ``coefficient`` is that of the start.
     """
 
     coefficient: Callable[[Array, Array, Rollouts], Coefficients]
@@ -64,53 +63,54 @@ class Surrogate:
 
     @property
     def name(self) -> str:
-        """What a message calls it: the name of its function."""
+        """Name of its function, for messages."""
         return f"surrogate {getattr(self.coefficient, '__name__', type(self.coefficient).__name__)}"
 
     def init(self) -> State:
-        """What it remembers before the first batch: a tuple of floats, () if it does not change."""
+        """Memory before the first batch: a tuple of floats, () if the surrogate does not change."""
         return () if self.schedule is None else self.schedule.init()
 
     def follow(self, rollouts: Rollouts, state: State) -> State:
-        """What it remembers after seeing a batch, before the first gradient step on it.
+        """Memory after a batch, before the first gradient step on it.
 
         Raises:
-            InputError: for what is absent from the batch of a surrogate that is not exchangeable.
+            InputError: for absent rollouts or tokens before a surrogate that is not exchangeable.
         """
         if self.schedule is None:
             return state
         return self.schedule.follow(shown(self, rollouts, of_tokens=True), state)
 
     def at(self, state: State) -> "Surrogate":
-        """The surrogate for a batch, given what it remembers after seeing that batch."""
+        """Surrogate for a batch, from the memory after that batch."""
         return self if self.schedule is None else self.schedule.at(state)
 
     def __call__(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Coefficients:
-        """The coefficients, as engines ask for them: of a batch as far as the surrogate may see it, and checked.
+        """Compute the coefficients for an engine: hide the fields that the surrogate may not see, and check the result.
 
         Raises:
-            InputError: for what is absent from the batch of a surrogate that is not exchangeable, and for anything but
+            InputError: for absent rollouts or tokens before a surrogate that is not exchangeable, and for anything but
                 a coefficient of each token, and of each of its candidates.
         """
-        found = self.coefficient(ratio, advantages, shown(self, rollouts, of_tokens=True))
-        self._check(found, ratio)
-        return found
+        coefficients = self.coefficient(ratio, advantages, shown(self, rollouts, of_tokens=True))
+        self._check(coefficients, ratio)
+        return coefficients
 
-    def _check(self, found: Array, ratio: Array) -> None:
-        if not hasattr(found, "shape") or not hasattr(found, "dtype"):
-            raise InputError(f"{self.name} gave a {type(found).__name__}; allowed: an array like the ratio")
+    def _check(self, coefficients: Array, ratio: Array) -> None:
+        if not hasattr(coefficients, "shape") or not hasattr(coefficients, "dtype"):
+            raise InputError(f"{self.name} gave a {type(coefficients).__name__}; allowed: an array like the ratio")
         allowed = (*ratio.shape, 1 + self.candidates) if self.candidates else tuple(ratio.shape)
         xp = array_namespace(ratio)
-        exact = xp.isdtype(found.dtype, "real floating")
-        if tuple(found.shape) != allowed or not exact or xp.finfo(found.dtype).bits < xp.finfo(ratio.dtype).bits:
+        shape, dtype = tuple(coefficients.shape), coefficients.dtype
+        exact = xp.isdtype(dtype, "real floating") and xp.finfo(dtype).bits >= xp.finfo(ratio.dtype).bits
+        if shape != allowed or not exact:
             raise InputError(
-                f"{self.name} gave coefficients of shape {tuple(found.shape)} and dtype {found.dtype}; allowed: "
-                f"{allowed}, in {ratio.dtype} or more precise"
+                f"{self.name} gave coefficients of shape {shape} and dtype {dtype}; allowed: {allowed}, in "
+                f"{ratio.dtype} or more precise"
             )
 
 
 def add(*surrogates: Surrogate) -> Surrogate:
-    """The surrogate whose objective is the sum of theirs: an objective with its penalties and bonuses.
+    """Add the objectives of surrogates: an objective with its penalties and bonuses.
 
     Raises:
         InputError: for nothing to add.
@@ -119,8 +119,8 @@ def add(*surrogates: Surrogate) -> Surrogate:
         raise InputError("add() got no surrogate; allowed: one or more")
     candidates = max(surrogate.candidates for surrogate in surrogates)
 
-    def widened(surrogate: Surrogate, coefficients: Array) -> Array:
-        """A coefficient for every candidate, 0 for those that the surrogate does not move."""
+    def widen(surrogate: Surrogate, coefficients: Array) -> Array:
+        """Append a coefficient of 0 for each candidate that the surrogate does not move."""
         if not candidates:
             return coefficients
         xp = array_namespace(coefficients)
@@ -129,13 +129,13 @@ def add(*surrogates: Surrogate) -> Surrogate:
         return xp.concat([wide] + [missing] * (candidates - surrogate.candidates), axis=-1)
 
     def follow(rollouts: Rollouts, state: State) -> State:
-        return tuple(each.follow(rollouts, own) for each, own in zip(surrogates, state, strict=True))
+        return tuple(each.follow(rollouts, memory) for each, memory in zip(surrogates, state, strict=True))
 
     def at(state: State) -> Surrogate:
-        return add(*(each.at(own) for each, own in zip(surrogates, state, strict=True)))
+        return add(*(each.at(memory) for each, memory in zip(surrogates, state, strict=True)))
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        first, *others = (widened(each, each.coefficient(ratio, advantages, rollouts)) for each in surrogates)
+        first, *others = (widen(each, each.coefficient(ratio, advantages, rollouts)) for each in surrogates)
         for other in others:
             first = first + other
         return first
@@ -148,13 +148,13 @@ def add(*surrogates: Surrogate) -> Surrogate:
 
 
 def scheduled(schedule: Schedule) -> Surrogate:
-    """The surrogate that changes by a schedule."""
+    """Make a surrogate that changes by a schedule."""
     first = schedule.at(schedule.init())
     return replace(first, needs=first.needs | schedule.needs, schedule=schedule)
 
 
 def log_ratio(ratio: Array) -> Array:
-    """log(ratio), finite also where the ratio was lost to underflow or overflow."""
+    """Compute log(ratio), finite also where the ratio has underflowed or overflowed."""
     xp = array_namespace(ratio)
     limits = xp.finfo(ratio.dtype)
     ratio = xp.where(ratio > 0, ratio, xp.full_like(ratio, float(limits.smallest_normal)))
@@ -185,14 +185,14 @@ def aggregation_weights(
     check_choice("aggregation", aggregation, AGGREGATIONS)
     check_range("normaliser", normaliser, 0, open_low=True)
     xp = array_namespace(token_mask)
-    kept = xp.astype(token_mask, xp.asarray(0.0).dtype if dtype is None else dtype)
-    length = xp.sum(kept, axis=-1, keepdims=True)
-    one = xp.ones_like(length)
-    rollouts = xp.sum(xp.where(length > 0, one, 0 * one))
+    present = xp.astype(token_mask, xp.asarray(0.0).dtype if dtype is None else dtype)
+    length = xp.sum(present, axis=-1, keepdims=True)
+    ones = xp.ones_like(length)
+    rollouts = xp.sum(xp.where(length > 0, ones, 0 * ones))
     rollouts = xp.where(rollouts > 0, rollouts, xp.ones_like(rollouts))
     if aggregation == "token_mean":
-        tokens = xp.sum(kept)
-        return kept / xp.where(tokens > 0, tokens, xp.ones_like(tokens))
+        tokens = xp.sum(present)
+        return present / xp.where(tokens > 0, tokens, xp.ones_like(tokens))
     if aggregation == "sequence_mean":
-        return kept / xp.where(length > 0, length, one) / rollouts
-    return kept / (rollouts * normaliser)
+        return present / xp.where(length > 0, length, ones) / rollouts
+    return present / (rollouts * normaliser)

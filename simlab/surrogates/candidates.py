@@ -14,21 +14,21 @@ TIE = 1e-6  # nats, the rounding of a log-probability that was computed twice
 CANDIDATE_WEIGHTS = ("uniform", "proportional")
 
 
-class Batches(NamedTuple):
-    """How many batches there have been."""
+class BatchCount(NamedTuple):
+    """Number of batches so far, with the present one."""
 
-    seen: Scalar = 0.0
+    number: Scalar = 0.0
 
 
 def is_uncertain(rollouts: Rollouts, q: Scalar) -> Array:
-    """Where a token's entropy exceeds the q-quantile of its response, (P, G, T); at q = 0 everywhere, at 1 nowhere."""
+    """True where the entropy exceeds the q-quantile of the response, (P, G, T): everywhere at q = 0, nowhere at 1."""
     entropy = needed(rollouts, "entropy")
     present = token_weights(entropy, rollouts) > 0
     return present & (entropy > lower_quantile(entropy, q, present))
 
 
 def is_top(rollouts: Rollouts) -> Array:
-    """Where the sampled token is the likeliest candidate, (P, G, T); tokens that tie with it count as it."""
+    """True where the sampled token is the likeliest candidate, or ties with it, (P, G, T)."""
     return needed(rollouts, "old_logp") >= needed(rollouts, "topn_logp")[..., 0] - TIE
 
 
@@ -70,23 +70,23 @@ def casp(
         xp = array_namespace(ratio)
         gate, zero = is_uncertain(rollouts, quantile) & is_on, xp.zeros_like(ratio)
         penalised = gate & (advantages < 0) & is_top(rollouts)
-        whole = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
-        spread = xp.where(gate & (advantages > 0), whole * alpha, zero)[..., None]
-        return xp.concat([whole[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
+        clipped = inner.coefficient(xp.where(penalised, ratio * top_penalty, ratio), advantages, rollouts)
+        spread = xp.where(gate & (advantages > 0), clipped * alpha, zero)[..., None]
+        return xp.concat([clipped[..., None] - spread, spread * _shares(rollouts, candidates, weights)], axis=-1)
 
     reads = frozenset({"old_logp", "entropy", "topn_logp"})
     if not warm_up:
         return Surrogate(coefficient, reads, candidates, exchangeable=True)
 
-    def at(state: Batches) -> Surrogate:
-        is_on = Batches(*state).seen > warm_up
+    def at(state: BatchCount) -> Surrogate:
+        is_on = BatchCount(*state).number > warm_up
 
         def as_now(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
             return coefficient(ratio, advantages, rollouts, is_on)
 
         return Surrogate(as_now, reads, candidates, exchangeable=True)
 
-    return scheduled(Schedule(Batches, lambda rollouts, state: Batches(Batches(*state).seen + 1), at))
+    return scheduled(Schedule(BatchCount, lambda rollouts, state: BatchCount(BatchCount(*state).number + 1), at))
 
 
 def _shares(rollouts: Rollouts, candidates: int, weights: str) -> Array:

@@ -15,7 +15,7 @@ def check_bounds(eps_low: Scalar, eps_high: Scalar) -> None:
 
 
 def is_clipped(ratio: Array, advantages: Array, eps_low: Scalar, eps_high: Scalar) -> Array:
-    """Where PPO's clip has taken over: A > 0 above 1 + eps_high, A < 0 below 1 - eps_low."""
+    """True where PPO's clip has taken over: A > 0 above 1 + eps_high, A < 0 below 1 - eps_low."""
     return ((advantages > 0) & (ratio > 1 + eps_high)) | ((advantages < 0) & (ratio < 1 - eps_low))
 
 
@@ -94,9 +94,9 @@ def cispo(eps_low: Scalar = 1.0, eps_high: Scalar = 5.0) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        one = xp.ones_like(ratio)
-        ratio = xp.where(ratio < 1 - eps_low, one * (1 - eps_low), ratio)
-        return xp.where(ratio > 1 + eps_high, one * (1 + eps_high), ratio) * advantages
+        ones = xp.ones_like(ratio)
+        ratio = xp.where(ratio < 1 - eps_low, ones * (1 - eps_low), ratio)
+        return xp.where(ratio > 1 + eps_high, ones * (1 + eps_high), ratio) * advantages
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -115,8 +115,8 @@ def sequence_clip(eps_low: Scalar = 3e-4, eps_high: Scalar = 4e-4) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        whole = xp.exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
-        return xp.ones_like(ratio) * inner.coefficient(whole * xp.ones_like(ratio), advantages, rollouts)
+        geometric_mean = xp.exp(sequence_mean(log_ratio(ratio), rollouts))[..., None]
+        return xp.ones_like(ratio) * inner.coefficient(geometric_mean * xp.ones_like(ratio), advantages, rollouts)
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -140,8 +140,8 @@ def sapo(tau_pos: Scalar = 1.0, tau_neg: Scalar = 1.05) -> Surrogate:
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
         largest = float(xp.finfo(ratio.dtype).max) ** 0.5  # its gate is 0, and nothing overflows on the way there
-        finite, one = xp.where(ratio < largest, ratio, xp.full_like(ratio, largest)), xp.ones_like(ratio)
-        tau = xp.where(advantages > 0, tau_pos * one, tau_neg * one)
+        finite, ones = xp.where(ratio < largest, ratio, xp.full_like(ratio, largest)), xp.ones_like(ratio)
+        tau = xp.where(advantages > 0, tau_pos * ones, tau_neg * ones)
         fading = xp.exp(-tau * xp.abs(finite - 1))
         return product(finite * fading * (2 / (1 + fading)) ** 2, advantages)
 
@@ -169,10 +169,10 @@ def ce_gppo(
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        one = xp.ones_like(ratio)
-        kept = xp.where(advantages > 0, beta_high * (1 + eps_high) * one, beta_low * (1 - eps_low) * one)
+        ones = xp.ones_like(ratio)
+        constant = xp.where(advantages > 0, beta_high * (1 + eps_high) * ones, beta_low * (1 - eps_low) * ones)
         clipped = is_clipped(ratio, advantages, eps_low, eps_high)
-        return product(xp.where(clipped, kept, ratio), advantages)
+        return product(xp.where(clipped, constant, ratio), advantages)
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -195,9 +195,9 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        one = xp.ones_like(ratio)
-        turned_round = 1 / xp.where(ratio < 1 / cap, one / cap, ratio)
-        weight = xp.where(advantages > 0, turned_round, xp.where(ratio > cap, cap * one, ratio))
+        ones = xp.ones_like(ratio)
+        inverse = 1 / xp.where(ratio < 1 / cap, ones / cap, ratio)
+        weight = xp.where(advantages > 0, inverse, xp.where(ratio > cap, cap * ones, ratio))
         clipped = is_clipped(ratio, advantages, eps_low, eps_high)
         return product(xp.where(clipped, xp.zeros_like(ratio), weight), advantages)
 
@@ -205,9 +205,9 @@ def aspo(eps_low: Scalar = 0.2, eps_high: Scalar = 0.2, cap: Scalar = 3.0) -> Su
 
 
 def is_forking(rollouts: Rollouts, share: Scalar) -> Array:
-    """Where fewer than ``share`` of all tokens of the batch have a higher entropy, (P, G, T).
+    """True where fewer than ``share`` of all tokens of the batch have a higher entropy, (P, G, T).
 
-    Of n tokens these are the ceil(share n) of highest entropy, and all that tie with the last of them.
+    Of n tokens it marks the ceil(share n) of highest entropy, and all that tie with the last of them.
     """
     entropy = needed(rollouts, "entropy")
     xp = array_namespace(entropy)

@@ -13,20 +13,20 @@ from simlab.surrogates.base import Surrogate, current_logp
 from simlab.surrogates.clip import check_bounds, is_clipped, ppo_clip, product
 
 
-def _first(scores: Array, eligible: Array, wanted: Array) -> Array:
-    """Where an eligible token is among the ``wanted`` of lowest score, over all axes."""
+def _first(scores: Array, eligible: Array, count: Array) -> Array:
+    """True where an eligible token is among the ``count`` of lowest score, over all axes."""
     xp = array_namespace(scores)
     order = ordinal_rank(xp.reshape(xp.where(eligible, scores, xp.full_like(scores, float("inf"))), (-1,)))
-    place = xp.astype(xp.reshape(order, scores.shape), scores.dtype)
-    return eligible & (place < wanted)
+    rank = xp.astype(xp.reshape(order, scores.shape), scores.dtype)
+    return eligible & (rank < count)
 
 
 def _share_of(tokens: Array, share: Scalar) -> Array:
-    """max(1, int(share * number of tokens)), tokens being marked by 1."""
+    """Compute max(1, int(share * number of tokens)), tokens being marked by 1."""
     xp = array_namespace(tokens)
     count = xp.sum(tokens)
-    wanted = xp.floor(share * count * (1 + 1e-6))  # a whole number may have been rounded down
-    return xp.where(wanted < 1, xp.ones_like(wanted), wanted)
+    selected = xp.floor(share * count * (1 + 1e-6))  # a whole number may have been rounded down
+    return xp.where(selected < 1, xp.ones_like(selected), selected)
 
 
 def clip_cov(

@@ -11,7 +11,7 @@ from simlab.surrogates.clip import check_bounds, ppo_clip
 
 
 class Widened(NamedTuple):
-    """How much a bound is widened, the first batch's entropy, and whether there has been one (0 or 1)."""
+    """Widening of a bound, the entropy of the first batch, and 1 once there has been a batch, else 0."""
 
     by: Scalar = 0.0
     initial_entropy: Scalar = 0.0
@@ -57,11 +57,11 @@ def entropy_target_clip(
         before = Widened(*state)
         entropy = mean_entropy(rollouts)
         xp = array_namespace(entropy)
-        zero, one = xp.zeros_like(entropy), xp.ones_like(entropy)
+        zero, unit = xp.zeros_like(entropy), xp.ones_like(entropy)
         initial = xp.where(zero + before.started < 1, entropy, zero + before.initial_entropy)
-        by = before.by + step * _direction(entropy, initial if target is None else one * target)
-        by = xp.where(by > narrowest, by, one * narrowest)
-        return Widened(xp.where(by < widest, by, one * widest), initial, one)
+        by = before.by + step * _direction(entropy, initial if target is None else unit * target)
+        by = xp.where(by > narrowest, by, unit * narrowest)
+        return Widened(xp.where(by < widest, by, unit * widest), initial, unit)
 
     def at(state: Widened) -> Surrogate:
         return ppo_clip(eps_low, eps_high + Widened(*state).by)
@@ -70,7 +70,7 @@ def entropy_target_clip(
 
 
 def _direction(entropy: Array, target: Array) -> Array:
-    """The sign of target - entropy, and 0 where they differ by rounding alone: a compiler may compute one twice."""
+    """Return the sign of target - entropy, and 0 where rounding alone tells them apart, as a compiler may."""
     xp = array_namespace(entropy)
     gap, rounding = target - entropy, 16 * xp.finfo(entropy.dtype).eps * (xp.abs(target) + xp.abs(entropy))
     return xp.where(xp.abs(gap) > rounding, xp.sign(gap), xp.zeros_like(gap))

@@ -36,12 +36,12 @@ def gmpo(eps_low: Scalar = 0.4, eps_high: Scalar = 0.4) -> Surrogate:
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        log, one = log_ratio(ratio), xp.ones_like(ratio)
+        log, ones = log_ratio(ratio), xp.ones_like(ratio)
         above = (advantages > 0) & (log > eps_high)
         below = (advantages < 0) & (log < -eps_low)
-        bounded = xp.where(above, eps_high * one, xp.where(below, -eps_low * one, log))
+        bounded = xp.where(above, eps_high * ones, xp.where(below, -eps_low * ones, log))
         mean = xp.exp(sequence_mean(bounded, rollouts))[..., None]
-        return xp.where(above | below, xp.zeros_like(ratio), product(mean * one, advantages))
+        return xp.where(above | below, xp.zeros_like(ratio), product(mean * ones, advantages))
 
     return Surrogate(coefficient, exchangeable=True)
 
@@ -65,9 +65,9 @@ def vespo(k_pos: Scalar = 2.0, lambda_pos: Scalar = 3.0, k_neg: Scalar = 3.0, la
 
     def coefficient(ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(ratio)
-        one, log = xp.ones_like(ratio), sequence_log_ratio(ratio, rollouts)
-        power = xp.where(advantages < 0, k_neg * one, k_pos * one)
-        rate = xp.where(advantages < 0, lambda_neg * one, lambda_pos * one)
+        ones, log = xp.ones_like(ratio), sequence_log_ratio(ratio, rollouts)
+        power = xp.where(advantages < 0, k_neg * ones, k_pos * ones)
+        rate = xp.where(advantages < 0, lambda_neg * ones, lambda_pos * ones)
         return product(xp.exp(power * log - rate * xp.expm1(log)), advantages)
 
     return Surrogate(coefficient, exchangeable=True)

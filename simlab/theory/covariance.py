@@ -1,4 +1,4 @@
-"""How the covariance of log-probabilities and advantages is spread over tokens; for NumPy and for JAX."""
+"""Measure how unevenly tokens share the covariance of log-probabilities and advantages; for NumPy and for JAX."""
 
 from array_api_compat import array_namespace
 from jaxtyping import Float
@@ -10,7 +10,7 @@ TOP_PERCENT = (0.01, 1.0, 20.0, 40.0, 100.0)  # the rows of CW-GRPO's Table 1
 
 
 def covariance_thresholds(terms: Float[Array, " n"]) -> tuple[Float[Array, " percent"], Float[Array, " percent"]]:
-    """What each percentage of the tokens of either sign reach or pass ``[cw-grpo:table-1-dominance]``.
+    """Thresholds that a percentage of the tokens of either sign reaches or passes ``[cw-grpo:table-1-dominance]``.
 
     Args:
         terms: (n,) the covariance term of each token, ``simlab.estimators.tokens.covariance_terms``.
@@ -30,8 +30,8 @@ def covariance_thresholds(terms: Float[Array, " n"]) -> tuple[Float[Array, " per
 
 
 def _thresholds(terms: Float[Array, " n"]) -> Float[Array, " percent"]:
-    """Those of the negative terms."""
+    """Thresholds of the negative terms."""
     xp = array_namespace(terms)
     negative = terms < 0
-    found = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
-    return xp.where(xp.any(negative), found, xp.full_like(found, float("nan")))
+    thresholds = xp.concat([lower_quantile(terms, percent / 100, negative) for percent in TOP_PERCENT])
+    return xp.where(xp.any(negative), thresholds, xp.full_like(thresholds, float("nan")))

@@ -1,4 +1,4 @@
-"""What prompts that share parameters do to one another's solve rates in one expected step, to first order.
+"""Effects of prompts that share parameters on one another's solve rates in one expected step, to first order.
 
 The logits of prompt i are linear in shared parameters, and K_ij is the inner product of the features of prompts i and
 j: the kernel of a linear head, or of any network to first order. A plain gradient step takes the mean over P prompts.
@@ -84,8 +84,8 @@ def expected_speed(name: str | Estimator, group_size: int, solve_rates: Rates, *
     >>> expected_speed("maxrl", 4, np.array([0.0, 0.5, 1.0]))
     array([3.  , 1.75, 1.  ])
     """
-    found = expected_advantages(name, group_size, solve_rates, **parameters)
-    speed: Rates = found.success - found.failure
+    expected = expected_advantages(name, group_size, solve_rates, **parameters)
+    speed: Rates = expected.success - expected.failure
     return speed
 
 
@@ -105,10 +105,10 @@ def expected_advantages(name: str | Estimator, group_size: int, solve_rates: Rat
     array([0.5 , 0.25])
     """
     _check_shares("solve_rates", solve_rates)
-    found, others = masses(name, group_size, **parameters), np.arange(group_size)
+    by_count, others = masses(name, group_size, **parameters), np.arange(group_size)
     chances = _binomial(group_size - 1, solve_rates)
-    success = chances @ (group_size * found.success[1:] / (others + 1))
-    failure = chances @ (-group_size * found.failure[:-1] / (group_size - others))
+    success = chances @ (group_size * by_count.success[1:] / (others + 1))
+    failure = chances @ (-group_size * by_count.failure[:-1] / (group_size - others))
     return Advantages(np.asarray(success), np.asarray(failure))
 
 
@@ -130,7 +130,7 @@ def transfer(
 
     Args:
         policies: (M, A) p_i, which sums to 1.
-        correct: (M, A) whether each action is correct.
+        correct: (M, A) true for correct actions.
         kernel: (M, M) K, such as ``features @ features.T``.
         speeds: (M,) kappa_i, such as ``expected_speed``.
         learning_rate: eta.
@@ -167,7 +167,7 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
     vanishes with Q_j. The incoming part, eta / M sum_i K_ij m_i <u_i, u_j>, does not ``[simlab:interference-drift]``.
 
     Args:
-        effects: (M, M) what prompt i changes Q_j by, such as ``transfer``.
+        effects: (M, M) the change of Q_j by the update of prompt i, such as ``transfer``.
         solve_rates: (M,) Q.
 
     Returns:
@@ -184,9 +184,9 @@ def log_odds_drift(effects: Matrix, solve_rates: PerPrompt) -> Drift:
     _check_fits("effects", effects, (len(solve_rates), len(solve_rates)))
     spread = solve_rates * (1 - solve_rates)
     spread = np.where(spread > 0, spread, np.nan)
-    own = np.diagonal(effects)
+    diagonal = np.diagonal(effects)
     others = np.where(np.eye(len(effects), dtype=bool), 0.0, effects).sum(axis=0)
-    return Drift(own / spread, others / spread)
+    return Drift(diagonal / spread, others / spread)
 
 
 def largest_mixed_mass(solve_rates: Rates, group_size: int, *, success: float = 1.0, failure: float = 1.0) -> Rates:
@@ -212,11 +212,11 @@ def largest_mixed_mass(solve_rates: Rates, group_size: int, *, success: float = 
     check_whole("group_size", group_size, 1)
     check_range("success", success, 0)
     check_range("failure", failure, 0)
-    mixed = success * (1 - solve_rates) * _some(solve_rates, group_size)
-    return np.asarray(mixed + failure * solve_rates * _some(1 - solve_rates, group_size))
+    mixed = success * (1 - solve_rates) * _chance_of_any(solve_rates, group_size)
+    return np.asarray(mixed + failure * solve_rates * _chance_of_any(1 - solve_rates, group_size))
 
 
-def _some(shares: Rates, draws: int) -> Rates:
+def _chance_of_any(shares: Rates, draws: int) -> Rates:
     """1 - (1 - p)^G, without cancellation at small p."""
     certain = shares >= 1
     return np.asarray(np.where(certain, 1.0, -np.expm1(draws * np.log1p(-np.where(certain, 0.0, shares)))))
@@ -247,8 +247,8 @@ def _checked_counts(counts: Int[np.ndarray, " A"] | None, policies: Policies) ->
         raise InputError(f"policies have shape {policies.shape}; allowed: (prompts, actions)")
     if counts is None:
         return np.ones(policies.shape[1], dtype=np.int64)
-    whole = np.issubdtype(counts.dtype, np.integer) and (counts >= 1).all()
-    if counts.shape != policies.shape[1:] or not whole:
+    positive = np.issubdtype(counts.dtype, np.integer) and (counts >= 1).all()
+    if counts.shape != policies.shape[1:] or not positive:
         raise InputError(f"counts = {counts} are not allowed; allowed: {policies.shape[1]} whole numbers from 1 up")
     return counts
 

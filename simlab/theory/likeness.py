@@ -15,14 +15,14 @@ ALIKE = 1e-4  # distance of two unit vectors; above what an eps of 1e-6 beside a
 
 
 def trace(chosen: Estimator, group_size: int) -> Float[np.ndarray, " n"]:
-    """What tells an estimator from others: its advantages in ``three_batches`` in turn, scaled to norm 1 together.
+    """Fingerprint of an estimator: its advantages in ``three_batches`` in turn, scaled to norm 1 together.
 
     Zeros where all advantages are 0.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].
     """
-    together = np.concatenate([found.ravel() for found in advantages_in_turn(chosen, three_batches(group_size))])
+    together = np.concatenate([values.ravel() for values in advantages_in_turn(chosen, three_batches(group_size))])
     norm = np.linalg.norm(together)
     return together / norm if norm > 0 else together
 
@@ -44,24 +44,24 @@ def three_batches(group_size: int, lengths: int = 1) -> list[Rollouts]:
 
 
 def _rollouts(rewards: Float[np.ndarray, "P G"], lengths: int) -> Rollouts:
-    place = np.arange(rewards.size).reshape(*rewards.shape, 1)
-    token = np.repeat(1 + place % 7 / 7, lengths, axis=-1)
-    present = None if lengths == 1 else np.arange(lengths) <= place % lengths
+    index = np.arange(rewards.size).reshape(*rewards.shape, 1)
+    token = np.repeat(1 + index % 7 / 7, lengths, axis=-1)
+    present = None if lengths == 1 else np.arange(lengths) <= index % lengths
     greedy = np.broadcast_to(np.arange(len(rewards))[:, None] % 3 == 0, rewards.shape).astype(rewards.dtype)
     return Rollouts(rewards, old_logp=-token, entropy=token**2, token_mask=present, greedy_reward=greedy)
 
 
 def advantages_in_turn(chosen: Estimator, batches: list[Rollouts]) -> list[Float[np.ndarray, "P G ..."]]:
-    """The advantages of each batch; what is remembered goes on to the next."""
-    state, found = chosen.init(), []
+    """Advantages of each batch; the state is carried from one batch to the next."""
+    state, history = chosen.init(), []
     for rollouts in batches:
         advantages, state = chosen.update(rollouts, state)
-        found.append(np.asarray(advantages))
-    return found
+        history.append(np.asarray(advantages))
+    return history
 
 
-def alike(one: Estimator, another: Estimator, group_size: int) -> bool:
-    """Whether two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G.
+def alike(first: Estimator, second: Estimator, group_size: int) -> bool:
+    """Return True if two estimators are the same up to a positive factor, on rewards 0 and 1 in groups of G.
 
     With updates of equal norm, or learning rates that compensate for the factor, they are the same method.
 
@@ -72,7 +72,7 @@ def alike(one: Estimator, another: Estimator, group_size: int) -> bool:
     >>> alike(estimator("rloo"), estimator("dr_grpo"), 4), alike(estimator("maxrl"), estimator("dr_grpo"), 4)
     (True, False)
     """
-    gap = trace(one, group_size) - trace(another, group_size)
+    gap = trace(first, group_size) - trace(second, group_size)
     return float(np.linalg.norm(gap)) <= ALIKE
 
 
@@ -89,12 +89,12 @@ class Clock(NamedTuple):
     depends_on: str
 
 
-def clock(one: Estimator, another: Estimator, group_size: int, *, lengths: int = 1) -> Clock | None:
-    """The factor of each group that makes the advantages of ``another`` those of ``one``.
+def clock(first: Estimator, second: Estimator, group_size: int, *, lengths: int = 1) -> Clock | None:
+    """Find the factor of each group that turns the advantages of ``second`` into those of ``first``.
 
     Both then push every group in the same direction, by different amounts. Rewards are 0 and 1, in the
     ``three_batches``, whose rollouts have from 1 to ``lengths`` tokens. None where some group has no such factor of at
-    least 0, where groups of one solve rate in one batch have several, or where ``one`` is 0 everywhere.
+    least 0, where groups of one solve rate in one batch have several, or where ``first`` is 0 everywhere.
 
     Raises:
         InputError: for a ``group_size`` outside [1, 12].
@@ -104,23 +104,23 @@ def clock(one: Estimator, another: Estimator, group_size: int, *, lengths: int =
     array([   nan, 4.    , 2.    , 1.3333,    nan])
     """
     batches = three_batches(group_size, lengths)
-    return between(batches, advantages_in_turn(one, batches), advantages_in_turn(another, batches))
+    return between(batches, advantages_in_turn(first, batches), advantages_in_turn(second, batches))
 
 
-def between(batches: list[Rollouts], one: list[np.ndarray], another: list[np.ndarray]) -> Clock | None:
-    """``clock``, from the advantages of both in the ``three_batches``."""
-    found = []
-    for rollouts, own, other in zip(batches, one, another, strict=True):
-        factors = _factors(rollouts, _of_tokens(rollouts, own), _of_tokens(rollouts, other))
+def between(batches: list[Rollouts], first: list[np.ndarray], second: list[np.ndarray]) -> Clock | None:
+    """Find the ``clock`` from the advantages of both estimators in the ``three_batches``."""
+    by_batch = []
+    for rollouts, mine, other in zip(batches, first, second, strict=True):
+        factors = _factors(rollouts, _of_tokens(rollouts, mine), _of_tokens(rollouts, other))
         if factors is None:
             return None
-        found.append(factors)
-    first, largest = found[0], np.nanmax(found[0], initial=0)
+        by_batch.append(factors)
+    factors, largest = by_batch[0], np.nanmax(by_batch[0], initial=0)
     if not largest > 0:
         return None
-    if not all(_equal(factors, first) for factors in found):
-        return Clock(first, "batch")
-    return Clock(first, "nothing" if _equal(first, largest) else "p")
+    if not all(_equal(others, factors) for others in by_batch):
+        return Clock(factors, "batch")
+    return Clock(factors, "nothing" if _equal(factors, largest) else "p")
 
 
 def _of_tokens(rollouts: Rollouts, advantages: np.ndarray) -> Float[np.ndarray, "P G T"]:
@@ -129,22 +129,22 @@ def _of_tokens(rollouts: Rollouts, advantages: np.ndarray) -> Float[np.ndarray, 
     return each if rollouts.token_mask is None else np.where(rollouts.token_mask, each, 0)
 
 
-def _factors(rollouts: Rollouts, one: np.ndarray, another: np.ndarray) -> Float[np.ndarray, " counts"] | None:
-    """The factor at each number of successes, NaN where there is none to tell; None where it is not one number."""
-    counts, largest = rollouts.rewards.sum(axis=1).round(), np.abs(one).max(initial=0)
+def _factors(rollouts: Rollouts, first: np.ndarray, second: np.ndarray) -> Float[np.ndarray, " counts"] | None:
+    """Factor at each number of successes, NaN where ``second`` is 0; None if groups of one number differ."""
+    counts, largest = rollouts.rewards.sum(axis=1).round(), np.abs(first).max(initial=0)
     factors = np.full(rollouts.rewards.shape[1] + 1, np.nan)
     for count in range(len(factors)):
-        own, other = one[counts == count].ravel(), another[counts == count].ravel()
+        mine, other = first[counts == count].ravel(), second[counts == count].ravel()
         square = other @ other
-        factor = own @ other / square if square > 0 else 0.0
-        if factor < 0 or np.abs(own - factor * other).max(initial=0) > ALIKE * largest:
+        factor = mine @ other / square if square > 0 else 0.0
+        if factor < 0 or np.abs(mine - factor * other).max(initial=0) > ALIKE * largest:
             return None
         if square > 0:
             factors[count] = factor
     return factors
 
 
-def _equal(one: np.ndarray, another: np.ndarray | float) -> bool:
-    """Whether factors are equal wherever both are numbers."""
-    gap = np.abs(one - another)
-    return not np.nanmax(gap, initial=0) > ALIKE * np.nanmax(another)
+def _equal(first: np.ndarray, second: np.ndarray | float) -> bool:
+    """Return True if factors are equal wherever both are numbers."""
+    gap = np.abs(first - second)
+    return not np.nanmax(gap, initial=0) > ALIKE * np.nanmax(second)

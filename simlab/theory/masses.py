@@ -70,16 +70,16 @@ def masses(
     if greedy_reward is not None:
         fields["greedy_reward"] = np.full(group_size, float(greedy_reward))
     chosen = built(name, **parameters)
-    found = _in_order(chosen, fields, np.arange(group_size))
+    computed = _in_order(chosen, fields, np.arange(group_size))
     if not chosen.exchangeable:
         shuffled = np.random.default_rng(0).permutation(group_size)
         for order in (np.arange(group_size)[::-1], shuffled):
-            _check_same(chosen, found, _in_order(chosen, fields, order))
-    return found
+            _check_same(chosen, computed, _in_order(chosen, fields, order))
+    return computed
 
 
 def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G ..."]], order: Int[np.ndarray, " G"]) -> Masses:
-    """The masses, where the rollouts of a group stand in this order, 0 to s - 1 being its successes."""
+    """Compute the masses of groups whose rollouts stand in this order, 0 to s - 1 being the successes."""
     successes = np.arange(len(order) + 1)
     correct = order < successes[:, None]
     listed = {name: values[order] for name, values in fields.items()}
@@ -89,9 +89,9 @@ def _in_order(chosen: Estimator, fields: dict[str, Float[np.ndarray, "G ..."]], 
     return Masses(successes, success, failure)
 
 
-def _check_same(chosen: Estimator, found: Masses, reordered: Masses) -> None:
-    for one, other in zip(found, reordered, strict=True):
-        if not np.allclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True):
+def _check_same(chosen: Estimator, computed: Masses, reordered: Masses) -> None:
+    for values, others in zip(computed, reordered, strict=True):
+        if not np.allclose(values, others, rtol=1e-9, atol=1e-12, equal_nan=True):
             raise InputError(
                 f"the masses of {chosen.name} depend on the order of the rollouts; allowed: those that do not"
             )
@@ -99,7 +99,7 @@ def _check_same(chosen: Estimator, found: Masses, reordered: Masses) -> None:
 
 def _one_token(name: str, values: Float[np.ndarray, "..."] | None, group_size: int) -> Float[np.ndarray, "G 1"]:
     """One number a rollout, by default 0."""
-    given = np.zeros((group_size, 1)) if values is None else np.asarray(values, dtype=float)
-    if given.shape != (group_size, 1):
-        raise InputError(f"{name} has shape {given.shape}; allowed: {(group_size, 1)}")
-    return given
+    column = np.zeros((group_size, 1)) if values is None else np.asarray(values, dtype=float)
+    if column.shape != (group_size, 1):
+        raise InputError(f"{name} has shape {column.shape}; allowed: {(group_size, 1)}")
+    return column

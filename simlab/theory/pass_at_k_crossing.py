@@ -102,12 +102,12 @@ def crossing_step(
     earlier = np.maximum(first - 1, 0)
     ahead, behind = (np.take_along_axis(gains, records[None], 0)[0] for records in (earlier, first))
     share = ahead / np.where(ahead > behind, ahead - behind, 1.0)
-    found = steps[earlier] + share * (steps[first] - steps[earlier])
-    return np.where(below.any(axis=0), found, np.inf)
+    crossing = steps[earlier] + share * (steps[first] - steps[earlier])
+    return np.where(below.any(axis=0), crossing, np.inf)
 
 
 def _crossings(decays: PerPrompt, coefficients: PerPrompt) -> list[float]:
-    """Where sum_j c_j exp(-d_j x) changes its sign at x > 0, in order; d increases.
+    """List the x > 0 at which sum_j c_j exp(-d_j x) changes its sign, in order; d increases.
 
     Between two neighbouring d at which c changes its sign lies a shift with which exp(shift x) times the sum has a
     derivative of one change of sign less. Between the zeros of that derivative there is at most one zero of the sum:
@@ -125,22 +125,22 @@ def _crossings(decays: PerPrompt, coefficients: PerPrompt) -> list[float]:
     turns = _crossings(decays, coefficients * (shift - decays))
     pairs = [pair for pair in itertools.pairwise([0.0, *turns, _settled(decays, coefficients)]) if pair[0] < pair[1]]
     differing = [pair for pair in pairs if len({_above(decays, coefficients, edge) for edge in pair}) == 2]
-    return [_bisected(decays, coefficients, *pair) for pair in differing]
+    return [_bisect(decays, coefficients, *pair) for pair in differing]
 
 
 def _settled(decays: PerPrompt, coefficients: PerPrompt) -> float:
-    """An x from which on the slowest term outweighs all others."""
+    """Return an x beyond which the slowest term outweighs all others."""
     head = np.log(np.abs(coefficients[1:]).sum()) - np.log(abs(coefficients[0]))
     return float(max(1.0, 1.0 + head) / (decays[1] - decays[0]))
 
 
 def _above(decays: PerPrompt, coefficients: PerPrompt, x: float) -> bool:
-    """Whether the sum is above 0 at x."""
+    """Return True if the sum is above 0 at x."""
     return bool(coefficients @ np.exp(-(decays - decays[0]) * x) > 0)
 
 
-def _bisected(decays: PerPrompt, coefficients: PerPrompt, low: float, high: float) -> float:
-    """The one place between two of different signs where the sign changes, to the last bit."""
+def _bisect(decays: PerPrompt, coefficients: PerPrompt, low: float, high: float) -> float:
+    """Find the x between ``low`` and ``high`` at which the sign changes, to the last bit."""
     start = _above(decays, coefficients, low)
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if _above(decays, coefficients, middle) == start else (low, middle)

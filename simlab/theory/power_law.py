@@ -94,8 +94,8 @@ def power_laws(pass_at_k: xr.DataArray) -> xr.Dataset:
             return np.full(len(names), np.nan)
         return np.array([law.scale, law.exponent, law.shift, *law.errors, law.residual])
 
-    found = xr.apply_ufunc(fitted, pass_at_k, input_core_dims=[["k"]], output_core_dims=[["quantity"]], vectorize=True)
-    return xr.Dataset({name: found.isel(quantity=place) for place, name in enumerate(names)})
+    fits = xr.apply_ufunc(fitted, pass_at_k, input_core_dims=[["k"]], output_core_dims=[["quantity"]], vectorize=True)
+    return xr.Dataset({name: fits.isel(quantity=index) for index, name in enumerate(names)})
 
 
 def _checked(k: np.ndarray, curve: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +135,7 @@ def _residuals(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> np.ndarray:
 def _slopes(x: np.ndarray, k: np.ndarray, curve: np.ndarray) -> np.ndarray:
     """The derivatives of the residuals, (K, 3)."""
     distance = np.exp(x[2])
-    place = k - k.min() + distance
-    fall = np.exp(x[0]) * place ** -x[1]  # -log G
+    shifted = k - k.min() + distance
+    fall = np.exp(x[0]) * shifted ** -x[1]  # -log G
     steep = fall * np.exp(-fall)
-    return np.stack([-steep, steep * np.log(place), steep * x[1] * distance / place], axis=1)
+    return np.stack([-steep, steep * np.log(shifted), steep * x[1] * distance / shifted], axis=1)

@@ -1,4 +1,4 @@
-"""How near to rank 1 a matrix is, and how alike directions are; written in the array API, for NumPy and for JAX.
+"""Measures of how near to rank 1 a matrix is, and how alike directions are; for NumPy and for JAX.
 
 Singular values come in decreasing order, along the last axis. What is undefined, such as a share of nothing, is NaN.
 """
@@ -82,9 +82,9 @@ def mean_pairwise_cosine(vectors: Float[Array, "n d"], times: Float[Array, " n"]
     lengths = xp.linalg.vector_norm(vectors, axis=-1)
     times = xp.where(lengths > 0, times, xp.zeros_like(times))
     directions = vectors / xp.where(lengths > 0, lengths, xp.ones_like(lengths))[:, None]
-    whole, count = xp.sum(times[:, None] * directions, axis=0), xp.sum(times)
+    total, count = xp.sum(times[:, None] * directions, axis=0), xp.sum(times)
     pairs = count * (count - 1)
-    return _quotient(xp.sum(whole**2) - count, pairs)
+    return _quotient(xp.sum(total**2) - count, pairs)
 
 
 def _scaled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

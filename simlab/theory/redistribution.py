@@ -1,4 +1,4 @@
-"""Where one linear-surrogate step moves the probability of a softmax policy, to first order.
+"""First-order change of a softmax policy in one step of the linear surrogate.
 
 G rollouts are drawn i.i.d. from a policy p over N actions. The *distinct* sampled actions get reward R_c if correct
 and R_w if not, R_c >= 0 >= R_w, and every unsampled action gets 0: multiplicity does not count. A and B are the

@@ -1,4 +1,10 @@
-"""What a group has drawn of a policy: how often it misses a rare correct target, and how much of a set it holds."""
+"""Chance that a group misses a rare correct target, and the mass of the distinct actions that it draws.
+
+G rollouts are drawn i.i.d. from a policy. In the first part mu is the probability that one is correct and tau <= mu
+that it lies in the target, a subset of the correct actions; a group is *active* when it holds both a correct and an
+incorrect rollout. In the second part, given x correct rollouts, these are x i.i.d. draws from the policy restricted to
+the correct actions; an action that is drawn twice counts once.
+"""
 
 from typing import cast
 
@@ -87,17 +93,17 @@ def _active(size: Probabilities, correct: Probabilities, incorrect: Probabilitie
 
 def _checked(group_size: Numbers, correct_mass: Numbers, target_mass: Numbers) -> list[Float[np.ndarray, "..."]]:
     """The three arguments as float64 arrays of one shape."""
-    given = [np.asarray(argument, dtype=np.float64) for argument in (group_size, correct_mass, target_mass)]
+    arguments = [np.asarray(argument, dtype=np.float64) for argument in (group_size, correct_mass, target_mass)]
     try:
-        size, correct, target = arrays = list(np.broadcast_arrays(*given))
+        size, correct, target = arrays = list(np.broadcast_arrays(*arguments))
     except ValueError:
-        shapes = ", ".join(str(argument.shape) for argument in given)
+        shapes = ", ".join(str(argument.shape) for argument in arguments)
         raise InputError(
             f"group_size, correct_mass, target_mass have shapes {shapes}, which do not broadcast"
         ) from None
-    whole = np.isfinite(size) & (size >= 1) & (size == np.floor(size))
-    if not whole.all():
-        raise InputError(f"group_size = {size[~whole][0]} is not allowed; allowed: whole numbers from 1 up")
+    valid = np.isfinite(size) & (size >= 1) & (size == np.floor(size))
+    if not valid.all():
+        raise InputError(f"group_size = {size[~valid][0]} is not allowed; allowed: whole numbers from 1 up")
     inside = (correct >= 0) & (correct <= 1)
     if not inside.all():
         raise InputError(f"correct_mass = {correct[~inside][0]} is outside its range [0, 1]")
@@ -141,8 +147,8 @@ def expected_sampled_mass(policy: Float64[np.ndarray, " N"], subset: Bool[np.nda
     shares = members / members.sum() if members.size else members
     certain = shares >= 1
     missed = np.log1p(-np.where(certain, 0, shares))  # of a certain action it would be -infinity, times 0 for no draw
-    seen = np.where(certain, times[..., None] > 0, -np.expm1(times[..., None] * missed))
-    return cast(Means, (seen * members).sum(axis=-1)[()])
+    drawn = np.where(certain, times[..., None] > 0, -np.expm1(times[..., None] * missed))
+    return cast(Means, (drawn * members).sum(axis=-1)[()])
 
 
 def expected_baseline(

@@ -1,4 +1,4 @@
-"""What a verifier that errs makes of a weight: where its advantages land, and how fast it then learns.
+"""Effects of a verifier that errs on a weight: the rollouts that get its advantages, and the speed of learning.
 
 A wrong rollout is accepted with probability f, a correct one rejected with n, each by itself. At a solve rate p the
 verifier then accepts q = f + J p, with Youden's index J = 1 - f - n. A weight knows the verdicts alone: its group has a
@@ -57,7 +57,7 @@ def judged_masses(
     false_negative: float,
     **parameters: Any,
 ) -> JudgedMasses:
-    """Where the advantages land: (1 - p) f a_S(q) on wrong rollouts that are accepted ``[simlab:verifier-masses]``.
+    """Advantages by truth and verdict, such as (1 - p) f a_S(q) on accepted wrong ones ``[simlab:verifier-masses]``.
 
     Here a_S(q) and a_F(q) are what an accepted and a rejected rollout are expected to get (``expected_advantages``).
     The other masses are p (1 - n) a_S, (1 - p) (1 - f) a_F and p n a_F.

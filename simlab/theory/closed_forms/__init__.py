@@ -13,7 +13,7 @@ from jaxtyping import Float, Shaped
 from simlab.errors import InputError, check_range
 from simlab.estimators.registry import REGISTRY, estimator
 from simlab.theory.closed_forms import balanced, biased
-from simlab.theory.closed_forms.base import CLOSED_FORMS, ClosedForm, Group, form_of
+from simlab.theory.closed_forms.base import CLOSED_FORMS, ClosedForm, Group, find_form
 
 __all__ = ["CLOSED_FORMS", "ClosedForm", "Group", "balanced", "biased", "closed_form"]
 
@@ -46,7 +46,7 @@ def closed_form(
     (array([0.    , 0.1875, 0.25  ]), array([0.   , 0.375, 0.5  ]))
     """
     estimator(name, **parameters)
-    form = form_of(name)
+    form = find_form(name)
     rates = np.asarray(p, dtype=np.float64)
     success, failure = form.masses(_group(rates, group_size), **(REGISTRY[name].parameters | parameters))
     # + 0.0 turns a -0. into 0.

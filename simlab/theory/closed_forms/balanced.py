@@ -101,8 +101,8 @@ def f_grpo(group: Group, gamma: float, base: str | Estimator) -> Pair:
 def reject_easy(group: Group, threshold: float, base: str | Estimator) -> Pair:
     """``[simlab:interference-speed]``."""
     success, failure = base_masses(group, base)
-    kept = group.p <= threshold + group.slack
-    return np.where(kept, success, 0.0), np.where(kept, failure, 0.0)
+    accepted = group.p <= threshold + group.slack
+    return np.where(accepted, success, 0.0), np.where(accepted, failure, 0.0)
 
 
 @form("gamma m_GRPO/sqrt(p)")

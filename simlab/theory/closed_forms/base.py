@@ -41,7 +41,7 @@ class Group:
 
     @property
     def slack(self) -> float:
-        """By how much a solve rate may miss a bound that it is meant to meet."""
+        """Rounding that is allowed between a solve rate and a bound that it should equal."""
         return min(SLACK, MOST_SLACK / self.size)
 
     @property
@@ -81,7 +81,7 @@ CLOSED_FORMS: Mapping[str, ClosedForm] = MappingProxyType(_FORMS)
 
 
 def form(success: str, failure: str | None = None) -> Callable[[Callable[..., Pair]], Callable[..., Pair]]:
-    """Decorator that lists a function as the masses of the estimator of its name; one text stands for both masses.
+    """List a function as the masses of the estimator of its name, as a decorator; one text stands for both masses.
 
     The function takes a ``Group`` and every parameter of the estimator, under the estimator's names.
     """
@@ -93,8 +93,8 @@ def form(success: str, failure: str | None = None) -> Callable[[Callable[..., Pa
     return add
 
 
-def form_of(name: str | Estimator) -> ClosedForm:
-    """The closed form of a registered estimator.
+def find_form(name: str | Estimator) -> ClosedForm:
+    """Find the closed form of a registered estimator.
 
     Raises:
         InputError: for an estimator without one.
@@ -106,13 +106,12 @@ def form_of(name: str | Estimator) -> ClosedForm:
 
 
 def base_masses(group: Group, base: str | Estimator) -> Pair:
-    """The masses of an estimator's base, at the base's default parameters.
+    """Evaluate the masses of an estimator's base, at the base's default parameters.
 
     Raises:
         InputError: for a base without a closed form.
     """
-    found = form_of(base)
-    return found.masses(group, **REGISTRY[str(base)].parameters)
+    return find_form(base).masses(group, **REGISTRY[str(base)].parameters)
 
 
 def balanced(mass: Values) -> Pair:

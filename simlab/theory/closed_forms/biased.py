@@ -205,9 +205,8 @@ def log_mean_exp(group: Group, beta: float) -> Pair:
     """
     check_range("beta", beta, 0, 700, open_low=True)
     rise, others = np.expm1(beta), max(group.size - 1, 1.0)
-    left = ratio(
-        np.maximum(group.p - 1 / group.size, 0), np.full_like(group.p, 1 - 1 / group.size)
-    )  # (s - 1) / (G - 1)
-    success = np.log1p(rise * group.q / others / (1 + rise * left)) / beta
+    share = 1 / group.size
+    others_rate = ratio(np.maximum(group.p - share, 0), np.full_like(group.p, 1 - share))  # (s - 1) / (G - 1)
+    success = np.log1p(rise * group.q / others / (1 + rise * others_rate)) / beta
     failure = np.log1p(rise * group.p / others / (1 + rise * group.p)) / beta
     return group.p * success * group.mixed, group.q * failure * group.mixed
