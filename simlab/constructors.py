@@ -1,4 +1,4 @@
-"""Find what a name in an arm makes, and from which parameters: the library's, or ``FILE.py:NAME`` of the user's own."""
+"""Find the constructor that a name in an arm stands for: the library's, or ``FILE.py:NAME`` of the user's."""
 
 import dataclasses
 import functools
@@ -25,11 +25,11 @@ class Constructor:
     defaults: Mapping[str, Any]
 
     def __call__(self, **parameters: Any) -> Any:
-        """What the constructor makes.
+        """Call the constructor.
 
         Raises:
-            InputError: for a parameter that it does not take, one outside its range, and what the user's own code
-                raises.
+            InputError: for a parameter that it does not take, one outside its range, and an error in the
+                user's code.
         """
         check_parameters(self.name, parameters, self.defaults)
         if not is_file(self.name):
@@ -42,14 +42,14 @@ class Constructor:
             raise own_files.failure(f"{self.name} cannot be built", own_files.file_of(self.name), error) from None
 
 
-class Wanted(NamedTuple):
-    """What an object of the user's may be at a place in an arm.
+class Accepted(NamedTuple):
+    """Objects of the user's that a term of an arm accepts.
 
     Attributes:
         kinds: types; a function with defaults for all its parameters may make one of these too.
         arguments: the arguments of a plain function, those without a default.
-        join: makes one of ``kinds`` of such a function.
-        finish: makes what is wanted of one of ``kinds``.
+        join: makes one of ``kinds`` from such a function.
+        finish: turns one of ``kinds`` into what the term builds.
     """
 
     kinds: tuple[type, ...]
@@ -58,7 +58,7 @@ class Wanted(NamedTuple):
     finish: Callable[[Any], Any]
 
     def refusal(self, name: str, what: str) -> InputError:
-        """The line about an object that is something else."""
+        """Make the error for an object that is something else."""
         kinds = ", ".join(kind.__name__ for kind in self.kinds)
         return InputError(
             f"{name} {what}; allowed: {kinds}, a function with defaults for all parameters that makes one, "
@@ -66,24 +66,24 @@ class Wanted(NamedTuple):
         )
 
 
-def _as_method(found: Method | Estimator | Link) -> Method:
-    """The method that an object stands for: an estimator takes the PPO clip and the mean over each sequence."""
-    return found if isinstance(found, Method) else Method(chain(found), ppo_clip(), "sequence_mean")
+def _as_method(item: Method | Estimator | Link) -> Method:
+    """Turn an estimator or link into a method: with the PPO clip and the mean over each sequence."""
+    return item if isinstance(item, Method) else Method(chain(item), ppo_clip(), "sequence_mean")
 
 
 LINK_ARGUMENTS = ("advantages", "rollouts")
-METHOD = Wanted((Method, Estimator, Link), LINK_ARGUMENTS, chain, _as_method)
-ESTIMATOR = Wanted((Estimator, Link), LINK_ARGUMENTS, chain, chain)
-SURROGATE = Wanted((Surrogate,), ("ratio", *LINK_ARGUMENTS), Surrogate, lambda found: found)
+METHOD = Accepted((Method, Estimator, Link), LINK_ARGUMENTS, chain, _as_method)
+ESTIMATOR = Accepted((Estimator, Link), LINK_ARGUMENTS, chain, chain)
+SURROGATE = Accepted((Surrogate,), ("ratio", *LINK_ARGUMENTS), Surrogate, lambda surrogate: surrogate)
 
 
 def is_file(name: str) -> bool:
-    """Whether a name is ``FILE.py:NAME``."""
+    """Return True for ``FILE.py:NAME``."""
     return ":" in name
 
 
 def base_constructor(name: str) -> Constructor:
-    """The constructor of a method: of a whole one, or of one around an estimator of this name.
+    """Find the constructor of a method by name, or of the usual method around an estimator of that name.
 
     A name that is both, such as ``grpo``, is the method with that estimator in it, and takes the parameters of both.
 
@@ -91,68 +91,67 @@ def base_constructor(name: str) -> Constructor:
         InputError: for an unknown name, and for a file without such an object.
     """
     if is_file(name):
-        return _of_file(name, METHOD)
+        return _from_file(name, METHOD)
     check_choice("arm", name, sorted({*METHODS, *REGISTRY}))
     if name not in METHODS:
-        return Constructor(name, lambda **own: _as_method(estimator(name, **own)), REGISTRY[name].parameters)
+        return Constructor(name, lambda **values: _as_method(estimator(name, **values)), REGISTRY[name].parameters)
     of_method = _defaults(METHODS[name])
     if name not in REGISTRY:
         return Constructor(name, METHODS[name], of_method)
     of_estimator = REGISTRY[name].parameters
-    return Constructor(name, functools.partial(_joined, name, of_estimator), {**of_method, **of_estimator})
+
+    def make(**values: Any) -> Method:
+        inner = {key: value for key, value in values.items() if key in of_estimator}
+        outer = {key: value for key, value in values.items() if key not in of_estimator}
+        return dataclasses.replace(method(name, **outer), estimator=estimator(name, **inner))
+
+    return Constructor(name, make, {**of_method, **of_estimator})
 
 
 def estimator_constructor(name: str) -> Constructor:
-    """The constructor of an estimator of the user's own, ``FILE.py:NAME``.
+    """Find the constructor of an estimator of the user's, ``FILE.py:NAME``.
 
     Raises:
         InputError: as ``base_constructor``.
     """
-    return _of_file(name, ESTIMATOR)
-
-
-def _joined(name: str, of_estimator: Mapping[str, Any], /, **parameters: Any) -> Method:
-    """The method of this name around the estimator of this name."""
-    inner = {key: value for key, value in parameters.items() if key in of_estimator}
-    outer = {key: value for key, value in parameters.items() if key not in of_estimator}
-    return dataclasses.replace(method(name, **outer), estimator=estimator(name, **inner))
+    return _from_file(name, ESTIMATOR)
 
 
 def added_constructor(name: str) -> Constructor:
-    """The constructor of a surrogate or of a penalty.
+    """Find the constructor of a surrogate or of a penalty.
 
     Raises:
         InputError: as ``base_constructor``.
     """
     if is_file(name):
-        return _of_file(name, SURROGATE)
-    known = {**SURROGATES, **PENALTIES}
-    check_choice("surrogate", name, sorted(known))
-    return Constructor(name, known[name], _defaults(known[name]))
+        return _from_file(name, SURROGATE)
+    makers = {**SURROGATES, **PENALTIES}
+    check_choice("surrogate", name, sorted(makers))
+    return Constructor(name, makers[name], _defaults(makers[name]))
 
 
-def _of_file(name: str, wanted: Wanted) -> Constructor:
-    """The constructor that a user's own object is, or that makes it: see ``simlab.arms``."""
-    found = own_files.load(name)
-    if isinstance(found, wanted.kinds):
-        return Constructor(name, lambda: wanted.finish(found), {})
-    required, defaults = _parameters(found)
-    if required == len(wanted.arguments) and not isinstance(found, type):
-        return Constructor(name, lambda **own: wanted.finish(wanted.join(_with(found, own))), defaults)
+def _from_file(name: str, accepted: Accepted) -> Constructor:
+    """Make a constructor of the object ``FILE.py:NAME``: see ``simlab.arms``."""
+    loaded = own_files.load(name)
+    if isinstance(loaded, accepted.kinds):
+        return Constructor(name, lambda: accepted.finish(loaded), {})
+    required, defaults = _parameters(loaded)
+    if required == len(accepted.arguments) and not isinstance(loaded, type):
+        return Constructor(name, lambda **values: accepted.finish(accepted.join(_bind(loaded, values))), defaults)
     if required != 0:
-        raise wanted.refusal(name, f"is a {type(found).__name__}")
+        raise accepted.refusal(name, f"is a {type(loaded).__name__}")
 
-    def make(**parameters: Any) -> Any:
-        made = found(**parameters)
-        if not isinstance(made, wanted.kinds):
-            raise wanted.refusal(name, f"makes a {type(made).__name__}")
-        return wanted.finish(made)
+    def make(**values: Any) -> Any:
+        built = loaded(**values)
+        if not isinstance(built, accepted.kinds):
+            raise accepted.refusal(name, f"makes a {type(built).__name__}")
+        return accepted.finish(built)
 
     return Constructor(name, make, defaults)
 
 
-def _with(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function with some of its parameters set, under its name; itself for none."""
+def _bind(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    """Set some parameters of a function, and keep its name."""
     if not parameters:
         return function
     bound = functools.partial(function, **parameters)
@@ -160,20 +159,20 @@ def _with(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callab
     return bound
 
 
-def _parameters(found: Any) -> tuple[int | None, dict[str, Any]]:
-    """How many arguments an object must be called with, and the others; None if it cannot be called with arguments."""
+def _parameters(function: Any) -> tuple[int | None, dict[str, Any]]:
+    """Number of required arguments and defaults of the others; None where there is no way to call it with arguments."""
     try:
-        parameters = [*inspect.signature(found).parameters.values()] if callable(found) else None
+        parameters = [*inspect.signature(function).parameters.values()] if callable(function) else None
     except (TypeError, ValueError):  # a built-in function without a signature
         parameters = None
     if parameters is None:
         return None, {}
-    own = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    bare = [one for one in own if one.default is one.empty]
-    if any(one.kind is one.KEYWORD_ONLY for one in bare):
+    named = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    bare = [each for each in named if each.default is each.empty]
+    if any(each.kind is each.KEYWORD_ONLY for each in bare):
         return None, {}
-    named = {one.name: one.default for one in own if one not in bare and one.kind is not one.POSITIONAL_ONLY}
-    return len(bare), named
+    optional = [each for each in named if each not in bare and each.kind is not each.POSITIONAL_ONLY]
+    return len(bare), {each.name: each.default for each in optional}
 
 
 def _defaults(constructor: Callable[..., Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ TIE = 1e-9  # masses that differ by less, relatively, are equal
 
 
 def as_entries() -> list[dict[str, Any]]:
-    """One dictionary an estimator, of what JSON can hold."""
+    """Describe each estimator by a dictionary that JSON can hold."""
     entries = [(entry, entry.build()) for entry in REGISTRY.values()]
     return [
         {
@@ -55,14 +55,14 @@ def markdown_line(entry: Registered) -> str:
     """One estimator's line of the table."""
     built = entry.build()
     try:
-        found = masses(built, GROUP_SIZE)
-        computed = signs(found), peak(found)
+        computed = masses(built, GROUP_SIZE)
+        described = signs(computed), peak(computed)
     except InputError:  # it needs more than the outcomes of a group
-        computed = UNKNOWN, UNKNOWN
+        described = UNKNOWN, UNKNOWN
     formula = code(entry.formula) if entry.formula else UNKNOWN
     needs = ", ".join(sorted(built.needs))
     name = f"{code(call(entry))} [{entry.tag}]"
-    return _line(name, formula, _masses_text(entry.name), needs, REWARDS[built.domain], *computed)
+    return _line(name, formula, _masses_text(entry.name), needs, REWARDS[built.domain], *described)
 
 
 def call(entry: Registered) -> str:
@@ -90,37 +90,37 @@ def _masses_text(name: str) -> str:
     return code(form.success) if form.success == form.failure else f"{code(form.success)}, {code(form.failure)}"
 
 
-def signs(found: Masses) -> str:
-    """How the masses balance: at every number of successes, on one side alone, or in sum over all numbers.
+def signs(computed: Masses) -> str:
+    """Describe the balance of masses: at every number of successes, on one side alone, or in sum over all numbers.
 
     >>> signs(masses("nsr", 4))
     'failures only'
     """
-    if np.allclose(found.success, found.failure, rtol=TIE, atol=0):
+    if np.allclose(computed.success, computed.failure, rtol=TIE, atol=0):
         return "balanced"
-    if not found.failure.any():
+    if not computed.failure.any():
         return "successes only"
-    if not found.success.any():
+    if not computed.success.any():
         return "failures only"
-    success, failure = found.success.sum(), found.failure.sum()
+    success, failure = computed.success.sum(), computed.failure.sum()
     if np.isclose(success, failure, rtol=TIE, atol=0):
         return "biased, evens out"
     return "biased +" if success > failure else "biased -"
 
 
-def peak(found: Masses) -> str:
-    """The solve rate at which the two masses together are largest, or that of each if they peak apart.
+def peak(computed: Masses) -> str:
+    """Find the solve rate at which the two masses together are largest, or that of each if they peak apart.
 
     >>> peak(masses("maxrl", 4)), peak(masses("asym_power", 64))
     ('0.25', 'm_S 0.33, m_F 0.67')
     """
-    success, failure = np.abs(found.success), np.abs(found.failure)
+    success, failure = np.abs(computed.success), np.abs(computed.failure)
     if not (success + failure).any():
         return UNKNOWN
-    rates = found.successes / found.successes[-1]
-    places = [_first_largest(mass) for mass in (success, failure) if mass.any()]
-    if len(set(places)) == 2:
-        return f"m_S {rates[places[0]]:.2f}, m_F {rates[places[1]]:.2f}"
+    rates = computed.successes / computed.successes[-1]
+    peaks = [_first_largest(mass) for mass in (success, failure) if mass.any()]
+    if len(set(peaks)) == 2:
+        return f"m_S {rates[peaks[0]]:.2f}, m_F {rates[peaks[1]]:.2f}"
     return f"{rates[_first_largest(success + failure)]:.2f}"
 
 

@@ -8,16 +8,16 @@ from array_api_compat import array_namespace
 from simlab.errors import Diverged
 from simlab.rollouts import Array, Rollouts
 
-FEW = 3  # different rewards that are listed; of more, their range is told
+FEW = 3  # different rewards that a message lists; of more, it gives the range
 
 
 def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> None:
     """Raise ``Diverged`` unless the values of each group, (P, G, ...), are finite: for arrays that JAX does not trace.
 
     Args:
-        name: of what gave the values, such as an estimator.
-        what: the values are, in the plural.
-        values: those of absent rollouts are 0.
+        name: the source of the values, such as an estimator.
+        what: the kind of values, in the plural.
+        values: (P, G, ...), 0 for absent rollouts.
         rollouts: the batch that they belong to.
     """
     xp = array_namespace(values)
@@ -30,12 +30,12 @@ def check_finite(name: str, what: str, values: Array, rollouts: Rollouts) -> Non
         rewards = rewards[rollouts.mask[group, ...]]
     listed = [float(reward) for reward in rewards]
     different, counts = np.unique(listed, return_counts=True)
-    told = rewards_in_words(dict(zip(different.tolist(), counts.tolist(), strict=True)))
-    raise Diverged(f"{name}: {what} of group {group} are not finite, where {told}; allowed: finite numbers")
+    described = rewards_in_words(dict(zip(different.tolist(), counts.tolist(), strict=True)))
+    raise Diverged(f"{name}: {what} of group {group} are not finite, where {described}; allowed: finite numbers")
 
 
 def rewards_in_words(counts: Mapping[float, int]) -> str:
-    """The rewards of a group, each with how often it occurs.
+    """Describe the rewards of a group, each with how often it occurs.
 
     >>> rewards_in_words({1.0: 3, -1.0: 5})
     '3 of 8 rewards are 1, the others -1'
@@ -46,6 +46,6 @@ def rewards_in_words(counts: Mapping[float, int]) -> str:
         return f"all {total} rewards are {present[0][0]:g}"
     if len(present) > FEW:
         return f"{total} rewards lie between {present[-1][0]:g} and {present[0][0]:g}"
-    (first, count), *rest = present
-    others = " and ".join(f"{value:g}" for value, _ in rest)
+    (first, count), *remaining = present
+    others = " and ".join(f"{value:g}" for value, _ in remaining)
     return f"{count} of {total} rewards are {first:g}, the others {others}"

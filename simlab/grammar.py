@@ -1,20 +1,21 @@
-"""Read the text of an arm, such as ``f_grpo(gamma=0.5)+clip_higher@token_mean``, into its parts; build nothing.
+"""Read the text of an arm, such as ``f_grpo(gamma=0.5)+clip_higher@token_mean``, into terms; build nothing.
 
-An arm is a base, then surrogates and penalties after ``+``, then perhaps an aggregation after ``@``. Each part is a
+An arm is a base term, then surrogates and penalties after ``+``, then perhaps an aggregation after ``@``. A term is a
 name, or a file and a name in it, with parameters in brackets if need be. A list of arms has commas between them::
 
-    arm    base [+ part]... [@ aggregation]
-    part   name [( [parameter = value [, parameter = value]...] )]
+    arm    base [+ term]... [@ aggregation]
+    term   name [( [parameter = value [, parameter = value]...] )]
     name   small letters, digits and _; or a path, a colon and a name in that file: mine.py:weight, dir/mine.py:weight
     value  a number in decimal, or a word: letters, digits and _ . + - / :
 
-Spaces may stand between these, and mean nothing. ``simlab.arms`` says what the parts are and builds them; the
-explorer's page reads the same language by ``simlab/explore/page/grammar.js``.
+Spaces may stand between these, and mean nothing. Python's own parser would not do: a path is no expression, and words
+need no quotes. ``simlab.arms`` builds what the terms name; the explorer's page reads the same language by
+``simlab/explore/page/grammar.js``.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from simlab.errors import InputError
 from simlab.values import NUMBER, WORDS, read_number, shortened
@@ -31,8 +32,8 @@ INSIDE = re.compile(r"[^()]*")
 Value = int | float | str
 
 
-class Part(NamedTuple):
-    """A name or ``FILE.py:NAME``, and the parameters that are given, in their order.
+class Term(NamedTuple):
+    """A name or ``FILE.py:NAME``, and its written parameters in their order.
 
     Numbers are numbers, whole ones ints; all else is a word, as only the constructor knows whether its ``none`` is a
     choice or the absence of one.
@@ -42,16 +43,16 @@ class Part(NamedTuple):
     parameters: tuple[tuple[str, Value], ...] = ()
 
 
-class Written(NamedTuple):
-    """The parts of an arm."""
+class ArmTerms(NamedTuple):
+    """The terms of an arm, and its aggregation."""
 
-    base: Part
-    added: tuple[Part, ...] = ()
+    base: Term
+    added: tuple[Term, ...] = ()
     aggregation: str | None = None
 
 
 def split(text: str) -> tuple[str, ...]:
-    """The arms in a list separated by commas, those within brackets aside.
+    """Split a list of arms at its commas, those within brackets aside.
 
     Raises:
         InputError: for a list longer than ``LONGEST_LIST``.
@@ -65,131 +66,116 @@ def split(text: str) -> tuple[str, ...]:
 
 
 def _outside_of_brackets(text: str) -> Iterator[str]:
-    """What lies between the commas that stand outside of brackets."""
+    """Yield the pieces between the commas that stand outside of brackets."""
     begin, depth = 0, 0
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         depth = max(0, depth + (sign == "(") - (sign == ")"))
         if sign == "," and depth == 0:
-            yield text[begin:place]
-            begin = place + 1
+            yield text[begin:index]
+            begin = index + 1
     yield text[begin:]
 
 
-def read(text: str) -> Written:
-    """The parts of one arm.
+def read(text: str) -> ArmTerms:
+    """Read one arm.
 
     Raises:
         InputError: for a text that cannot be read; the line says where, and what is due there.
 
     >>> read("f_grpo(gamma=0.5) + clip_higher @ token_mean").added
-    (Part(name='clip_higher', parameters=()),)
+    (Term(name='clip_higher', parameters=()),)
     """
     if len(text) > LONGEST_ARM:
         raise InputError(f"arm {shortened(text)} is too long; allowed: up to {LONGEST_ARM} characters")
-    reader = _Reader(text)
-    base, added, aggregation = reader.part(), [], None
-    while reader.takes("+"):
-        added.append(reader.part())
-    if reader.takes("@"):
-        aggregation = reader.take(AGGREGATION, "an aggregation")
-    reader.end()
-    return Written(base, tuple(added), aggregation)
+    base, index = _read_term(text, 0)
+    added, aggregation = [], None
+    while text.startswith("+", index):
+        term, index = _read_term(text, index + 1)
+        added.append(term)
+    if text.startswith("@", index):
+        aggregation, index = _take(AGGREGATION, text, index + 1, "an aggregation")
+    if index < len(text):
+        raise _refusal(text, index, "( + @ or the end")
+    return ArmTerms(base, tuple(added), aggregation)
 
 
-class _Reader:
-    """Reads an arm from left to right."""
-
-    def __init__(self, text: str):
-        self.text, self.place = text, 0
-
-    def _skip_spaces(self) -> None:
-        while self.text.startswith(" ", self.place):
-            self.place += 1
-
-    def takes(self, sign: str) -> bool:
-        """Whether this sign comes next; then it is read."""
-        self._skip_spaces()
-        found = self.text.startswith(sign, self.place)
-        self.place += len(sign) * found
-        return found
-
-    def take(self, pattern: re.Pattern[str], due: str) -> str:
-        """What comes next, which must be of this pattern."""
-        self._skip_spaces()
-        found = pattern.match(self.text, self.place)
-        if found is None:
-            self._refuse(due)
-        self.place = found.end()
-        return found[0]
-
-    def end(self) -> None:
-        """Nothing may come next."""
-        self._skip_spaces()
-        if self.place < len(self.text):
-            self._refuse("( + @ or the end")
-
-    def part(self) -> Part:
-        """A name with its parameters."""
-        self._skip_spaces()
-        begin = self.place
-        name = self.take(NAME, "a name")
-        if not self.takes("("):
-            return Part(name)
-        inside = self.take(INSIDE, "parameters")
-        if not self.takes(")"):
-            self._refuse(")")
-        return Part(name, _parameters(inside, self.text[begin : self.place]))
-
-    def _refuse(self, due: str) -> NoReturn:
-        where = f"character {self.place + 1}" if self.place < len(self.text) else "its end"
-        raise InputError(
-            f"arm {shortened(self.text)} cannot be read at {where}, where {due} is due; "
-            "allowed: such as grpo, f_grpo(gamma=0.5)+clip_higher@token_mean, mine.py:weight"
-        )
+def _read_term(text: str, index: int) -> tuple[Term, int]:
+    """Read the term at an index; return it and the index after it and any spaces."""
+    begin = _skip_spaces(text, index)
+    name, index = _take(NAME, text, begin, "a name")
+    if not text.startswith("(", index):
+        return Term(name), index
+    inside, index = _take(INSIDE, text, index + 1, "parameters")
+    if not text.startswith(")", index):
+        raise _refusal(text, index, ")")
+    return Term(name, _read_parameters(inside, text[begin : index + 1])), _skip_spaces(text, index + 1)
 
 
-def _parameters(inside: str, part: str) -> tuple[tuple[str, Value], ...]:
-    """What stands in the brackets of a part."""
-    found: dict[str, Value] = {}
+def _take(pattern: re.Pattern[str], text: str, index: int, due: str) -> tuple[str, int]:
+    """Match a pattern at an index, spaces before it aside; return the match and the index after it and any spaces."""
+    index = _skip_spaces(text, index)
+    match = pattern.match(text, index)
+    if match is None:
+        raise _refusal(text, index, due)
+    return match[0], _skip_spaces(text, match.end())
+
+
+def _skip_spaces(text: str, index: int) -> int:
+    while text.startswith(" ", index):
+        index += 1
+    return index
+
+
+def _refusal(text: str, index: int, due: str) -> InputError:
+    where = f"character {index + 1}" if index < len(text) else "its end"
+    return InputError(
+        f"arm {shortened(text)} cannot be read at {where}, where {due} is due; "
+        "allowed: such as grpo, f_grpo(gamma=0.5)+clip_higher@token_mean, mine.py:weight"
+    )
+
+
+def _read_parameters(inside: str, term: str) -> tuple[tuple[str, Value], ...]:
+    """Read the inside of the brackets of a term."""
+    parameters: dict[str, Value] = {}
     for pair in inside.split(",") if inside.strip(" ") else ():
         name, equals, value = (piece.strip(" ") for piece in pair.partition("="))
         if not (equals and PARAMETER.fullmatch(name) and WORD.fullmatch(value)):
-            raise InputError(f"{shortened(pair.strip(' '))} in {shortened(part)} cannot be read; allowed: NAME=VALUE")
-        if name in found:
-            raise InputError(f"{shortened(name)} stands twice in {shortened(part)}; allowed: once")
+            raise InputError(f"{shortened(pair.strip(' '))} in {shortened(term)} cannot be read; allowed: NAME=VALUE")
+        if name in parameters:
+            raise InputError(f"{shortened(name)} stands twice in {shortened(term)}; allowed: once")
         try:
-            found[name] = _value(value)
+            parameters[name] = _read_value(value)
         except InputError as error:
-            raise InputError(f"{shortened(part)}: {error}") from None
-    return tuple(found.items())
+            raise InputError(f"{shortened(term)}: {error}") from None
+    return tuple(parameters.items())
 
 
-def _value(text: str) -> Value:
-    """A number, an int where it is whole; or a word."""
+def _read_value(text: str) -> Value:
+    """Read a number, an int where it is whole; or a word."""
     if not NUMBER.fullmatch(text):
         return text.lower() if text.lower() in WORDS else text
     number = read_number(text)
-    whole = isinstance(number, float) and number.is_integer() and abs(number) < SMALLEST_INEXACT
-    return int(number) if whole else number
+    is_whole = isinstance(number, float) and number.is_integer() and abs(number) < SMALLEST_INEXACT
+    return int(number) if is_whole else number
 
 
-def write(base: Part, added: Iterable[Part] = (), aggregation: str | None = None) -> str:
-    """The text of an arm, without spaces; ``read`` reads it.
+def write(base: Term, added: Iterable[Term] = (), aggregation: str | None = None) -> str:
+    """Write an arm, without spaces; ``read`` reads it.
 
-    >>> write(Part("f_grpo", (("gamma", 0.5),)), aggregation="token_mean")
+    >>> write(Term("f_grpo", (("gamma", 0.5),)), aggregation="token_mean")
     'f_grpo(gamma=0.5)@token_mean'
     """
-    text = "+".join(map(_written, (base, *added)))
+    text = "+".join(map(_write_term, (base, *added)))
     return f"{text}@{aggregation}" if aggregation is not None else text
 
 
-def _written(part: Part) -> str:
-    inside = ",".join(f"{name}={_value_text(value)}" for name, value in part.parameters)
-    return f"{part.name}({inside})" if inside else part.name
+def _write_term(term: Term) -> str:
+    inside = ",".join(f"{name}={_write_value(value)}" for name, value in term.parameters)
+    return f"{term.name}({inside})" if inside else term.name
 
 
-def _value_text(value: Value) -> str:
-    """One text for equal numbers, whether they are ints or floats."""
+def _write_value(value: Value) -> str:
+    """Write equal numbers alike, whether they are ints or floats."""
     if isinstance(value, str):
         return value
     if abs(value) < SMALLEST_INEXACT and value == int(value):

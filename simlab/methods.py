@@ -45,8 +45,8 @@ class Method:
 
     def __post_init__(self) -> None:
         for name, kind in (("estimator", Estimator), ("surrogate", Surrogate)):
-            if not isinstance(part := getattr(self, name), kind):
-                raise InputError(f"{name} is a {type(part).__name__}; allowed: {kind.__name__}, as {name}() builds it")
+            if not isinstance(value := getattr(self, name), kind):
+                raise InputError(f"{name} is a {type(value).__name__}; allowed: {kind.__name__}, as {name}() builds it")
         check_choice("aggregation", self.aggregation, AGGREGATIONS)
         if self.normaliser is not None:
             check_range("normaliser", self.normaliser, 0, open_low=True)
@@ -57,7 +57,7 @@ class Method:
         return self.estimator.needs | self.surrogate.needs
 
     def coefficients(self, ratio: Array, rollouts: Rollouts, state: State) -> tuple[Array, State]:
-        """What multiplies grad log pi in the gradient of the aggregated objective, and the estimator's next state.
+        """Compute the coefficients of grad log pi in the aggregated objective, and the estimator's next state.
 
         A surrogate that changes from batch to batch is as at its start: see ``at``.
 
@@ -77,11 +77,11 @@ class Method:
         return self.from_advantages(ratio, advantages, rollouts), state
 
     def at(self, state: State) -> "Method":
-        """The method for a batch, given what its surrogate remembers after seeing it: see ``Surrogate.follow``."""
+        """Method for a batch, from the memory of its surrogate after that batch: see ``Surrogate.follow``."""
         return self if self.surrogate.schedule is None else replace(self, surrogate=self.surrogate.at(state))
 
     def from_advantages(self, ratio: Array, advantages: Array, rollouts: Rollouts) -> Array:
-        """What multiplies grad log pi, from given advantages: for several updates on one batch.
+        """Compute the coefficients of grad log pi from advantages: for several updates on one batch.
 
         Args:
             ratio: (P, G, T) as for ``coefficients``.
@@ -212,14 +212,14 @@ def focal(base: Method, gamma: Scalar = 1.0) -> Method:
 
 
 def _focal_over(make: Callable[..., Method]) -> Callable[..., Method]:
-    """The constructor of F- over a method: it takes ``gamma`` beside the method's own parameters."""
+    """Make the constructor of F- over a method: it takes ``gamma`` beside the method's parameters."""
 
     def constructor(gamma: Scalar = 1.0, **parameters: Any) -> Method:
         return focal(make(**parameters), gamma)
 
     gamma, _ = inspect.signature(constructor).parameters.values()
-    own = inspect.signature(make).parameters.values()
-    constructor.__signature__ = inspect.Signature([gamma, *own])  # type: ignore[attr-defined]
+    others = inspect.signature(make).parameters.values()
+    constructor.__signature__ = inspect.Signature([gamma, *others])  # type: ignore[attr-defined]
     return constructor
 
 

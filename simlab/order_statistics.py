@@ -21,35 +21,36 @@ def infinite_where_absent(values: Values, present: Present) -> Values:
 
 
 def count_present(values: Values, present: Present) -> Float[Array, "*batch 1"]:
-    """How many values are present along the last axis."""
+    """Number of values that are present along the last axis."""
     xp = array_namespace(values)
     everywhere = xp.ones_like(values) if present is None else xp.astype(present, values.dtype)
     return xp.sum(everywhere, axis=-1, keepdims=True)
 
 
-def slack_of(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
-    """By how much of a rollout a share of ``count`` may miss a whole number that it is meant to be."""
+def rounding_slack(count: Float[Array, "*batch 1"]) -> Float[Array, "*batch 1"]:
+    """Rounding that is allowed in a share of ``count`` that should be a whole number."""
     xp = array_namespace(count)
     return xp.where(SLACK * count < MOST_SLACK, SLACK * count, MOST_SLACK * xp.ones_like(count))
 
 
 def lower_quantile(values: Values, q: Scalar, present: Present = None) -> Float[Array, "*batch 1"]:
-    """The smallest value v such that a share of at least ``q`` of the values is at most v.
+    """Return the smallest value v such that a share of at least ``q`` of the values is at most v.
 
-    It is the inverse of the empirical distribution function and one of the values: at q = 1/2 the (lower) median, at
-    0 minus infinity, the smallest number of which a share of 0 is trivially true; 0 where no value is present.
+    This inverts the empirical distribution function, so that v is one of the values: at q = 1/2 the lower median. Of
+    n sorted values it is the ceil(q n)-th: of 1, 3, 5, 9 the second, 3, for q from above 1/4 to 1/2. At q = 0 it is
+    minus infinity, and where no value is present 0.
     """
     xp = array_namespace(values)
     count = count_present(values, present)
     ordered = xp.sort(infinite_where_absent(values, present), axis=-1)
-    wanted = xp.ceil(q * count - slack_of(count))
+    rank = xp.ceil(q * count - rounding_slack(count))
     position = xp.cumulative_sum(xp.ones_like(values), axis=-1)
-    found = xp.sum(xp.where(position == wanted, ordered, xp.zeros_like(ordered)), axis=-1, keepdims=True)
-    return xp.where((wanted < 1) & (count > 0), xp.full_like(found, -math.inf), found)
+    quantile = xp.sum(xp.where(position == rank, ordered, xp.zeros_like(ordered)), axis=-1, keepdims=True)
+    return xp.where((rank < 1) & (count > 0), xp.full_like(quantile, -math.inf), quantile)
 
 
 def average_rank(values: Values, present: Present = None) -> Float[Array, "*batch n"]:
-    """How many of the values present are smaller than each one; equal values share the mean of their ranks."""
+    """Rank each value from 0 among those present; equal values share the mean of their ranks."""
     xp = array_namespace(values)
     filled = infinite_where_absent(values, present)
     forwards, backwards = ordinal_rank(filled), xp.flip(ordinal_rank(xp.flip(filled, axis=-1)), axis=-1)
@@ -57,15 +58,19 @@ def average_rank(values: Values, present: Present = None) -> Float[Array, "*batc
 
 
 def ordinal_rank(values: Values) -> Int[Array, "*batch n"]:
-    """The position of each value in increasing order, from 0; of equal values the first comes first."""
+    """Position of each value in increasing order, from 0; of equal values the first comes first.
+
+    Sorting the order once more inverts it: 30, 10, 20 are sorted by the indices 1, 2, 0, whose own sorting indices
+    2, 0, 1 are the positions of 30, 10 and 20.
+    """
     xp = array_namespace(values)
     first = xp.argsort(values, axis=-1, stable=True)
     return xp.argsort(first, axis=-1, stable=True)
 
 
 def sort_with_ranks(values: Values, present: Present = None) -> tuple[Values, Array]:
-    """The values in increasing order, absent ones last and read as 0, and the position of each value in that order."""
+    """Sort values, absent ones last and read as 0, and return the position of each value in that order."""
     xp = array_namespace(values)
     first = xp.argsort(infinite_where_absent(values, present), axis=-1, stable=True)
-    kept = values if present is None else xp.where(present, values, xp.zeros_like(values))
-    return xp.take_along_axis(kept, first, axis=-1), xp.argsort(first, axis=-1, stable=True)
+    filled = values if present is None else xp.where(present, values, xp.zeros_like(values))
+    return xp.take_along_axis(filled, first, axis=-1), xp.argsort(first, axis=-1, stable=True)

@@ -29,7 +29,7 @@ class Rollouts(NamedTuple):
         mask: (P, G) true where a rollout exists; None when every group is full.
         token_mask: (P, G, T) true where a token exists; None when every rollout has T tokens.
         greedy_reward: (P, G) reward of the answer whose every token is the likeliest: one number a prompt, which stands
-            at each of its rollouts. That answer is none of them.
+            at each of its rollouts. The greedy answer itself is not among the rollouts.
     """
 
     rewards: Float[Array, "P G"]
@@ -92,7 +92,7 @@ def check_shapes(rollouts: Rollouts, needs: frozenset[str] = frozenset({"rewards
 
 
 def tokens_of(rollouts: Rollouts) -> int | None:
-    """T, by the first field that has an axis of tokens; None without such a field."""
+    """Return T, by the first field that has an axis of tokens; None without such a field."""
     fields = (getattr(rollouts, name) for name in (*TOKEN_FIELDS, "token_mask"))
     return next((int(field.shape[2]) for field in fields if field is not None), None)
 
@@ -112,7 +112,7 @@ def _check_token_values(rollouts: Rollouts, needs: frozenset[str]) -> None:
 
 
 def needed(rollouts: Rollouts, name: str) -> Array:
-    """A field that a link or surrogate reads.
+    """Return a field that a link or surrogate reads.
 
     Raises:
         InputError: if the rollouts do not carry it.
@@ -135,8 +135,9 @@ def _check_mask(rollouts: Rollouts) -> None:
 def _weights(rollouts: Rollouts, xp: Any) -> Array:
     """1 where a rollout exists and 0 elsewhere, in the dtype of the rewards.
 
-    Without a mask the ones are computed, for a count that XLA knows while compiling turns each division by it into a
-    multiplication by a rounded 1 / G, fused with what follows: 1 - (a mean of ones) is then below 0 for G = 3.
+    Without a mask the ones are computed from the rewards. If XLA knew the count while compiling, it would turn each
+    division by it into a multiplication by a rounded 1 / G and fuse that with what follows: for G = 3, 1 minus the mean
+    of ones would then be below 0.
     """
     present = rollouts.rewards == rollouts.rewards if rollouts.mask is None else rollouts.mask
     return xp.astype(present, rollouts.rewards.dtype)
@@ -180,7 +181,7 @@ MOST_ROLLOUTS = 2.0**24  # of a group
 
 
 def _unit_of_squares(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[Array, "P 1"]:
-    """What to divide values by before they are squared and summed: 1, but the largest where squares leave the dtype."""
+    """Return 1, or the largest value where squares would leave the dtype: divide by it before squaring."""
     xp = array_namespace(values)
     size = xp.abs(values)
     if rollouts.mask is not None:
@@ -192,9 +193,9 @@ def _unit_of_squares(values: Float[Array, "P G"], rollouts: Rollouts) -> Float[A
 
 
 def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:
-    """Whether all rewards of a group are equal, compared exactly and not through a rounded mean.
+    """True where all rewards of a group are equal, compared exactly and not through a rounded mean.
 
-    With ``axis=None``, whether all rewards of the batch are, (1, 1).
+    With ``axis=None`` all rewards of the batch are compared, (1, 1).
     """
     xp = array_namespace(rollouts.rewards)
     rewards, highest, lowest = rollouts.rewards, rollouts.rewards, rollouts.rewards
@@ -205,7 +206,7 @@ def is_uniform(rollouts: Rollouts, axis: int | None = -1) -> Bool[Array, "P 1"]:
 
 
 def is_correct(rollouts: Rollouts) -> Bool[Array, "P G"]:
-    """Whether each rollout is correct: its reward is above 0."""
+    """True for correct rollouts: the reward is above 0."""
     return rollouts.rewards > 0
 
 

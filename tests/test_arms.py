@@ -14,7 +14,7 @@ from sweep_cases import refusal
 from simlab.arms import parse, parse_list
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
-from simlab.grammar import LONGEST_LIST, Part, Written, read, split, write
+from simlab.grammar import LONGEST_LIST, ArmTerms, Term, read, split, write
 from simlab.methods import METHODS, method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import AGGREGATIONS, SURROGATES
@@ -26,8 +26,8 @@ from simlab.values import read_value
 @pytest.mark.parametrize("text", VALID)
 def test_an_arm_is_a_base_with_what_is_added_and_an_aggregation(text):
     (base, added, aggregation) = VALID[text]
-    parts = [Part(name, tuple(parameters.items())) for name, parameters in (base, *added)]
-    assert read(text) == Written(parts[0], tuple(parts[1:]), aggregation)
+    parts = [Term(name, tuple(parameters.items())) for name, parameters in (base, *added)]
+    assert read(text) == ArmTerms(parts[0], tuple(parts[1:]), aggregation)
 
 
 @pytest.mark.parametrize("text", INVALID)
@@ -99,7 +99,7 @@ numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infi
 words = st.from_regex(r"[\w.+/:-]{1,9}", fullmatch=True).map(str).filter(lambda word: isinstance(read_value(word), str))
 keys = st.from_regex(r"[^\W\d]\w{0,9}", fullmatch=True)
 parts = st.builds(
-    Part, names, st.dictionaries(keys, numbers | words, max_size=4).map(lambda found: tuple(found.items()))
+    Term, names, st.dictionaries(keys, numbers | words, max_size=4).map(lambda found: tuple(found.items()))
 )
 aggregations = st.none() | st.sampled_from(AGGREGATIONS)
 

@@ -13,7 +13,7 @@ from simlab.cli import main
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.explore.weights import hold_weight
-from simlab.grammar import Part, read
+from simlab.grammar import Term, read
 from simlab.problems import anchored
 from simlab.simulator.api import simulate
 
@@ -186,7 +186,7 @@ def by_the_library(text):
     except InputError:
         return None
 
-    def plain(part: Part) -> dict:
+    def plain(part: Term) -> dict:
         pairs = [[name, value if isinstance(value, str) else float(value)] for name, value in part.parameters]
         return {"name": part.name, "parameters": pairs}
 

@@ -6,7 +6,7 @@ from array_api_compat import array_namespace
 
 from simlab.errors import InputError, check_choice, check_range
 from simlab.estimators.base import Link, beside, stateless, weigh
-from simlab.order_statistics import lower_quantile, slack_of
+from simlab.order_statistics import lower_quantile, rounding_slack
 from simlab.rollouts import (
     Array,
     Rollouts,
@@ -286,7 +286,7 @@ def reject(threshold: Scalar = 0.5) -> Link:
     def rejected(advantages: Array, rollouts: Rollouts) -> Array:
         xp = array_namespace(advantages)
         rate, count = solve_rate(rollouts), group_count(rollouts)
-        easy = (rate - threshold) * count > slack_of(count)
+        easy = (rate - threshold) * count > rounding_slack(count)
         return weigh(advantages, xp.where(easy, xp.zeros_like(rate), xp.ones_like(rate)))
 
     return stateless(rejected, exchangeable=True)

@@ -13,7 +13,7 @@ from simlab.explore.axes import AXES
 from simlab.explore.controls import BY_NAME, MAPPED, OF_THE_PICTURE, names_of_runs, settings_of
 from simlab.explore.presets import PRESETS, WARM
 from simlab.files import write_whole
-from simlab.grammar import Part, write
+from simlab.grammar import Term, write
 
 RUNS = Path(__file__).with_name("in_advance.json")
 SEEDS = {"run": 16, "interference": 8, "tree": 32, "bank": 8}  # of each run, by its panel
@@ -63,7 +63,7 @@ def map_cells(view: Mapping[str, Any]) -> Iterator[tuple[str, Settings]]:
 
 def focal(gamma: float) -> str:
     """GRPO with the focal weight, as the page writes it."""
-    return write(Part("f_grpo", (("gamma", gamma), ("base", "grpo"))))
+    return write(Term("f_grpo", (("gamma", gamma), ("base", "grpo"))))
 
 
 def pinned_runs(panel: str, view: Any) -> list[Settings]:

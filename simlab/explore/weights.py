@@ -138,7 +138,7 @@ def write_weight(name: str, parameters: Mapping[str, Any]) -> str:
     'asym_grpo(delta=0.5)'
     """
     pairs = ((key, float(f"{value:.12g}") if isinstance(value, float) else value) for key, value in parameters.items())
-    return grammar.write(grammar.Part(name, tuple(pairs)))
+    return grammar.write(grammar.Term(name, tuple(pairs)))
 
 
 def hold_weight(text: str, *, closed: bool) -> tuple[str, str]:

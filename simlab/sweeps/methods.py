@@ -12,7 +12,7 @@ from simlab.arms import Arm
 from simlab.constructors import added_constructor, base_constructor, estimator_constructor, is_file
 from simlab.errors import check_choice
 from simlab.estimators import REGISTRY
-from simlab.grammar import Part
+from simlab.grammar import Term
 from simlab.surrogates import SURROGATES
 
 WRITTEN = str | int | float | None  # what a parameter must be by default to be swept, or to be written in an arm
@@ -20,7 +20,7 @@ WRITTEN = str | int | float | None  # what a parameter must be by default to be 
 
 def pair(estimator: str, surrogate: str) -> Arm:
     """The arm of an estimator and a surrogate."""
-    return Arm(f"{estimator}+{surrogate}", Part(estimator), (Part(surrogate),))
+    return Arm(f"{estimator}+{surrogate}", Term(estimator), (Term(surrogate),))
 
 
 def check_pair(estimator: str, surrogate: str) -> None:
@@ -68,7 +68,7 @@ def with_values(arm: Arm, values: Mapping[str, Mapping[str, Any]], aggregation: 
     return replace(filled, text=str(filled))
 
 
-def _sections(arm: Arm) -> Iterator[tuple[str, Part]]:
+def _sections(arm: Arm) -> Iterator[tuple[str, Term]]:
     yield "estimator", arm.base
     for part in arm.added:
         yield "surrogate", part
@@ -82,16 +82,16 @@ def _defaults(section: str, name: str, is_pair: bool) -> Mapping[str, Any]:
     return estimator_constructor(name).defaults if is_file(name) else REGISTRY[name].parameters
 
 
-def _open(part: Part, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _open(part: Term, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the defaults that the part does not fix, and that can be written in an arm."""
     fixed = dict(part.parameters)
     return {name: default for name, default in defaults.items() if name not in fixed and isinstance(default, WRITTEN)}
 
 
-def _filled(section: str, part: Part, values: Mapping[str, Any]) -> Part:
+def _filled(section: str, part: Term, values: Mapping[str, Any]) -> Term:
     known = _open(part, _defaults(section, part.name, is_pair=False))
     written = {name: _word(value) for name, value in values.items() if name in known}
-    return Part(part.name, tuple(sorted([*part.parameters, *written.items()])))
+    return Term(part.name, tuple(sorted([*part.parameters, *written.items()])))
 
 
 def _word(value: Any) -> Any:
