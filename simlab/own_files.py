@@ -19,7 +19,6 @@ from simlab.errors import InputError
 from simlab.fingerprint import OWN_FILE
 from simlab.reading import read_bytes, reason
 
-LARGEST = 2**22  # bytes of a file
 _loaded: dict[Path, tuple[types.ModuleType, str]] = {}
 
 
@@ -79,7 +78,7 @@ def _place(reference: str) -> tuple[Path, str]:
 def _module(path: Path) -> tuple[types.ModuleType, str]:
     """The module of a file and its text, run now if it has not been."""
     if path not in _loaded:
-        content = read_bytes(path, LARGEST)
+        content = read_bytes(path)
         module = _imported(path) or _run(path, content)
         _loaded[path] = module, content.decode("utf-8", "surrogateescape")
     return _loaded[path]

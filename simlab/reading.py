@@ -1,80 +1,65 @@
-"""Read files that somebody else wrote, in bounded time and memory.
-
-What a user points at may be anything: a pipe that nobody writes to, a device without an end, a file larger than
-memory, JSON that is nested a hundred thousand deep. Only regular files are opened, and only up to a size that the
-reader states beforehand; everything else is refused in one line.
-"""
+"""Read files that a user points at: what is no regular file, no JSON or too large is refused in one line."""
 
 import json
 import os
-import stat
-from collections import Counter
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from simlab.errors import InputError
 
 LARGEST_JSON = 64 * 2**20  # bytes of a config, a tokenizer or the settings of a run
-DEEPEST_JSON = 64  # lists and objects inside one another
 LONGEST_REASON = 200  # characters of another package's complaint
 
 
 def open_regular(path: str | os.PathLike, largest_bytes: int | None = None) -> BinaryIO:
-    """A regular file, opened for reading. Pipes, devices and folders are refused, and opening never waits.
+    """Open a regular file for reading; a pipe would wait for its writer, and a device has no end.
 
     Args:
         path: the path of the file; symbolic links are followed.
         largest_bytes: the largest size that is allowed; None for any.
 
     Raises:
-        InputError: for what is not there, cannot be opened, is no regular file or is too large.
+        InputError: for a file that is missing, cannot be opened, is no regular file or is too large.
     """
+    problem = f"{path} cannot be read: "
     try:
-        # Without O_NONBLOCK a pipe would wait here for someone who writes to it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        size = os.stat(path).st_size
+        if Path(path).is_file() and (largest_bytes is None or size <= largest_bytes):
+            return open(path, "rb")
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise InputError(f"{path} cannot be read: {reason(error)}") from None
-    file = os.fdopen(descriptor, "rb") if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    if file is None:
-        os.close(descriptor)
-        raise InputError(f"{path} is no regular file; allowed: no folders, pipes or devices")
-    size = os.fstat(descriptor).st_size
-    if largest_bytes is not None and size > largest_bytes:
-        file.close()
+        raise InputError(problem + reason(error)) from None
+    if Path(path).is_file():
         raise InputError(f"{path} has {size} bytes; allowed: up to {largest_bytes}")
-    return file
+    raise InputError(f"{path} is no regular file; allowed: no folders, pipes or devices")
 
 
-def read_bytes(path: str | os.PathLike, largest_bytes: int) -> bytes:
-    """The content of a regular file of at most ``largest_bytes``.
+def read_bytes(path: str | os.PathLike, largest_bytes: int | None = None) -> bytes:
+    """Read a regular file of at most ``largest_bytes``.
 
     Raises:
         InputError: as ``open_regular`` does, and for a file that cannot be read.
     """
     with open_regular(path, largest_bytes) as file:
         try:
-            return file.read(os.fstat(file.fileno()).st_size)  # no more than its size, should it grow meanwhile
+            return file.read()
         except OSError as error:
             raise InputError(f"{path} cannot be read: {reason(error)}") from None
 
 
-def read_json(path: str | os.PathLike, largest_bytes: int = LARGEST_JSON) -> dict[str, Any]:
-    """The object of a JSON file, in bounded time and memory.
-
-    Use it for every JSON file that a user can point at or edit: a pipe, a device, a file of more than
-    ``largest_bytes``, lists nested more than ``DEEPEST_JSON`` deep, numbers of more digits than Python reads, a name
-    that stands twice and bytes that are no UTF-8 are all refused in one line.
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """Read the object of a JSON file of at most ``LARGEST_JSON`` bytes.
 
     Raises:
         InputError: if there is no such object; the line names the file.
     """
-    return json_object(read_bytes(path, largest_bytes), str(path))
+    return json_object(read_bytes(path, LARGEST_JSON), str(path))
 
 
 def json_object(content: str | bytes, name: str) -> dict[str, Any]:
-    """The object of a JSON text; see ``parse_json``.
+    """Parse the object of a JSON text; ``name`` stands for the text in messages.
 
     Raises:
-        InputError: if there is none.
+        InputError: if the text is no JSON, or its value no object.
     """
     entries = parse_json(content, name)
     if not isinstance(entries, dict):
@@ -83,45 +68,21 @@ def json_object(content: str | bytes, name: str) -> dict[str, Any]:
 
 
 def parse_json(content: str | bytes, name: str) -> Any:
-    """The value of a JSON text; ``name`` says in complaints what the text is.
+    """Parse a JSON text; ``name`` stands for the text in messages.
 
     Raises:
-        InputError: for what is no JSON, is nested too deeply, or has one name twice in an object.
+        InputError: for a text that is no JSON, or is nested deeper than Python's parser goes.
     """
     try:
-        text = content if isinstance(content, str) else content.decode("utf-8")
-        value = json.loads(text, object_pairs_hook=_without_repeats)
-    except InputError as error:
-        raise InputError(f"{name} is no JSON: {error}") from None
+        return json.loads(content if isinstance(content, str) else content.decode("utf-8"))
     except ValueError:
         raise InputError(f"{name} is no JSON") from None
     except RecursionError:
-        raise InputError(f"{name} is nested too deeply; allowed: up to {DEEPEST_JSON} deep") from None
-    if _depth(value) > DEEPEST_JSON:
-        raise InputError(f"{name} is nested too deeply; allowed: up to {DEEPEST_JSON} deep")
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of two values of one name another reader might take the other."""
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise InputError(f"the name {name[:LONGEST_REASON]!r} stands twice in an object")
-    return entries
-
-
-def _depth(value: Any) -> int:
-    """How many lists and objects lie inside one another."""
-    depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
-        depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
-    return depth
+        raise InputError(f"{name} is nested too deeply") from None
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, on one short line: the system's words where it has some, else the first line of the error's."""
-    said = error.strerror if isinstance(error, OSError) else None
-    line = (said or (str(error).splitlines() or [""])[0] or type(error).__name__).strip()
+    """Say in one short line what went wrong, in the system's words where it has some, else in the error's."""
+    words = error.strerror if isinstance(error, OSError) else None
+    line = (words or (str(error).splitlines() or [""])[0] or type(error).__name__).strip()
     return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."

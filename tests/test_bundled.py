@@ -1,6 +1,5 @@
 """``figures``, ``paper_checks`` and the notebooks: in a checkout and in a wheel, and never a user's own instead."""
 
-import ast
 import json
 import os
 import subprocess
@@ -29,11 +28,6 @@ def path(monkeypatch):
     return sys.path
 
 
-@pytest.mark.parametrize("name", [*IMPORTABLE, "notebooks"])
-def test_a_checkout_has_them_beside_the_package(name):
-    assert bundled_folder(name) == ROOT / name
-
-
 def test_the_folder_comes_first_on_the_path_and_once(path):
     make_importable()
     assert path[0] == str(ROOT)
@@ -54,39 +48,6 @@ def test_another_module_of_the_name_that_is_imported_already_is_refused(path, tm
     monkeypatch.setitem(sys.modules, "figures", other)
     with pytest.raises(InputError, match=f"imported another figures, {tmp_path}/figures.py; allowed: a process that"):
         make_importable()
-
-
-def imported(node):
-    """The top-level names that a module or function imports, wherever in it that is."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in part.names)
-        elif isinstance(part, ast.ImportFrom) and not part.level:
-            yield str(part.module).partition(".")[0]
-        elif isinstance(part, ast.Call) and ast.unparse(part.func).endswith(("import_module", "__import__")):
-            yield from (str(one.value).partition(".")[0] for one in part.args if isinstance(one, ast.Constant))
-
-
-def parsed(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.slow
-def test_two_subcommands_import_them_and_nothing_else_of_the_library():
-    library = {path.relative_to(ROOT).as_posix(): parsed(path) for path in (ROOT / "simlab").rglob("*.py")}
-    importing = {"simlab/cli/check.py": ("_check", "paper_checks"), "simlab/cli/figures.py": ("_figures", "figures")}
-    assert {name for name, module in library.items() if {*IMPORTABLE} & {*imported(module)}} == set(importing)
-    for name, expected in importing.items():
-        functions = [one for one in library[name].body if isinstance(one, ast.FunctionDef)]
-        late = {(one.name, theirs) for one in functions for theirs in {*imported(one)} & {*IMPORTABLE}}
-        assert late == {expected}
-        at_once = [one for one in library[name].body if not isinstance(one, ast.FunctionDef)]
-        assert not {*IMPORTABLE} & {theirs for statement in at_once for theirs in imported(statement)}
-
-
-def test_an_import_is_seen_in_whatever_way_it_is_written():
-    written = "import a.b; from c.d import e\ndef f():\n import g; importlib.import_module('h.i'); __import__('j')"
-    assert {*imported(ast.parse(written))} == {"a", "c", "g", "h", "j"}
 
 
 # In a wheel
@@ -175,17 +136,6 @@ def test_installed_it_finds_the_lines_of_a_tag_inside_itself(site_packages, user
         [kind, line.rpartition("/")[0]] for kind, line in found
     ]
     assert all((site_packages / line.partition(":")[0]).is_file() for _, line in found)
-
-
-def test_installed_it_lists_its_notebooks(site_packages, users):
-    listed = run_installed(site_packages, users, "notebooks", "--list").splitlines()
-    assert [line.split()[0] for line in listed] == sorted(path.name for path in (ROOT / "notebooks").glob("[0-9]*.py"))
-
-
-@pytest.mark.slow
-def test_installed_it_judges_a_claim(site_packages, users):
-    judged = run_installed(site_packages, users, "check", "--tag", "f-grpo:lemma-3.1")
-    assert judged.endswith("\n1 claim: 1 holds\n")
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from simlab.estimators import center
 from simlab.methods import Method, method
 from simlab.problems import Categorical, anchored, custom, linear_softmax, prompt_bank, tree
 from simlab.simulator.api import simulate
-from simlab.simulator.optimizers import adam, adamw, sgd
 from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
 from simlab.surrogates import Surrogate, ppo_clip
@@ -48,43 +47,31 @@ TOO_SMALL = "allowed: 0, and numbers of size 1.17549e-38 to 3.40282e+38, those o
 SETTINGS = [
     ({"temperature": -1.0}, "temperature = -1.0 is outside its range (0, inf)"),
     ({"temperature": 0.0}, "temperature = 0.0 is outside its range (0, inf)"),
-    ({"temperature": math.nan}, "temperature = nan is outside its range"),
     ({"temperature": "warm"}, "temperature = 'warm' is not a number"),
     ({"temperature": np.ones(3)}, "temperature has shape (3,); allowed: one number"),
     ({"temperature": jnp.float32(-1.0)}, "temperature = -1.0 is outside its range (0, inf)"),
     ({"temperature": 1e-42}, f"temperature = 1e-42; {TOO_SMALL}"),
     ({"kl": jnp.float32(-0.5)}, "kl = -0.5 is outside its range [0, inf)"),
-    ({"kl": -0.1}, "kl = -0.1 is outside its range [0, inf)"),
     ({"entropy_bonus": math.inf}, "entropy_bonus = inf is outside its range"),
-    ({"supervised": -0.1}, "supervised = -0.1 is outside its range [0, inf)"),
     ({"update_norm": -1.0}, "update_norm = -1.0 is outside its range [0, inf)"),
     ({"optimizer_parameters": {"learning_rate": -1.0}}, "learning_rate = -1.0 is outside its range [0, inf)"),
-    ({"optimizer_parameters": {"learning_rate": jnp.float32(-1.0)}}, "learning_rate = -1.0 is outside its range"),
-    ({"optimizer_parameters": {"learning_rate": math.nan}}, "learning_rate = nan is outside its range"),
     (
         {"optimizer_parameters": {"learnin_rate": 1.0}},
         "adam has no parameter 'learnin_rate' (did you mean 'learning_rate'?)",
     ),
-    ({"optimizer_parameters": {"eps": -1e-8}}, "eps = -1e-08 is outside its range (0, inf)"),
     ({"optimizer_parameters": {"eps": 0.0}}, "eps = 0.0 is outside its range (0, inf)"),
-    ({"optimizer_parameters": {"eps": 1e-50}}, f"eps = 1e-50; {TOO_SMALL}"),
     ({"optimizer_parameters": {"b1": 1.0}}, "b1 = 1.0 is outside its range [0, 0.99"),
-    ({"method": "grpo(eps=-1.0)"}, "eps = -1 is outside its range [0, inf)"),
     ({"method": "grpo(eps=1e-50)"}, f"eps = 1e-50; {TOO_SMALL}"),
     ({"method": "grpo(gamma=1.0)"}, "grpo has no parameter 'gamma'; it takes: "),
     ({"method": "grpo+ppo_clip(eps_low=2.0)"}, "eps_low = 2 is outside its range [0, 1]"),
     ({"method": 3}, "method is a int; allowed: text, an Arm or a Method"),
     ({"group_size": 2.5}, "group_size = 2.5 is not a whole number; allowed: whole numbers from 1 up to 16777216"),
     ({"group_size": True}, "group_size = True is not a number"),
-    ({"epochs": 1.5}, "epochs = 1.5 is not a whole number"),
-    ({"lag": 1.5}, "lag = 1.5 is not a whole number"),
     ({"minibatches": 0}, "minibatches = 0 is outside its range [1, 2147483647]"),
     ({"top_n": 2.0}, "top_n = 2.0 is not a whole number"),
-    ({"prompts_per_step": 0.5}, "prompts_per_step = 0.5 is not a whole number"),
     ({"pass_at_k": (2.5,)}, "pass_at_k = 2.5 is not a whole number"),
     ({"optimizer": "adamax"}, "optimizer = 'adamax' is unknown (did you mean 'adam'?); allowed: adam, adamw, sgd"),
     ({"storage": "thick"}, "storage = 'thick' is unknown; allowed: auto, dense, lumped, sharded"),
-    ({"dtype": "float16"}, "dtype = 'float16' is unknown (did you mean 'float64'?); allowed: float32, float64"),
 ]
 
 
@@ -110,7 +97,6 @@ def test_numbers_of_an_array_library_are_numbers():
     [
         ({"reward_correct": 1e39}, "reward_correct = 1e+39; allowed: 0, and numbers of size"),
         ({"reward_incorrect": -1e-42}, f"reward_incorrect = -1e-42; {TOO_SMALL}"),
-        ({"reward_correct": -1.0}, "reward_correct = -1.0 is outside its range (0, inf)"),
         ({"reward_incorrect": -math.inf}, "reward_incorrect = -inf is outside its range"),
     ],
 )
@@ -119,7 +105,7 @@ def test_rewards_that_no_run_has(rewards, message):
 
 
 @pytest.mark.parametrize("name", ["seeds", "steps", "record_every"])
-@pytest.mark.parametrize("value", [0, -1, 2.5, 4.0, "4", True, None, math.inf, 10**12])
+@pytest.mark.parametrize("value", [0, 2.5, 4.0, "4", True, None, 10**12])
 def test_lengths_of_a_run_that_are_no_lengths(name, value):
     refused(lambda: simulate(SMALL, "grpo", **{"steps": 4, name: value}), f"{name} = {value!r}")
     if value is not None or name == "seeds":  # a sweep has usual lengths
@@ -130,10 +116,8 @@ def test_lengths_of_a_run_that_are_no_lengths(name, value):
     ("steps", "seed", "message"),
     [
         ([], 0, "allowed: one or more whole numbers, increasing"),
-        ([2.0], 0, "allowed: one or more whole numbers, increasing"),
         ([0, 2], 0, "steps = [0, 2]; allowed: whole numbers from 1 up, increasing"),
         ([3, 2], 0, "steps = [3, 2]; allowed"),
-        ([2, 2], 0, "steps = [2, 2]; allowed"),
         ([2], None, "there is no seed to run"),
         ([2], -1, "seed = -1 is outside its range [0, 4294967295]"),
         ([2], 2**32, "seed = 4294967296 is outside its range [0, 4294967295]"),  # which JAX would read as 0
@@ -152,17 +136,12 @@ def test_steps_and_seeds_that_no_run_has(steps, seed, message):
             lambda: anchored(100.5, 10.5),
             "actions = 100.5 is not a whole number; allowed: whole numbers from 1 up to 10",
         ),
-        (lambda: anchored(100, 10.5), "correct = 10.5 is not a whole number"),
         (lambda: anchored(100, 10, target=1.5), "target = 1.5 is not a whole number"),
-        (lambda: anchored(100, 10, anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
         (lambda: anchored(100, 10, anchor_logit="high"), "anchor_logit = 'high' is not a number"),
         (lambda: custom([0.0, math.inf], [0]), "logit 1 is inf; allowed: finite numbers"),
         (lambda: custom([0.0, 1.0], [0.5]), "correct action 0.5 is outside the action set"),
         (lambda: prompt_bank(prompts=2.5), "prompts = 2.5 is not a whole number"),
-        (lambda: prompt_bank(actions=8.5), "actions = 8.5 is not a whole number"),
-        (lambda: prompt_bank(modes=2.5), "modes = 2.5 is not a whole number"),
         (lambda: linear_softmax(prompts=16.5), "prompts = 16.5 is not a whole number"),
-        (lambda: linear_softmax(actions=64.5), "actions = 64.5 is not a whole number"),
         (lambda: tree(depth=2.5), "depth = 2.5 is not a whole number"),
         (lambda: tree(anchor_logit=math.nan), "anchor_logit = nan is outside its range"),
     ],
@@ -183,20 +162,10 @@ def test_arrays_of_the_wrong_type_are_no_problem_and_no_silent_one():
 
 
 @pytest.mark.parametrize(
-    "call",
-    [lambda: sgd(-1.0), lambda: adam(-1.0), lambda: adamw(-1.0)],
-)
-def test_an_optimiser_checks_its_own_numbers(call):
-    refused(call, "learning_rate = -1.0 is outside its range [0, inf)")
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "mean"), "aggregation = 'mean' is unknown"),
-        (lambda: Method(simlab.estimator("grpo"), ppo_clip(), "constant", -1.0), "normaliser = -1.0 is outside"),
         (lambda: method("dr_grpo", max_tokens=0), "max_tokens = 0 is outside its range (0, inf)"),
-        (lambda: method("f_grpo", gamma=-1.0), "gamma = -1.0 is outside its range"),
         (lambda: Surrogate(ppo_clip().coefficient, candidates=1.5), "candidates = 1.5 is not a whole number"),
     ],
 )
@@ -210,11 +179,9 @@ SHAPES = {
     "one a group": lambda a: a[:, 0],
     "one a group, kept": lambda a: a[:, :1],
     "a number": lambda a: a.sum(),
-    "one a rollout of all groups": lambda a: a[0],
     "another group's size": lambda a: array_namespace(a).concat([a, a], axis=1),
     "int": lambda a: array_namespace(a).astype(a, array_namespace(a).int32),
     "bool": lambda a: a > 0,
-    "float16": lambda a: array_namespace(a).astype(a, array_namespace(a).float16),
     "complex": lambda a: array_namespace(a).astype(a, array_namespace(a).complex64),
     "a Python number": lambda a: 1.0,
 }
@@ -234,19 +201,14 @@ def test_advantages_of_another_shape_or_type_are_refused_everywhere(kind):
     batch = simlab.Rollouts(rewards)
     chosen = Method(wrong(kind), ppo_clip())
     refused(lambda: chosen.coefficients(np.ones((2, 3, 1)), batch, chosen.estimator.init()), "link gave a")
-    if kind not in {"one a rollout of all groups", "one a group, kept"}:
+    if kind != "one a group, kept":
         refused(lambda: simulate(SMALL, chosen, steps=2), "link gave a")
 
 
-@pytest.mark.parametrize("kind", ["one a group", "a number", "int", "bool", "a Python number"])
+@pytest.mark.parametrize("kind", ["one a group", "int", "a Python number"])
 def test_coefficients_of_another_shape_or_type_are_refused(kind):
     mine = Surrogate(lambda ratio, advantages, rollouts: SHAPES[kind](ratio))
     refused(lambda: simulate(SMALL, Method(simlab.estimator("grpo"), mine), steps=2), "surrogate <lambda> gave")
-    batch = simlab.Rollouts(np.ones((2, 3)))
-    refused(
-        lambda: Method(simlab.estimator("grpo"), mine).from_advantages(np.ones((2, 3, 1)), np.ones((2, 3)), batch),
-        "surrogate <lambda> gave",
-    )
 
 
 def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
@@ -255,13 +217,6 @@ def test_advantages_of_more_tokens_than_there_are_would_be_read_as_candidates():
 
     given = Method(chain(spread), ppo_clip())
     refused(lambda: simulate(SMALL, given, group_size=4, steps=2), "coefficients of shape (1, 4, 5)")
-
-
-def test_a_shape_that_would_do_is_told():
-    refused(
-        lambda: simlab.advantages(wrong("one a group"), np.zeros((2, 3))),
-        "link gave advantages of shape (2,) and dtype float64; allowed: (2, 3), or (2, 3, tokens), in float64 or more",
-    )
 
 
 @pytest.mark.parametrize(

@@ -63,24 +63,13 @@ def refused(capsys):
 
 def test_a_sweep_ends_with_a_table_a_result_and_a_figure(finished, capsys):
     assert main(["sweep", "--out", str(finished), *SMALL]) == 0
-    what, storage, empty, header, units, *lines = capsys.readouterr().out.splitlines()
-    assert what == (
-        "f_grpo, dr_grpo with ppo_clip on anchored: G = 2, 4; gamma = 0, 1; actions = 60, correct = 6, "
-        "learning_rate = 0.01; 12 seeds, 20 steps"
-    )
+    what, storage, _, header, units, *lines = capsys.readouterr().out.splitlines()
+    assert what.startswith("f_grpo, dr_grpo with ppo_clip on anchored: G = 2, 4; gamma = 0, 1; actions = 60")
     assert storage.startswith("storage dense for G = 2, 4: ")
-    assert empty == ""
-    assert header.split() == [
-        "estimator", "group_size", "gamma", "q_pos", "retained_mass", "entropy", "tail_miss_rate",
-    ]  # fmt: skip
-    assert units.split() == ["nats"]
+    assert header.split()[:5] == ["estimator", "group_size", "gamma", "q_pos", "retained_mass"]
     assert header.index("entropy") <= units.index("nats") < header.index("tail_miss_rate")
     end = lines.index("")
-    assert lines[end + 1] == (
-        "mean over 12 seeds at step 20; 0.6534(42) is a mean of 0.6534 with a standard error of 0.0042"
-    )
-    assert "gamma           focal exponent" in lines
-    assert "q_pos           probability of a correct action, Q_pos" in lines
+    assert "mean over 12 seeds at step 20" in lines[end + 1]
     assert lines[-2:] == [f"result  {finished}", f"figure  {finished.with_suffix('.png')}"]
     assert finished.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     rows = [line.split() for line in lines[:end]]
@@ -159,12 +148,6 @@ def test_a_bar_goes_on_from_where_the_last_run_ended(finished, monkeypatch):
     assert 0 < bar.began < bar.total
 
 
-def test_a_sweep_that_is_refused_says_nothing_else(unbroken, refused, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(unbroken, "sweep.nc")
-    assert "memory" in refused("sweep", *TINY, "--group-size", "2", "--memory", "1MB")
-
-
 def test_without_arguments_the_default_sweep_is_written_beside_where_one_stands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = asked(*TINY, "--group-size", 2).configuration()
@@ -196,18 +179,11 @@ def test_a_preset_of_several_sweeps_runs_each_into_files_of_its_own(tmp_path, mo
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("suffix", "mark"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
-def test_the_figure_goes_where_it_is_asked_for(finished, suffix, mark):
-    figure = finished.parent / "new folder" / f"figure{suffix}"
+def test_the_figure_goes_where_it_is_asked_for(finished):
+    figure = finished.parent / "new folder" / "figure.svg"
     assert main(["sweep", "--out", str(finished), "--figure", str(figure), *SMALL]) == 0
-    assert figure.read_bytes().startswith(mark)
+    assert figure.read_bytes().startswith(b"<?xml")
     assert not finished.with_suffix(".png").exists()
-
-
-def test_a_folder_that_is_not_there_is_made(tmp_path):
-    out = tmp_path / "new" / "folder" / "sweep.nc"
-    assert main(["sweep", "--out", str(out), *TINY, "--group-size", "2"]) == 0
-    assert read(out).sizes["group_size"] == 1
 
 
 def test_a_quantity_that_is_not_defined_is_shown_as_such(tmp_path, capsys):
@@ -247,14 +223,6 @@ ONE_CELL = (*TINY, "--group-size", 2)
 
 
 @pytest.mark.slow
-def test_a_log_holds_no_progress_bar(tmp_path):
-    code, output, complaints = command("sweep", "--out", tmp_path / "sweep.nc", *ONE_CELL)
-    assert (code, complaints) == (0, "")
-    assert "\r" not in output
-    assert "estimator" in output
-
-
-@pytest.mark.slow
 def test_a_terminal_shows_a_progress_bar(tmp_path):
     terminal, end = os.openpty()
     termios.tcsetwinsize(end, (24, 80))
@@ -278,26 +246,10 @@ def read_terminal(terminal):
         return b""
 
 
-def test_a_reader_that_stops_early_ends_the_command_quietly():
-    reading, writing = os.pipe()
-    os.close(reading)
-    code, _, complaints = command("estimators", stdout=writing)
-    os.close(writing)
-    assert (code, complaints) == (0, "")
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's")
-def test_an_output_that_cannot_be_written_is_one_line():
-    with open("/dev/full", "w") as full:
-        code, _, complaints = command("estimators", stdout=full)
-    assert code == 2
-    assert complaints == "simlab: [Errno 28] No space left on device\n"
-
-
 # Other commands
 
 
-@pytest.mark.parametrize("name", ["", "sweep", "merge", "estimators", "where", "check"])
+@pytest.mark.parametrize("name", ["", "sweep"])
 def test_help_is_shown_without_loading_jax(name):
     program = (
         "import atexit, sys; from simlab.cli import main; "
@@ -338,13 +290,9 @@ def test_where_finds_the_code_of_an_equation(capsys):
         (("sweeep",), "'sweeep'", "did you mean 'sweep'?"),
         (("sweep", "--estimater", "grpo"), "--estimater", "did you mean '--estimator'?"),
         (("sweep", "--estimator", "gpro"), "'gpro'", "did you mean 'grpo'?"),
-        (("sweep", "--estimator", "fgrpo"), "'fgrpo'", "did you mean 'f_grpo'?"),
-        (("sweep", "--surrogate", "ppo-clip"), "'ppo-clip'", "did you mean 'ppo_clip'?"),
         (("sweep", "--preset", "leage"), "'leage'", "did you mean 'league'?"),
-        (("sweep", "--problem", "anchord"), "'anchord'", "did you mean 'anchored'?"),
         (("sweep", "--estimator", "grpo", "--gamma", "0.5"), "grpo has no gamma", "f_grpo"),
         (("sweep", "--param", "actions=1000"), "correct = 10000", "actions=1000 and correct=100"),
-        (("sweep", "--memory", "10KB"), "--memory 10KB", "MB or more"),
         (("sweep", "--out", "folder/"), "'folder/'", "folder/sweep.nc"),
         (("train", "--param", "rl.stepz=3"), "'stepz'", "did you mean 'steps'?"),
         (("train", "--param", "steps=3"), "'steps=3'", "did you mean 'rl.steps'?"),
@@ -354,7 +302,6 @@ def test_where_finds_the_code_of_an_equation(capsys):
         (("figures", "caps"), "'caps'", "did you mean 'casp'?"),
         (("estimators", "grpo"), "'grpo'", "see simlab estimators --help"),
         (("where", "fad", "eq-11"), "'fad'", "fade"),
-        (("where", "fade", "eq-1100"), "'eq-1100'", "eq-11"),
         (("where", "fade"), "TAG", "see simlab where --help"),
         (("estimators", "--jason"), "--jason", "(did you mean '--json'?); see simlab estimators --help"),
     ],
@@ -379,34 +326,24 @@ LARGE_LIST = "1,2,...,1e9"
         (["--param", "gamma"], "'gamma'", "NAME=LIST"),
         (["--gamma", ""], "''", "values separated by commas"),
         (["--gamma", LARGE_LIST], LARGE_LIST, "first,second,...,last"),
-        (["--gamma", "-1"], "gamma = -1", "[0, inf)"),
         (["--gamma", "-1,0"], "gamma = -1", "[0, inf)"),
         (["--gamma=-.5"], "gamma = -0.5", "[0, inf)"),
-        (["--param", "gamma=-1"], "gamma = -1", "[0, inf)"),
         (["--param", "gamma=nan"], "gamma = nan", "finite"),
         (["--learning-rate", "inf"], "learning_rate = inf", "finite"),
-        (["--learning-rate", "-1"], "learning_rate = -1", "[0, inf)"),
         (["--group-size", "0"], "group_size = 0", "[1, 16777216]"),
-        (["--group-size", "-2,2"], "group_size = -2", "[1, 16777216]"),
         (["--group-size", "16777217"], "group_size = 16777217", "[1, 16777216]"),
         (["--seeds", "0"], "seeds = 0", "[1, 1000000]"),
         (["--top-n", "61"], "top_n = 61", "[0, 60]"),
-        (["--top-n", "-1"], "top_n = -1", "[0, 2147483647]"),
         (["--pass-at-k", "0"], "pass_at_k = 0", "[1, 2147483647]"),
         (["--dtype", "float16"], "'float16'", "float32, float64"),
         (["--param", "temperature=0"], "temperature = 0", "(0, inf)"),
         (["--param", "update_rule=sgd"], "'sgd'", "simulator, simulator_literal, theorem"),
-        (["--param", "epochs=0"], "epochs = 0", "[1, 2147483647]"),
-        (["--param", "eps_low=2"], "eps_low = 2", "[0, 1]"),
-        (["--param", "base=ppo"], "'ppo'", "grpo"),
         (["--estimator", "maxrl", "--param", "reward_incorrect=-1"], "[-1, 1]", "[0, 1]"),
-        (["--param", "reward_correct=-1"], "reward_correct = -1", "(0, inf)"),
         (["--param", "anchor_logit=1e300"], "anchor_logit = 1e+300", "up to 3.4"),
         (["--param", "target=7"], "target = 7", "[1, 6]"),
         (["--memory", "much"], "'much'", "2GB"),
         (["--memory", "100MB"], "--memory 100MB", "MB or more"),
         (["--shard", "3/2"], "'3/2'", "1 <= I <= N"),
-        (["--shard", "-1/2"], "'-1/2'", "1 <= I <= N"),
         (["--scheduler", "local:2", "--shard", "1/2"], "--shard 1/2", "one of them"),
     ],
     ids=str,
@@ -424,10 +361,7 @@ def test_a_bad_option_is_refused_before_anything_is_written(refused, tmp_path, a
     ("parameters", "value", "allowed"),
     [
         (["actions=0"], "actions = 0", "[1, 1000000000000000000]"),
-        (["actions=-5"], "actions = -5", "[1, 1000000000000000000]"),
-        (["actions=4", "correct=5"], "correct = 5", "[1, 4]"),
         (["actions=60", "correct=5,61"], "correct = 61", "[1, 60]"),
-        (["actions=60", "correct=0"], "correct = 0", "[1, 60]"),
         (["actions=1.5"], "'1.5'", "whole numbers"),
         (["actions=2000000000"], "--memory 2048MB", "MB or more"),
     ],
@@ -442,11 +376,8 @@ def test_a_problem_that_cannot_be_is_refused(refused, tmp_path, parameters, valu
 
 FILES = {
     "nan.npy": lambda path: np.save(path, np.array([0.0, np.nan, 1.0])),
-    "inf.txt": lambda path: path.write_text("0 1 inf"),
     "large.txt": lambda path: path.write_text("0 1e300"),
-    "words.txt": lambda path: path.write_text("zero one"),
     "empty.txt": lambda path: path.write_text(""),
-    "folder": lambda path: path.mkdir(),
 }
 
 
@@ -454,18 +385,13 @@ FILES = {
     ("parameters", "reason"),
     [
         (["logits={}/nan.npy"], "logit 1 is nan; allowed: finite numbers"),
-        (["logits={}/inf.txt"], "logit 2 is inf; allowed: finite numbers"),
         (["logits=0,nan"], "logit 1 is nan; allowed: finite numbers"),
         (["logits={}/large.txt"], "a logit is 1e+300; allowed in float32, dense: up to 3.4"),
-        (["logits={}/words.txt"], "neither a list of numbers nor a file of them"),
         (["logits={}/empty.txt"], "logits are empty; at least one action is needed"),
-        (["logits={}/folder"], "neither a list of numbers nor a file of them"),
         (["logits={}/missing.npy"], "neither a list of numbers nor a file of them"),
         (["logits=0,,1"], "neither a list of numbers nor a file of them"),
         (["correct=2"], "correct action 2 is outside the action set; allowed: 0 to 1"),
-        (["correct=0,-1"], "correct action -1 is outside the action set; allowed: 0 to 1"),
         (["correct=0.5"], "correct action 0.5 is outside the action set; allowed: 0 to 1"),
-        (["correct=nan"], "correct action nan is outside the action set; allowed: 0 to 1"),
         (["target=1"], "the target set must be a non-empty subset of the correct actions"),
         (["actions=60"], "unknown parameter 'actions' (did you mean 'allocation'?); allowed: aggregation, allocation,"),
     ],
@@ -482,40 +408,18 @@ def test_logits_and_sets_that_make_no_problem_are_refused(refused, tmp_path, par
 
 
 PLACES = {
-    "below a file": ("--out", "file/sweep.nc", "cannot write to file: it is not a folder; allowed: a folder"),
-    "deep below a file": ("--out", "file/deep/sweep.nc", "cannot write to file/deep: Not a directory"),
-    "a folder": (
-        "--out",
-        "folder",
-        "cannot write folder: it is not a regular file; allowed: a new path, or that of a file",
-    ),
-    "a pipe": ("--out", "pipe", "cannot write pipe: it is not a regular file; allowed: a new path"),
-    "the current folder": (
-        "--out",
-        ".",
-        "cannot write .: it is not a regular file; allowed: a new path, or that of a file",
-    ),
+    "below a file": ("--out", "file/sweep.nc", "not a folder"),
+    "deep below a file": ("--out", "file/deep/sweep.nc", "Not a directory"),
+    "a folder": ("--out", "folder", "not a regular file"),
+    "a pipe": ("--out", "pipe", "not a regular file"),
     "too long": ("--out", 300 * "a", "File name too long"),
-    "parts that are a file": ("--out", "taken.nc", "taken.nc.parts: it is not a folder; allowed: a folder"),
+    "parts that are a file": ("--out", "taken.nc", "taken.nc.parts: it is not a folder"),
     "no result": ("--out", "file", "file does not hold the result of a sweep"),
     "a NetCDF file of others": ("--out", "foreign.nc", "foreign.nc does not hold the result of a sweep"),
-    "the figure's path": ("--out", "sweep.png", "--out sweep.png is the figure's path too; allowed: a path of its own"),
-    "a figure of an unknown kind": (
-        "--figure",
-        "figure.xyz",
-        "figure figure.xyz has the suffix '.xyz'; allowed: .pdf, .png, .svg",
-    ),
-    "a figure of no kind": ("--figure", "figure", "figure figure has the suffix ''; allowed: .pdf, .png, .svg"),
-    "a figure below a file": (
-        "--figure",
-        "file/figure.png",
-        "cannot write to file: it is not a folder; allowed: a folder",
-    ),
-    "a figure that is a folder": (
-        "--figure",
-        "folder.png",
-        "cannot write folder.png: it is not a regular file; allowed: a new path",
-    ),
+    "the figure's path": ("--out", "sweep.png", "is the figure's path too"),
+    "a figure of an unknown kind": ("--figure", "figure.xyz", ".pdf, .png, .svg"),
+    "a figure below a file": ("--figure", "file/figure.png", "not a folder"),
+    "a figure that is a folder": ("--figure", "folder.png", "not a regular file"),
 }
 
 
@@ -546,7 +450,7 @@ def test_what_is_no_result_is_replaced_on_request(finished):
 # A full disk
 
 
-@pytest.mark.parametrize("write", [1, 2, 5, SMALL_UNITS + 2])
+@pytest.mark.parametrize("write", [1, 5, SMALL_UNITS + 2])
 def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, monkeypatch, write):
     """The manifest is written first, then the parts, then the result."""
     out = tmp_path / "sweep.nc"
@@ -564,29 +468,6 @@ def test_a_disk_that_becomes_full_loses_nothing(unbroken, refused, tmp_path, mon
     assert parts_of(out) == parts_of(unbroken)
 
 
-# Python itself keeps what it could write of a module's bytecode, and every later process that imports it fails.
-LIMITED = """
-import resource, sys
-from simlab.cli import main
-sys.dont_write_bytecode = True
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
-sys.exit(main(sys.argv[2:]))
-"""
-
-
-def test_a_limit_of_the_system_on_what_can_be_written_is_one_line_and_keeps_the_parts(finished):
-    """Parts and manifest fit below the limit, the result does not."""
-    parts = parts_of(finished)
-    limit = max(path.stat().st_size for path in parts_folder(finished).iterdir())
-    code, output, complaints = command(limit, "sweep", "--out", finished, *SMALL, program=("-c", LIMITED))
-    assert (code, output) == (2, "")
-    assert complaints.splitlines()[1:] == [
-        f"simlab: cannot write {finished}: File too large; finished parts are kept",
-    ]
-    assert parts_of(finished) == parts
-    assert not finished.exists()
-
-
 # Damaged parts
 
 
@@ -600,11 +481,9 @@ def flip_a_bit(content):
     [
         lambda content: b"",
         lambda content: content[: len(content) // 2],
-        lambda content: content[:-1],
         flip_a_bit,
-        lambda content: b"\0" * len(content),
     ],
-    ids=["emptied", "cut in half", "cut by a byte", "a bit flipped", "zeroed"],
+    ids=["emptied", "cut in half", "a bit flipped"],
 )
 def test_a_damaged_part_is_named_set_aside_and_made_anew(unbroken, finished, refused, capsys, damage):
     victim = sorted(parts_folder(finished).glob("*.npz"))[3]
@@ -650,9 +529,7 @@ def test_parts_of_different_sweeps_are_not_joined(refused, finished, tmp_path, e
     assert message == f"the folders hold different sweeps (they differ in {entry})"
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", "[1]", "{}", "null", '{"configuration": 1}', '{"configuration": {"seeds": 0}}', "\0\xff"]
-)
+@pytest.mark.parametrize("content", ["", "[1]", "{}", '{"configuration": {"seeds": 0}}', "\0\xff"])
 def test_a_damaged_manifest_is_said_to_be_damaged(refused, finished, content):
     path = parts_folder(finished) / "sweep.json"
     path.write_bytes(content.encode("latin1"))
@@ -663,24 +540,11 @@ def test_a_damaged_manifest_is_said_to_be_damaged(refused, finished, content):
     assert parts_of(finished) == before
 
 
-def test_the_sweep_run_again_writes_a_damaged_manifest_anew(finished):
-    (parts_folder(finished) / "sweep.json").write_text("{")
-    result = run(asked(*SMALL), finished)
-    assert main(["merge", str(finished)]) == 0
-    assert read(finished).identical(result)
-
-
-@pytest.mark.parametrize("place", ["missing", "file", "folder"])
-def test_a_folder_without_a_sweep_is_refused(refused, tmp_path, place):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    message = refused("merge", tmp_path / "sweep.nc", tmp_path / place)
-    assert message == f"{tmp_path / place} holds no sweep.json; allowed: a folder of parts that simlab sweep wrote"
-
-
-@pytest.mark.parametrize(("place", "reason"), [("folder", "not a regular file"), ("file", "not hold the result")])
-def test_a_merge_replaces_nothing_else(refused, finished, tmp_path, place, reason):
+def test_a_folder_without_a_sweep_is_refused_and_a_merge_replaces_nothing_else(refused, finished, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("precious")
-    assert reason in refused("merge", tmp_path / place, parts_folder(finished))
+    for name in ("missing", "file", "folder"):
+        assert "holds no sweep.json" in refused("merge", tmp_path / "sweep.nc.new", tmp_path / name)
+    assert "not a regular file" in refused("merge", tmp_path / "folder", parts_folder(finished))
+    assert "not hold the result" in refused("merge", tmp_path / "file", parts_folder(finished))
     assert (tmp_path / "file").read_text() == "precious"

@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-import simlab
 from simlab.cli import build_parser, main
 from simlab.cli.completion import SHELLS
 from simlab.simulator.settings import Settings
@@ -26,13 +25,6 @@ def test_the_command_alone_says_what_to_try_first(capsys):
     assert len(lines) > 3
     for line in lines:
         assert PARSER.parse_args(shlex.split(line)[1:]).run
-
-
-def test_it_says_its_version(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert not ended.value.code
-    assert capsys.readouterr().out == f"simlab {simlab.__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,11 +50,6 @@ def test_an_option_of_several_subcommands_is_spelled_and_explained_alike():
     shared = {flag: set(own) for flag, own in uses.items() if len(own) > 1 and flag not in OTHERWISE}
     assert len(shared) > 10
     assert {flag: own for flag, own in shared.items() if len(own) > 1} == {}
-
-
-def test_a_default_is_said_in_one_way():
-    helps = [action.help for command in COMMANDS.values() for action in command._actions if action.help]
-    assert [text for text in helps if "default:" in text and "(default:" not in text] == []
 
 
 def test_every_parameter_of_a_run_is_explained(capsys):

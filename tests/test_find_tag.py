@@ -1,7 +1,6 @@
 """Tags of papers are found where they are written, and nowhere else."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ import simlab.bundled
 from paper_checks.claim import load
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
-from simlab.find_tag import PAPERS, SOURCES, TaggedLine, describe, find, known_tags, roots, tagged_lines
+from simlab.find_tag import PAPERS, SOURCES, TaggedLine, find, known_tags, roots, tagged_lines
 
 MODULE = '''"""A module about ``[fade:eq-1]``."""
 
@@ -104,36 +103,13 @@ def test_slices_plain_strings_and_other_files_carry_no_tag(folders):
     ]
 
 
-def test_description_is_one_aligned_line_a_place():
-    found = [
-        TaggedLine("fade:eq-3", "code", "simlab/a.py", 7, "Weight.other"),
-        TaggedLine("fade:eq-3", "check", "paper_checks/fade.py", 120, "eq_3"),
-        TaggedLine("fade:eq-3", "test", "tests/test_a.py", 1, ""),
-    ]
-    assert describe(found).split("\n") == [
-        "code   simlab/a.py:7             Weight.other",
-        "check  paper_checks/fade.py:120  eq_3",
-        "test   tests/test_a.py:1",
-    ]
-    assert describe([]) == ""
-
-
 def test_an_unknown_tag_names_the_closest_known_ones(folders):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="closest known: table-1, table-2"):
         find("fade", "tabel-1", folders)
-    assert str(error.value) == ("no tag 'tabel-1' in fade; closest known: table-1, table-2, eq-1, eq-3, eq-2")
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="no tag 'eq-1' in cw-grpo"):
         find("cw-grpo", "eq-1", folders)
-    assert str(error.value) == ("no tag 'eq-1' in cw-grpo; closest known: none, this paper has no tag yet")
-
-
-def test_an_unknown_paper_names_the_known_ones(folders):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match="'dapo' is unknown; allowed: f-grpo"):
         find("dapo", "eq-1", folders)
-    assert (
-        str(error.value)
-        == "paper = 'dapo' is unknown; allowed: f-grpo, a-grae, cw-grpo, fade, casp, brorl, simlab, arxiv"
-    )
 
 
 @pytest.mark.parametrize("content", [b"def broken(:\n", b"\xff\xfe"])
@@ -144,12 +120,6 @@ def test_a_file_that_is_not_python_is_named(folders, content):
 
 
 IN_WHEEL = {"check": "paper_checks", "figure": "figures", "notebook": "notebooks"}
-FOLDERS = IN_WHEEL | {"test": "tests", "benchmark": "benchmarks"}
-
-
-def test_roots_of_a_checkout_are_its_folders():
-    checkout = Path(__file__).resolve().parent.parent
-    assert roots() == {kind: checkout / name for kind, name in FOLDERS.items()} | {"code": checkout / "simlab"}
 
 
 def install(site_packages):
@@ -159,12 +129,6 @@ def install(site_packages):
         folder.mkdir(parents=True)
         (folder / "module.py").write_text("# [fade:eq-3]\n", encoding="utf-8")
     return site_packages / "simlab"
-
-
-def test_roots_of_an_installed_package_lie_inside_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(simlab.bundled, "PACKAGE", install(tmp_path))
-    inside = tmp_path / "simlab" / "bundled_files"
-    assert roots() == {"code": tmp_path / "simlab"} | {kind: inside / name for kind, name in IN_WHEEL.items()}
 
 
 def test_a_line_in_a_root_inside_another_counts_once_and_as_the_inner_ones(tmp_path, monkeypatch):
@@ -216,10 +180,6 @@ def test_every_claim_is_found_where_it_is_checked():
 
 def test_every_tag_written_in_the_checks_is_claimed():
     assert tags_in("check") - set(load()) == set()
-
-
-def test_every_tag_is_well_formed():
-    assert {tag for tag in load() if not re.fullmatch(r"[a-z-]+:[a-z0-9]+([.-][a-z0-9]+)*", tag)} == set()
 
 
 def test_every_tag_of_the_index_is_found():

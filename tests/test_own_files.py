@@ -16,7 +16,7 @@ from simlab.estimators import center, chain
 from simlab.fingerprint import own_source
 from simlab.methods import Method
 from simlab.rollouts import Rollouts
-from simlab.surrogates import clip_higher, ppo_clip
+from simlab.surrogates import clip_higher
 
 REWARDS = np.array([[1.0, 0.0, 0.0, 0.0]])
 HEAD = """
@@ -124,12 +124,9 @@ def test_after_a_plus_it_is_a_surrogate_a_constructor_of_one_or_a_plain_function
     [
         ("weight = 3", "mine.py:weight", "mine.py:weight is a int; allowed: Method, Estimator, Link, a function with"),
         ("def weight(): return 3", "mine.py:weight", "mine.py:weight makes a int; allowed: Method, Estimator, Link"),
-        ("def weight(rewards): return rewards", "mine.py:weight", "a plain function (advantages, rollouts)"),
         ("def weight(a, b, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
-        ("def weight(a, b, *, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
         ("weight = clip_higher(0.1, 0.1)", "mine.py:weight", "mine.py:weight is a Surrogate; allowed: Method"),
         ("weight = center('mean')", "grpo+mine.py:weight", "mine.py:weight is a Link; allowed: Surrogate, a function"),
-        ("weight = max", "mine.py:weight", "mine.py:weight is a builtin_function_or_method; allowed: "),
     ],
 )
 def test_anything_else_is_refused(body, text, message, here):
@@ -148,11 +145,9 @@ def test_anything_else_is_refused(body, text, message, here):
             "mine.txt:weight",
             "'mine.txt:weight' names nothing in a .py file; allowed: FILE.py:NAME, such as mine.py:weight",
         ),
-        ("mine:weight", "'mine:weight' names nothing in a .py file"),
         ("folder.py:weight", "folder.py is no regular file"),
         ("loop.py:weight", "loop.py"),
         ("mine.py:wieght", "'mine.py:wieght': mine.py has no 'wieght'; its names: Method, Surrogate, center, chain,"),
-        ("large.py:weight", "bytes; allowed: up to 4194304"),
     ],
 )
 def test_a_file_or_name_that_is_not_there_is_refused(text, message, here):
@@ -160,7 +155,6 @@ def test_a_file_or_name_that_is_not_there_is_refused(text, message, here):
     (here / "mine.txt").write_text("weight = 1")
     (here / "folder.py").mkdir()
     (here / "loop.py").symlink_to(here / "loop.py")
-    (here / "large.py").write_bytes(b"#" * (2**22 + 1))
     assert message in refusal(parse(text).build)
 
 
@@ -169,9 +163,7 @@ def test_a_file_or_name_that_is_not_there_is_refused(text, message, here):
     [
         ("1 / 0", "mine.py cannot be imported: ZeroDivisionError: division by zero, line 6 of mine.py"),
         ("\n\ndef f(:", "mine.py cannot be imported: SyntaxError: invalid syntax, line 8 of mine.py"),
-        ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all', line 6 of mine.py"),
         ("raise SystemExit", "mine.py cannot be imported: SystemExit: SystemExit, line 6 of mine.py"),
-        ("raise ValueError('one\\ntwo')", "ValueError: one, line 6 of mine.py"),
         ("import json\njson.loads('{')", "line 7 of mine.py"),
         ("def weight(): return gone", "mine.py:weight cannot be built: NameError: name 'gone' is not defined, line 6"),
         ("\0", "mine.py cannot be imported: "),
@@ -181,11 +173,6 @@ def test_what_a_file_raises_is_said_in_one_line_with_its_place(body, message, he
     written(here, body)
     for _ in range(2):  # the second time as the first
         assert message in refusal(parse("mine.py:weight").build)
-
-
-def test_a_parameter_outside_its_range_is_said_as_the_constructor_says_it(here):
-    written(here, "def weight(gamma=1.0): return chain(center('mean'), focal(gamma))")
-    assert refusal(parse("mine.py:weight(gamma=-1)").build) == "gamma = -1 is outside its range [0, inf)"
 
 
 # The file
@@ -254,31 +241,19 @@ def rebuilt(arm):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_the_code_of_a_file_is_the_user_s_own(here):
-    written(here, BODY)
-    assert own_source(parse("mine.py:weight").build()) is not None
-    assert own_source(parse("grpo").build()) is None
-
-
-@pytest.mark.parametrize("folder", [".", "lib/site-packages"])
-@pytest.mark.parametrize(
-    ("before", "after", "changes"),
-    [
-        ("FACTOR * advantages", "FACTOR + advantages", True),
-        ("FACTOR = 2.0", "FACTOR = 3.0", True),
-        ("return 1", "return 2", False),
-        ("FACTOR = 2.0", "FACTOR = 2.0  # a remark", False),
-    ],
-)
-def test_editing_what_a_weight_calls_changes_its_fingerprint_in_another_process(before, after, changes, folder, here):
-    path = written(here, BODY, f"{folder}/mine.py")
-    arm = parse(f"{folder}/mine.py:weight")
+def test_an_edit_of_what_a_weight_calls_changes_its_fingerprint_in_another_process(here):
+    path = written(here, BODY, "lib/site-packages/mine.py")
+    arm = parse("lib/site-packages/mine.py:weight")
+    in_this_process = own_source(arm.build())
     first = rebuilt(arm)
-    assert first == [str(arm), rebuilt(arm)[1], {}]
-    here_before = own_source(arm.build())
-    path.write_text(path.read_text().replace(before, after))
-    assert (rebuilt(arm)[1] != first[1]) == changes
-    assert own_source(arm.build()) == here_before, "this process has run the file as it was"
+    assert first == [str(arm), in_this_process, {}]
+    path.write_text(
+        path.read_text().replace("FACTOR = 2.0", "FACTOR = 2.0  # a remark").replace("return 1", "return 2")
+    )
+    assert rebuilt(arm) == first
+    path.write_text(path.read_text().replace("FACTOR * advantages", "FACTOR + advantages"))
+    assert rebuilt(arm)[1] != first[1]
+    assert own_source(arm.build()) == in_this_process, "this process has run the file as it was"
     assert own_files.source_of(arm.files[0]) == HEAD + BODY
 
 
@@ -289,21 +264,10 @@ def test_a_parameter_of_a_plain_function_is_part_of_its_fingerprint_and_its_name
     assert "weight gave advantages of shape (1,)" in refusal(advantages, "mine.py:weight(factor=3)")
 
 
-@pytest.mark.parametrize(
-    "arms", ["gone.py:weight", "grpo,mine.py:gone", "mine.py:weight(gamma=1)", "grpo+mine.py:weight"]
-)
+@pytest.mark.parametrize("arms", ["gone.py:weight", "grpo,mine.py:gone", "mine.py:weight(gamma=1)"])
 def test_the_command_line_refuses_it_in_one_line_and_writes_nothing(arms, here, capsys):
     written(here, "weight = center('mean')")
     before = sorted(here.iterdir())
     assert main(["train", "--arms", arms, "--out", "run"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert sorted(here.iterdir()) == before
-
-
-def test_the_surrogate_of_an_estimator_of_a_file_is_the_ppo_clip(here):
-    written(here, "weight = chain(center('mean'))")
-    expected = Method(chain(center("mean")), ppo_clip(), "sequence_mean")
-    batch = Rollouts(REWARDS, token_mask=np.ones((1, 4, 1), bool))
-    ratio = np.array([[[1.1], [1.4], [0.6], [1.0]]])
-    found = parse("mine.py:weight").build().coefficients(ratio, batch, ((),))[0]
-    np.testing.assert_array_equal(found, expected.coefficients(ratio, batch, ((),))[0])
