@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from simlab.cli import build_parser, main
-from simlab.cli.completion import SHELLS
+from simlab.cli.pages import SHELLS
 from simlab.simulator.settings import Settings
 from simlab.sweeps.grid import RUN_PARAMETERS, Sweep
 from simlab.sweeps.parameter_words import WORDS, parameter_table

@@ -74,7 +74,7 @@ def test_the_command_resumes_only_what_is_there(out, capsys):
 
 def test_a_run_is_not_resumed_and_replaced_at_once(out, capsys):
     assert main(["train", "--resume", "--overwrite", "--out", str(out)]) == 2
-    assert "not allowed with argument" in capsys.readouterr().err
+    assert "--resume with --overwrite" in capsys.readouterr().err
 
 
 def test_a_run_that_was_stopped_is_resumed(out, unbroken, monkeypatch):

@@ -1,31 +1,36 @@
-"""The ``simlab`` command: a module a subcommand, each of which imports the heavy libraries when it runs."""
+"""The ``simlab`` command: subcommands by subject, each of which imports the heavy libraries when it runs."""
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 import simlab
-from simlab.cli import (
-    check,
-    compare,
-    completion,
-    diagnose,
-    docs,
-    estimators,
-    explore,
-    figures,
-    fit,
-    merge,
-    notebooks,
-    rollouts,
-    sweep,
-    train,
-    where,
-)
-from simlab.cli.parser import Parser, parsed
-from simlab.cli.streams import check_streams, complain, give_up_output
-from simlab.errors import InputError
+from simlab.cli.library import Check, Estimators, Figures, Where
+from simlab.cli.pages import Completion, Docs, Explore, Notebooks
+from simlab.cli.parser import Command, Parser, add_command, parsed
+from simlab.cli.simulate import Fit, Merge, Sweep
+from simlab.cli.training import Compare, Diagnose, Rollouts, Train
+from simlab.errors import InputError, one_line
 
+COMMANDS: dict[str, type[Command]] = {
+    "sweep": Sweep,
+    "merge": Merge,
+    "fit": Fit,
+    "estimators": Estimators,
+    "where": Where,
+    "check": Check,
+    "figures": Figures,
+    "explore": Explore,
+    "train": Train,
+    "compare": Compare,
+    "rollouts": Rollouts,
+    "diagnose": Diagnose,
+    "notebooks": Notebooks,
+    "docs": Docs,
+    "completion": Completion,
+}
 _WELCOME = """simlab: a laboratory for policy-gradient weights in RLVR. To begin:
 
   simlab sweep                                         what group size and focal weight do to correct answers (30 s)
@@ -39,47 +44,70 @@ simlab estimators lists the weights, simlab --help all commands, simlab COMMAND 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 for verdicts other than recorded, 2 for bad input, 130 when interrupted."""
+    interrupted = Command.interrupted
     try:
-        check_streams()
-        options = _options(sys.argv[1:] if arguments is None else arguments)
-        code = int(options.run(options))
+        _check_streams()
+        parser, commands = build_parser()
+        options = parsed(parser, commands, sys.argv[1:] if arguments is None else arguments)
+        interrupted = options.interrupted
+        code = options.run(options)
         sys.stdout.flush()
-        return code
+        return code or 0
     except InputError as error:
-        return complain(str(error), 2)
+        return _complain(str(error), 2)
     except MemoryError:
-        return complain("the machine has too little memory for this; use fewer actions or a smaller group", 2)
+        return _complain("the machine has too little memory for this; use fewer actions or a smaller group", 2)
     except KeyboardInterrupt:
-        return complain("interrupted; finished parts are kept, the same command goes on from them", 130)
+        return _complain(f"interrupted; {interrupted}", 130)
     except OSError as error:
-        give_up_output()
-        return 0 if isinstance(error, BrokenPipeError) else complain(str(error), 2)
+        _give_up_output()
+        return 0 if isinstance(error, BrokenPipeError) else _complain(str(error), 2)
 
 
-def _welcome(_options: argparse.Namespace) -> int:
-    print(_WELCOME)
-    return 0
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser, commands = build_parser()
-    return parsed(parser, commands, arguments)
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    """Make the parser of the command, and those of its subcommands by name."""
+    about = "A laboratory for policy-gradient weights in RLVR. simlab COMMAND --help shows options and examples."
+    parser = Parser(prog="simlab", description=about)
+    parser.add_argument("--version", action="version", version=f"simlab {simlab.__version__}")
+    parser.set_defaults(run=lambda _: print(_WELCOME), interrupted="")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    for name, command in COMMANDS.items():
+        add_command(commands, name, command)
+    return parser, dict(commands.choices)
 
 
 def _parser() -> argparse.ArgumentParser:
     return build_parser()[0]
 
 
-def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """The parser of the command, and those of its subcommands by name."""
-    about = "A laboratory for policy-gradient weights in RLVR. simlab COMMAND --help shows options and examples."
-    parser = Parser(prog="simlab", description=about)
-    parser.add_argument("--version", action="version", version=f"simlab {simlab.__version__}")
-    parser.set_defaults(run=_welcome)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
-    for module in (
-        *(sweep, merge, fit, estimators, where, check, figures, explore),
-        *(train, compare, rollouts, diagnose, notebooks, docs, completion),
-    ):
-        module.add_to(commands)
-    return parser, dict(commands.choices)
+def _check_streams() -> None:
+    """Refuse to work for nobody, and give standard streams that were closed a place to write to.
+
+    Otherwise the next file to be opened, perhaps the result, would take the closed stream's number, and what a library
+    prints there would be written into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # it stays open
+    if sys.stdout is None:
+        raise InputError("standard output is closed; allowed: a terminal, a file, a pipe or /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that the terminal has not
+
+
+def _give_up_output() -> None:
+    """Forget what cannot be written: it could not be when Python exits either."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(message: str, code: int) -> int:
+    """Print a message for whoever ran the command, and return the exit code."""
+    print(f"simlab: {one_line(message)}", file=sys.stderr)
+    return code

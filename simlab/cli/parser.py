@@ -1,20 +1,89 @@
-"""The parser of the command: its complaints are one line with a suggestion, and its help is wide."""
+"""Make a parser from dataclasses: each subcommand is one, whose fields are its options.
+
+A field's type says how its text is read, ``option`` and ``argument`` say what stands in the help:
+
+    class Merge(Command):
+        '''Join the shards of a sweep into one result.'''
+
+        out: Path = argument("OUT", "result to write", read=read_file)
+        seeds: int | None = option("number of seeds", "N")
+        overwrite: bool = option("replace the result of another sweep at OUT")
+
+reads ``simlab merge OUT [--seeds N] [--overwrite]``. Complaints are one line with a suggestion, and the help is wide.
+"""
 
 import argparse
+import dataclasses
+import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, dataclass_transform, get_args, get_origin
 
 from simlab.errors import InputError, did_you_mean
+
+
+def option(
+    about: str,
+    metavar: str | None = None,
+    default: Any = None,
+    *,
+    group: str | None = None,
+    read: Callable[[str], Any] | None = None,
+    flag: str | None = None,
+    bare: Any = None,
+) -> Any:
+    """Declare an option.
+
+    Args:
+        about: its help.
+        metavar: what stands for its value in the help.
+        default: its value where it is not given; False for a bool, () for a tuple, which is given once an entry.
+        group: the heading in the help that it stands below.
+        read: turns its text into its value, in place of what its type says.
+        flag: its name, where that is not the field's.
+        bare: its value where it is given without one.
+    """
+    declared = {"about": about, "metavar": metavar, "group": group, "read": read, "flag": flag, "bare": bare}
+    return dataclasses.field(default=default, metadata=declared)
+
+
+def argument(
+    metavar: str, about: str, default: Any = dataclasses.MISSING, *, read: Callable[[str], Any] | None = None
+) -> Any:
+    """Declare an argument without a name; of a tuple's type it takes all texts, one or more where it is required."""
+    return dataclasses.field(default=default, metadata={"about": about, "metavar": metavar, "read": read})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(option, argument))
+class Command:
+    """A subcommand. Its docstring is the description in the help, and its fields are the options.
+
+    Attributes:
+        summary: one line of ``simlab --help``.
+        examples: command lines, which stand at the end of the help.
+        interrupted: what a Ctrl-C leaves, for the message.
+    """
+
+    summary: ClassVar[str]
+    examples: ClassVar[Sequence[str]]
+    interrupted: ClassVar[str] = "finished parts are kept, the same command goes on from them"
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(kw_only=True)(cls)
+
+    def run(self) -> int | None:
+        """Do the work; returns the exit code, None for 0."""
+        raise NotImplementedError
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line."""
 
     def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, **options)
-        self.formatter_class = Wide
+        super().__init__(*arguments, formatter_class=WideHelp, **options)
         # As Python 3.14 has it: "-1,0" is a value and no option, so that a complaint can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
@@ -28,75 +97,128 @@ class Parser(argparse.ArgumentParser):
         super().exit(status, message)
 
     def flags(self) -> list[str]:
-        """The options that it takes, such as ``--seeds``."""
+        """Return the options that it takes, such as ``--seeds``."""
         return sorted(self._option_string_actions)
 
 
-class Wide(argparse.RawDescriptionHelpFormatter):
+class WideHelp(argparse.RawDescriptionHelpFormatter):
     """Help of 110 columns, whose description and examples are printed as they stand."""
 
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=32, width=110)
 
 
-def add_command(
-    commands: Any,
-    name: str,
-    *,
-    summary: str,
-    about: str,
-    examples: Sequence[str],
-    run: Callable[[argparse.Namespace], int],
-) -> Parser:
-    """Add a subcommand and return its parser, to which options are to be added.
+def add_command(commands: Any, name: str, command: type[Command]) -> None:
+    """Add a subcommand with the options of its fields; the parsed ``run`` does its work."""
+    about, examples = inspect.cleandoc(command.__doc__ or ""), "\n  ".join(["examples:", *command.examples])
+    parser: Parser = commands.add_parser(name, help=command.summary, description=about, epilog=examples)
+    parser.set_defaults(run=lambda namespace: _built(command, namespace).run(), interrupted=command.interrupted)
+    groups: dict[str | None, Any] = {None: parser}
+    for field in dataclasses.fields(command):
+        group = field.metadata.get("group")
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        names, options = _as_argparse(field)
+        groups[group].add_argument(*names, **options)
 
-    Args:
-        commands: what ``add_subparsers`` returned.
-        name: the name of the subcommand.
-        summary: one line of ``simlab --help``.
-        about: what stands above its options.
-        examples: command lines, which stand below them.
-        run: does the work, and returns the exit code.
-    """
-    shown = "\n".join(["examples:", *(f"  {line}" for line in examples)])
-    parser: Parser = commands.add_parser(name, help=summary, description=about, epilog=shown)
-    parser.set_defaults(run=run)
-    return parser
+
+def _built(command: type[Command], namespace: argparse.Namespace) -> Command:
+    values = {field.name: getattr(namespace, field.name) for field in dataclasses.fields(command)}
+    return command(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def _as_argparse(field: dataclasses.Field) -> tuple[list[str], dict[str, Any]]:
+    """Return the names and settings of ``add_argument`` for a field."""
+    declared, kinds = field.metadata, {*get_args(field.type)} or {field.type}
+    options: dict[str, Any] = {"help": declared["about"], "metavar": declared["metavar"]}
+    is_list = get_origin(field.type) is tuple
+    if field.type is not bool:
+        options["type"] = declared["read"] or next((READERS[kind] for kind in kinds if kind in READERS), str)
+    if "flag" not in declared:
+        required = field.default is dataclasses.MISSING
+        if is_list:
+            options["nargs"] = "+" if required else "*"
+        elif not required:
+            options["nargs"] = "?"
+        return [field.name], options | ({} if required else {"default": field.default})
+    options |= {"dest": field.name, "default": field.default}
+    if field.type is bool:
+        options |= {"action": "store_true", "default": False}
+        del options["metavar"]
+    elif is_list:
+        options |= {"action": "append", "default": []}
+    elif declared["bare"] is not None:
+        options |= {"nargs": "?", "const": declared["bare"]}
+    return [f"--{declared['flag'] or field.name.replace('_', '-')}"], options
 
 
 def parsed(parser: Parser, commands: Mapping[str, Parser], arguments: Sequence[str]) -> argparse.Namespace:
-    """The options that the arguments name.
+    """Parse the arguments.
 
     Raises:
-        InputError: for a subcommand, an option or a value that there is not; it names the nearest.
+        InputError: for an unknown subcommand, option or value; it names the nearest.
     """
-    _check_values(arguments)
-    if arguments and not arguments[0].startswith("-"):
-        _check_command(arguments[0], commands)
+    for text in arguments:
+        name, _, value = text.partition("=")
+        if name.startswith("--") and value == "--":  # argparse would make a list of it
+            raise InputError(f"argument {name}: '--' is no value")
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in commands:
+        hint = did_you_mean(arguments[0], commands)
+        raise InputError(f"unknown command {arguments[0]!r}{hint}; allowed: {', '.join(commands)}")
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        _refuse(unknown[0], commands[options.command] if options.command else parser)
+        name, _, _ = unknown[0].partition("=")
+        parser = commands[options.command] if options.command else parser
+        hint = did_you_mean(name, parser.flags())
+        problem = f"has no option {name}{hint}" if name.startswith("-") else f"takes no argument {unknown[0]!r}"
+        raise InputError(f"{parser.prog} {problem}; see {parser.prog} --help")
     return options
 
 
-def _check_values(arguments: Sequence[str]) -> None:
-    """Refuse an option with the value ``--``: argparse would make a list of it."""
-    for argument in arguments:
-        name, _, value = argument.partition("=")
-        if name.startswith("--") and value == "--":
-            raise InputError(f"argument {name}: '--' is no value")
+def read_path(text: str) -> Path:
+    """Read the name of a file or folder."""
+    try:
+        if text and b"\0" not in os.fsencode(text):
+            return Path(text)
+    except UnicodeEncodeError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no path; allowed: the name of a file or folder")
 
 
-def _check_command(name: str, commands: Mapping[str, Parser]) -> None:
-    if name not in commands:
-        allowed = ", ".join(commands)
-        raise InputError(f"unknown command {name!r}{did_you_mean(name, commands)}; allowed: {allowed}")
+def read_file(text: str) -> Path:
+    """Read the name of a file, which does not end as that of a folder does."""
+    if text.endswith(("/", os.sep)):
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; allowed: a file, such as {text}sweep.nc")
+    return read_path(text)
 
 
-def _refuse(argument: str, parser: Parser) -> NoReturn:
-    """Complain of what the parser takes no argument for."""
-    name = argument.partition("=")[0]
-    if not name.startswith("-"):
-        raise InputError(f"unexpected argument {argument!r}; see {parser.prog} --help")
-    hint = did_you_mean(name, parser.flags())
-    raise InputError(f"{parser.prog} has no option {name}{hint}; see {parser.prog} --help")
+def read_whole(text: str) -> int:
+    """Read a whole number."""
+    return _read(int, "a whole number", text)
+
+
+def read_number(text: str) -> float:
+    """Read a number."""
+    return _read(float, "a number", text)
+
+
+def read_by(reader: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Make a reader whose ``InputError`` argparse shows with the option's name."""
+
+    def read(text: str) -> Any:
+        try:
+            return reader(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def _read(kind: Callable[[str], Any], allowed: str, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: {allowed}") from None
+
+
+READERS: Mapping[Any, Callable[[str], Any]] = {int: read_whole, float: read_number, Path: read_path, str: str}

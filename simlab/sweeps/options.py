@@ -1,6 +1,5 @@
 """Read the options of ``simlab sweep``: presets, what overrides them, lists and sizes."""
 
-import argparse
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ _OF_BUDGET = {"budget": "total"} | {name: name for name in ("rollout_cost", "upd
 _PLAIN = ("seeds", "steps", "record_every", "top_n", "problem", "optimizer", "dtype", "storage")
 
 
-def build_sweeps(options: argparse.Namespace) -> dict[str, Sweep]:
+def build_sweeps(options: Any) -> dict[str, Sweep]:
     """The sweeps that the options ask for, by the names that they have in a preset; one alone has the name ``""``.
 
     Raises:

@@ -1,6 +1,5 @@
 """Turn command-line options into settings: those of a preset or a file, changed by single options."""
 
-import argparse
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -18,7 +17,7 @@ from simlab.values import read_value
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
 
 
-def build_settings(options: argparse.Namespace) -> Settings:
+def build_settings(options: Any) -> Settings:
     """The settings that the options ask for.
 
     Raises:
@@ -43,7 +42,7 @@ def build_settings(options: argparse.Namespace) -> Settings:
     return Settings.from_data(merged(*layers, own, *map(_of_pair, options.param)))
 
 
-def _of_data(options: argparse.Namespace) -> dict[str, Any]:
+def _of_data(options: Any) -> dict[str, Any]:
     """The task's settings that have options of their own.
 
     Raises:

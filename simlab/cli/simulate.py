@@ -1,0 +1,246 @@
+"""``simlab sweep``, ``merge`` and ``fit``: simulate a grid of runs, join its parts, and fit its curves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from simlab.cli.parser import Command, argument, option, read_file
+from simlab.errors import InputError, missing_extra
+
+DEFAULT_OUT = Path("sweep.nc")
+OTHER_RESULT = "replace the result of another sweep at OUT"
+
+
+class Sweep(Command):
+    """Simulate a grid of runs and write one NetCDF file, a table and a figure.
+    Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO. Options that name
+    no method, problem or parameter change that sweep; the first line of the output says what ran.
+
+    LIST is comma-separated: 2,4,...,1024 continues a geometric sequence, 0,0.5,...,2 an arithmetic one.
+    ARMS are methods: grpo, "f_grpo(gamma=0.5)+clip_higher", maxrl@token_mean (see simlab train --help).
+    FILE.py:NAME stands for an estimator, surrogate, method or problem that you have written yourself.
+    Finished work is kept in OUT.parts; after a kill, run the same command to resume.
+    """
+
+    summary = "simulate a grid of runs"
+    examples = (
+        "simlab sweep --seeds 2",
+        "simlab sweep --estimator grpo,f_grpo --gamma 0.5,1 --group-size 2,8 --steps 200",
+        "simlab sweep --preset league --out league.nc",
+    )
+
+    preset: str | None = option(
+        "start from a preset, which other options override; a wrong name lists all", "NAME", group="grid"
+    )
+    arms: str | None = option("methods, separated by commas, in place of the next two options", "ARMS", group="grid")
+    estimator: str | None = option("estimators, see simlab estimators", "LIST", group="grid")
+    surrogate: str | None = option(
+        "ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST", group="grid"
+    )
+    group_size: str | None = option("rollouts of a group, G", "LIST", group="grid")
+    gamma: str | None = option("focal exponent; short for --param gamma=LIST", "LIST", group="grid")
+    learning_rate: str | None = option("short for --param learning_rate=LIST", "LIST", group="grid")
+    seeds: int | None = option("number of seeds", "N", group="grid")
+    param: tuple[str, ...] = option("any parameter that --parameters lists", "NAME=LIST", (), group="grid")
+    parameters: bool = option(
+        "list the parameters of this problem, these methods and their runs, with their defaults, and exit",
+        default=False,
+        group="grid",
+    )
+
+    problem: str | None = option(
+        "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree",
+        "NAME",
+        group="setting",
+    )
+    optimizer: str | None = option("adam, adamw or sgd", "NAME", group="setting")
+    steps: int | None = option("steps of each run", "N", group="setting")
+    record_every: int | None = option("steps between two records", "N", group="setting")
+    budget: float | None = option(
+        "budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups take "
+        "fewer steps",
+        "COST",
+        group="setting",
+    )
+    rollout_cost: float | None = option(
+        "cost of one rollout, including its verification (default 1)", "X", group="setting"
+    )
+    update_cost: float | None = option("cost of one gradient step (default 0)", "X", group="setting")
+    records: int | None = option("records of each run of a budget, at equal costs (default 20)", "N", group="setting")
+    pass_at_k: str | None = option("k of the recorded pass@k", "LIST", group="setting")
+    top_n: int | None = option("how many top log-probabilities to record", "N", group="setting")
+    dtype: str | None = option("float32 or float64", "NAME", group="setting")
+    storage: str | None = option(
+        "how actions are kept: auto (default, the cheaper one), dense (every action), lumped (those sampled, and "
+        "classes of the others: up to 10^18 actions) or sharded (every action, spread over devices)",
+        "NAME",
+        group="setting",
+    )
+
+    out: Path | None = option(
+        f"result (default {DEFAULT_OUT}, sweep-2.nc, sweep-3.nc, ...: the first name not taken by another sweep)",
+        "FILE",
+        read=read_file,
+        group="work",
+    )
+    figure: Path | None = option(
+        "figure: .png, .svg or .pdf (default OUT with .png)", "FILE", read=read_file, group="work"
+    )
+    memory: str = option("of this process, and of each worker (default 2GB)", "SIZE", "2GB", group="work")
+    shard: str = option("run only the I-th of N parts; join with merge", "I/N", "1/1", group="work")
+    scheduler: str | None = option(
+        "simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
+        "WHERE",
+        group="work",
+    )
+    shard_actions: int | None = option(
+        "devices over which sharded storage spreads each run (default as few as hold it)", "N", group="work"
+    )
+    overwrite: bool = option(OTHER_RESULT, default=False, group="work")
+
+    def run(self) -> None:
+        """Run the sweeps that the options ask for, each into files of its own."""
+        from simlab.files import make_folder
+        from simlab.sweeps.options import build_sweeps, parse_shard, parse_size
+        from simlab.sweeps.parameter_words import parameter_table
+
+        parse_shard(self.shard)
+        parse_size(self.memory)
+        sweeps = build_sweeps(self)
+        if self.parameters:
+            print(*(parameter_table(sweep) for sweep in sweeps.values()), sep="\n\n")
+            return
+        paths = {name: self._paths(name, sweep) for name, sweep in sweeps.items()}
+        for _, figure in paths.values():
+            make_folder(figure.parent)
+        with self._workers() as workers:
+            for name, sweep in sweeps.items():
+                if name:
+                    print(f"\n{name}:")
+                self._run(sweep, *paths[name], workers)
+                if self.out is None and (default := _named(DEFAULT_OUT, name)) != paths[name][0]:
+                    print(f"{default} holds the result of another sweep; this one's is {paths[name][0]}")
+
+    def _paths(self, name: str, sweep: Any) -> tuple[Path, Path]:
+        """Return the paths of the result and the figure of one of several sweeps: its name is put after the stem.
+
+        Raises:
+            InputError: for a path that cannot be written.
+        """
+        from simlab.files import check_replaceable
+        from simlab.plotting import check_figure
+        from simlab.sweeps.run import free_path
+
+        out = _named(self.out or DEFAULT_OUT, name)
+        if self.out is None and not self.overwrite:
+            out = free_path(out, sweep)
+        check_replaceable(out)
+        figure = _named(self.figure, name) if self.figure else out.with_suffix(".png")
+        if figure.resolve() == out.resolve():
+            raise InputError(f"--out {out} is the figure's path too; allowed: a path of its own, such as sweep.nc")
+        check_figure(figure)
+        check_replaceable(figure)
+        return out, figure
+
+    def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
+        """Run one sweep, and print what it ran, the table, and where the files are."""
+        from simlab.plotting import save_final_state
+        from simlab.sweeps.options import parse_shard, parse_size
+        from simlab.sweeps.plan import Plan
+        from simlab.sweeps.run import run
+        from simlab.sweeps.storages import storages_in_words
+        from simlab.sweeps.table import final_table
+        from simlab.sweeps.words import in_words
+
+        plan = Plan(sweep)
+        dataset = run(
+            plan,
+            out,
+            memory=parse_size(self.memory),
+            shard=parse_shard(self.shard),
+            workers=workers,
+            overwrite=self.overwrite,
+            shard_actions=self.shard_actions,
+        )
+        if dataset is None:
+            print(f"shard {self.shard} is finished; when all are: simlab merge {out}")
+            return
+        ran = in_words(dataset)
+        print(ran, *storages_in_words(plan), "", final_table(dataset), sep="\n")
+        save_final_state(dataset, figure, ran)
+        print(f"\nresult  {out}\nfigure  {figure}")
+
+    @contextmanager
+    def _workers(self) -> Iterator[Any]:
+        """Connect to the processes that simulate in place of this one; None if the options name no scheduler."""
+        if self.scheduler is None:
+            yield None
+            return
+        if self.shard != "1/1":
+            raise InputError(f"--scheduler and --shard {self.shard} both spread a sweep; allowed: one of them")
+        if self.shard_actions is not None:
+            raise InputError("--shard-actions is for the devices of this process; allowed: without --scheduler")
+        with missing_extra("--scheduler", "dask", {"dask", "distributed"}):
+            from simlab.sweeps.cluster import connected
+        with connected(self.scheduler) as workers:
+            yield workers
+
+
+def _named(path: Path, name: str) -> Path:
+    return path.with_stem(f"{path.stem}-{name}") if name else path
+
+
+class Merge(Command):
+    """Join the shards of a sweep, from one machine or several, into one result."""
+
+    summary = "join the shards of a sweep into one result"
+    examples = ("simlab sweep --shard 1/2; simlab sweep --shard 2/2; simlab merge sweep.nc",)
+
+    out: Path = argument("OUT", "result to write", read=read_file)
+    folders: tuple[Path, ...] = argument("PARTS", "folders of parts (default OUT.parts)", ())
+    overwrite: bool = option(OTHER_RESULT, default=False)
+
+    def run(self) -> None:
+        """Join the parts, and print what they ran and the table."""
+        from simlab.files import check_replaceable
+        from simlab.sweeps.run import merge, parts_folder
+        from simlab.sweeps.table import final_table
+        from simlab.sweeps.words import in_words
+
+        check_replaceable(self.out)
+        dataset = merge(self.out, self.folders or [parts_folder(self.out)], overwrite=self.overwrite)
+        print(in_words(dataset), "", final_table(dataset), f"\nresult  {self.out}", sep="\n")
+
+
+class Fit(Command):
+    """Fit ScaleRL's sigmoid to a metric of each cell against rollouts: asymptote A, exponent B and midpoint
+    C_mid, with 95 % intervals over seeds. A curve that does not tell its asymptote is refused.
+    """
+
+    summary = "ceiling or clock: fit sigmoids to a sweep's curves against compute"
+    examples = (
+        "simlab fit long-weights.nc",
+        "simlab fit long-weights.nc --metric pass@1,pass@64 --from 4096 --baseline grpo",
+    )
+
+    result: Path = argument("RESULT", "result that simlab sweep wrote")
+    metric: str = option("pass@K, or another share; a wrong name lists all (default pass@1)", "LIST", "pass@1")
+    first: float = option(
+        "ignore records before this many rollouts, as ScaleRL does with the first epoch (default 0)",
+        "ROLLOUTS",
+        0.0,
+        flag="from",
+    )
+    baseline: str | None = option("compare the other cells with this one, paired by seed", "CELL")
+
+    def run(self) -> None:
+        """Print a table of fits for each metric."""
+        from simlab.scaling import scaling_tables
+        from simlab.sweeps.curves import UNIT, curves
+        from simlab.sweeps.result import read
+
+        dataset = read(self.result)
+        for number, metric in enumerate(self.metric.split(",")):
+            arms = {name: curve.between(self.first) for name, curve in curves(dataset, metric).items()}
+            print(*[""] * (number > 0), *scaling_tables(metric, UNIT, arms, self.baseline), sep="\n")

@@ -1,0 +1,378 @@
+"""``simlab train``, ``compare``, ``rollouts`` and ``diagnose``: train language models, and look at runs and logs."""
+
+import functools
+import json
+from pathlib import Path
+
+from simlab.cli.parser import Command, argument, option, read_by, read_file
+from simlab.errors import InputError, check_range
+
+COMPARISON = Path("compare.png")
+OWN_DATA = "data of your own (docs/train.md)"
+
+
+class Train(Command):
+    """Train a language model by group-sampled policy gradients, several methods from the same start.
+    Without arguments: addition from scratch, a supervised warm start and then GRPO against F-GRPO.
+
+    ARMS are methods, separated by commas: an estimator, perhaps with parameters, another surrogate or a penalty
+    (+), another aggregation (@), and after @ settings of rl for itself:
+      grpo   f_grpo(gamma=0.5)   maxrl+clip_higher@token_mean   grpo+kl_penalty   grpo@learning_rate=1e-4
+    FILE.py:NAME stands for one that you have written yourself.
+    After a kill, run the same command to resume from the last checkpoints in OUT. With --resume, it never begins
+    a new run.
+    """
+
+    summary = "train language models"
+    examples = (
+        "simlab train --arms grpo,maxrl --seeds 4",
+        "simlab train --preset maze --out maze",
+        "simlab train --data mine.jsonl --model glassllm --verifier number",
+    )
+
+    preset: str | None = option(
+        "addition (default), countdown, countdown-conflict, fewshot, maze; of the papers' tables, on countdown: "
+        "f-grpo-table-2, f-grpo-tables-1-3, a-grae-tables-5-6, casp-table-6, cw-grpo-table-3, fade-fig-9",
+        "NAME",
+        group="what",
+    )
+    config: Path | None = option("settings of another run (its run.json)", "FILE", group="what")
+    arms: str | None = option("methods to compare, see above", "ARMS", group="what")
+    seeds: int | None = option("number of seeds", "N", group="what")
+    task: str | None = option("addition, countdown, maze, fewshot, reasoning_gym or data", "NAME", group="what")
+    model: str | None = option("scratch, smollm2, glassllm, a .gguf file, or a folder", "SOURCE", group="what")
+    steps: int | None = option("policy-gradient steps", "N", group="what")
+    prompts: int | None = option("prompts of a step, P", "N", group="what")
+    group_size: int | None = option("rollouts of a group, G", "N", group="what")
+    learning_rate: float | None = option("learning rate of the policy-gradient steps", "X", group="what")
+    param: tuple[str, ...] = option(
+        "any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong name "
+        "lists all",
+        "SECTION.NAME=VALUE",
+        (),
+        group="what",
+    )
+
+    data: str | None = option("prompts and answers to train on: .jsonl, .csv or .parquet", "FILE", group=OWN_DATA)
+    columns: str | None = option(
+        "names of its columns, as prompt=question,answer=gold",
+        "ROLE=NAME,...",
+        group=OWN_DATA,
+    )
+    evaluate: tuple[str, ...] = option(
+        "an evaluation set; repeat for several; the first is shown by default (default: one prompt in eight of --data "
+        "is held out)",
+        "NAME=FILE",
+        (),
+        group=OWN_DATA,
+    )
+    verifier: str | None = option(
+        "exact, number, boxed, math-verify or regex:PATTERN of RE2 (default exact)",
+        "NAME",
+        group=OWN_DATA,
+    )
+    reward: str | None = option(
+        "a function of prompt, completion and answer, in place of a verifier",
+        "FILE.py:NAME",
+        group=OWN_DATA,
+    )
+    max_new_tokens: int | None = option("longest completion, in tokens (default 256)", "N", group=OWN_DATA)
+
+    engine: str | None = option(
+        "training engine: simlab, or trl for TRL's GRPOTrainer (default simlab)", "NAME", group="work"
+    )
+    out: Path = option("run folder (default run)", "FOLDER", Path("run"), group="work")
+    figure: Path | None = option(
+        "figure: .png, .svg or .pdf (default OUT/comparison.png)", "FILE", read=read_file, group="work"
+    )
+    tensorboard: bool = option("write files for TensorBoard too", default=False, group="work")
+    wandb: bool = option("write files for W&B too, offline, for wandb sync", default=False, group="work")
+    resume: bool = option(
+        "only go on with the run at OUT: the same command without a new run", default=False, group="work"
+    )
+    overwrite: bool = option("replace a run of other settings or code at OUT", default=False, group="work")
+    other_code: bool = option(
+        "go on with a run that other code, versions or another platform began; run.json and compare say so",
+        default=False,
+        group="work",
+    )
+
+    def run(self) -> None:
+        """Train, and print and draw the comparison of the arms."""
+        from simlab.files import check_replaceable, make_folder
+        from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
+        from simlab.llm.training.options import build_settings
+        from simlab.llm.training.run import train
+        from simlab.plotting import check_figure
+
+        if self.resume and self.overwrite:
+            raise InputError("--resume with --overwrite; allowed: one of them")
+        settings = build_settings(self)
+        figure = self.figure or self.out / "comparison.png"
+        check_figure(figure)
+        check_replaceable(figure)
+        make_folder(figure.parent)
+        train(
+            settings,
+            self.out,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            other_code=self.other_code,
+            tensorboard=self.tensorboard,
+            wandb=self.wandb,
+            say=functools.partial(print, flush=True),
+        )
+        run = read_run(self.out)
+        draw_comparison([run], figure)
+        for name in set_names(run):
+            print(f"evaluation set {name}:", comparison_table([of_set(run, name)]), "", sep="\n")
+        if not set_names(run):
+            print(comparison_table([run]), "", sep="\n")
+        print(f"run     {self.out}\nfigure  {figure}")
+
+
+def _read_list(text: str) -> tuple[int, ...]:
+    from simlab.cli.parser import read_whole
+    from simlab.sweeps.options import expand
+
+    return tuple(read_whole(item) for item in expand(text))
+
+
+def _read_moment(text: str) -> str | int:
+    from simlab.llm.compare.moments import read_moment
+
+    return read_moment(text)
+
+
+class Compare(Command):
+    """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
+    sweeps, with the differences to the first, paired by seed.
+    """
+
+    summary = "compare training runs, or sweeps: a table and a figure"
+    examples = (
+        "simlab compare run other-run --baseline grpo",
+        "simlab compare run --at rollouts=20000",
+        "simlab compare a.nc b.nc --figure both.png",
+    )
+
+    runs: tuple[Path, ...] = argument("RUN", "folder that simlab train wrote, or result of simlab sweep")
+    figure: Path | None = option("figure: .png, .svg or .pdf (default compare.png)", "FILE", read=read_file)
+    at: str | int = option(
+        "evaluation to compare: last, best (highest pass@1), a step number, or the arms at equal cost or equal pass@1: "
+        "rollouts=NUMBER, pass@1=NUMBER (default last)",
+        "MOMENT",
+        "last",
+        read=read_by(_read_moment),
+    )
+    pass_at_k: tuple[int, ...] | None = option(
+        "k of pass@k (default 1,4,16,... up to the samples)", "LIST", read=read_by(_read_list)
+    )
+    set: str | None = option("which evaluation set, of runs with several (default the first)", "NAME")
+    baseline: str | None = option("add the differences to this arm, paired by seed and problem, and tests", "ARM")
+    histograms: Path | None = option(
+        "another figure: tokens by entropy, and candidates by probability (of record.top_n)", "FILE", read=read_file
+    )
+    fit: float | None = option(
+        "ceiling or clock: fit ScaleRL's sigmoid to pass@k from so many rollouts on (default 0)", "ROLLOUTS", bare=0.0
+    )
+
+    def run(self) -> None:
+        """Compare results of sweeps where all are such, and else training runs."""
+        if all(path.suffix == ".nc" for path in self.runs):
+            self._compare_sweeps()
+        else:
+            self._compare_runs()
+
+    def _compare_sweeps(self) -> None:
+        """Compare results of ``simlab sweep``, which take none of the options of training runs."""
+        from simlab.files import check_replaceable, make_folder
+        from simlab.plotting import check_figure, save_final_states
+        from simlab.sweeps.compare import compared, read_results
+
+        of_runs = {"pass_at_k": None, "set": None, "baseline": None, "fit": None, "histograms": None, "at": "last"}
+        for name, default in of_runs.items():
+            if getattr(self, name) != default:
+                flag = name.replace("_", "-")
+                raise InputError(f"--{flag} is for training runs; allowed with results of sweeps: --figure")
+        figure = self.figure or COMPARISON
+        check_figure(figure)
+        check_replaceable(figure)
+        results = read_results(self.runs)
+        print(compared(results))
+        make_folder(figure.parent)
+        save_final_states(results, figure)
+        print(f"\nfigure  {figure}")
+
+    def _compare_runs(self) -> None:
+        from simlab.files import check_replaceable, make_folder
+        from simlab.llm.compare import (
+            comparison_table,
+            draw_comparison,
+            draw_histograms,
+            fit_tables,
+            of_set,
+            read_run,
+        )
+        from simlab.plotting import check_figure
+
+        figures = {self.figure or COMPARISON: draw_comparison}
+        if self.histograms in figures:
+            raise InputError(f"--figure and --histograms are both {self.histograms}; allowed: two files")
+        if self.histograms is not None:
+            figures[self.histograms] = draw_histograms
+        for path in figures:
+            check_figure(path)
+            check_replaceable(path)
+        runs = [read_run(folder) for folder in self.runs]
+        if self.set is not None:
+            runs = [of_set(run, self.set) for run in runs]
+        print(comparison_table(runs, at=self.at, pass_at_k=self.pass_at_k, baseline=self.baseline))
+        if self.fit is not None:
+            print("", *fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")
+        print()
+        for path, draw in figures.items():
+            make_folder(path.parent)
+            draw(runs, path, at=self.at)
+            print(f"figure  {path}")
+
+
+class Rollouts(Command):
+    """Show what a training run has kept of its rollouts: prompt, rewards, advantages and texts of a group.
+    With --rollout, one of them token by token. With --evaluation, completions of an evaluation instead.
+    With --parquet, write all of an arm and seed to a file.
+    """
+
+    summary = "show rollouts of a training run, token by token"
+    examples = (
+        "simlab rollouts run",
+        "simlab rollouts run --step 20 --rollout 0",
+        "simlab rollouts run --evaluation evaluation --step 0",
+        "simlab rollouts run --parquet kept.parquet",
+        "simlab rollouts run --evaluation evaluation --parquet completions.parquet",
+    )
+
+    folder: Path = argument("RUN", "folder that simlab train wrote")
+    arm: str | None = option("which method (default the first)", "ARM")
+    seed: int = option("which seed (default 0)", "N", 0)
+    evaluation: str | None = option("completions of this evaluation set, not rollouts; step 0 is the start", "SET")
+    step: int | None = option("which step (default the last)", "N")
+    prompt: int | None = option(
+        "which group of the step, from 0 (default one of unequal rewards; of an evaluation all prompts)", "N"
+    )
+    rollout: int | None = option("which rollout of the group, from 0, to see by token", "N")
+    parquet: Path | None = option(
+        "write them there, rollouts in TRL's columns, for simlab diagnose; all steps, unless --step says which",
+        "FILE",
+        read=read_file,
+    )
+
+    def run(self) -> None:
+        """Print a group, a rollout or completions, or write all of them."""
+        from simlab.files import check_replaceable
+        from simlab.llm.compare import read_run
+        from simlab.llm.completions_view import show_completions
+        from simlab.llm.rollouts_table import write_completions, write_rollouts
+        from simlab.llm.rollouts_view import show_rollouts
+
+        if self.evaluation is not None and self.rollout is not None:
+            raise InputError("--rollout is of training; allowed with --evaluation: --prompt, which shows completions")
+        run, where = read_run(self.folder), {"arm": self.arm, "seed": self.seed, "step": self.step}
+        if self.parquet is None:
+            if self.evaluation is None:
+                print(show_rollouts(run, **where, prompt=self.prompt, rollout=self.rollout))
+            else:
+                print(show_completions(run, self.evaluation, **where, prompt=self.prompt))
+            return
+        for name in ("prompt", "rollout"):
+            if getattr(self, name) is not None:
+                raise InputError(f"--{name} chooses what is shown, and --parquet writes all; allowed: one of them")
+        check_replaceable(self.parquet)
+        if self.evaluation is None:
+            print(f"{write_rollouts(run, self.parquet, **where)} rollouts in {self.parquet}")
+        else:
+            print(f"{write_completions(run, self.parquet, self.evaluation, **where)} completions in {self.parquet}")
+
+
+class Diagnose(Command):
+    r"""Read what a trainer has logged, and report what the logs say about prompts, groups and solutions.
+
+    It reads TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),
+    an arm's seed in a run of simlab train, and tables with one rollout per row: .parquet (extra logs), .jsonl,
+    .csv or .tsv. A row that cannot be read is left out, and named.
+    """
+
+    summary = "what the logs of a training run say"
+    examples = (
+        "simlab diagnose completions/",
+        "simlab diagnose rollouts.jsonl --columns prompt=question,reward=score --html report.html",
+    )
+
+    logs: tuple[Path, ...] = argument("LOGS", "files, or a folder of them")
+    format: str | None = option("trl, verl, simlab or table (default told by the columns)", "NAME")
+    columns: str | None = option(
+        "columns by their roles: prompt, reward, step, completion, answer, log_probability (of the whole rollout, in "
+        "nats), length (in tokens)",
+        "ROLE=NAME,...",
+    )
+    reward: str | None = option("column of the reward (default the sum of several)", "NAME")
+    threshold: float | None = option("least reward of a correct rollout, if not all are 0 or 1", "X")
+    answer: str | None = option(
+        "your function of a completion that gives the canonical form of its answer (default column answer, or the last "
+        "\\boxed{}, or the last number)",
+        "FILE.py:NAME",
+    )
+    estimator: str = option("weight in use (default grpo)", "ARM", "grpo")
+    rollouts: int = option("budget of a step, to split into prompts x G (default 2048)", "N", 2048)
+    holdout: float = option("score predictions on this last part of the steps (default 0: none)", "SHARE", 0.0)
+    simulate: bool = option("simulate difficulty weights on the fitted prompts (minutes)", default=False)
+    seed: int = option("of the bootstrap (default 0)", "N", 0)
+    contents: bool = option("only say what the files hold", default=False)
+    html: Path | None = option("write a report with plots, one self-contained file", "FILE", read=read_file)
+    json: Path | None = option("write all estimates", "FILE", read=read_file)
+
+    def run(self) -> None:
+        """Print what the files hold and the diagnosis, and write what is asked for."""
+        from simlab.diagnose.contents import as_entries, in_words
+        from simlab.diagnose.diagnosis import check_options, diagnosis
+        from simlab.diagnose.estimate import as_json
+        from simlab.diagnose.reading import read_log
+        from simlab.diagnose.reading.layouts import named_columns
+        from simlab.diagnose.report import report
+        from simlab.diagnose.summary import summary
+        from simlab.files import check_replaceable, make_folder, write_output
+
+        if self.threshold is not None:
+            check_range("threshold", self.threshold)
+        check_options(self.estimator, rollouts=self.rollouts, holdout=self.holdout, seed=self.seed)
+        for path in filter(None, (self.json, self.html)):
+            check_replaceable(path)
+            make_folder(path.parent)
+        reading = read_log(
+            self.logs,
+            form=self.format,
+            columns=named_columns(self.columns),
+            reward=self.reward,
+            threshold=self.threshold,
+            answer=self.answer,
+        )
+        entries = {"contents": as_entries(reading)}
+        if self.contents:
+            print(*in_words(reading), sep="\n")
+        else:
+            result = diagnosis(
+                reading.log,
+                estimator=self.estimator,
+                rollouts=self.rollouts,
+                holdout=self.holdout,
+                simulate=self.simulate,
+                seed=self.seed,
+            )
+            print(*summary(reading, result), sep="\n")
+            entries["diagnosis"] = as_json(result)
+            if self.html:
+                write_output(self.html, report(reading, result).encode(), "a summary is printed above")
+                print(f"\nreport    {self.html}")
+        if self.json:
+            write_output(self.json, json.dumps(entries, indent=1).encode(), "a summary is printed above")
+            print(f"\njson      {self.json}")
