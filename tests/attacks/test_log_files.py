@@ -14,7 +14,6 @@ from sweep_cases import refusal
 
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.reading.lines import LONGEST_LINE
-from simlab.reading import DEEPEST_JSON
 
 GOOD = b'{"prompt": "p", "reward": 1, "step": 3}'
 
@@ -23,12 +22,8 @@ BAD_LINES = {
     "cut off": (b'{"prompt": "p", "rew', "the line is no JSON"),
     "a list": (b"[1, 2]", "the line holds no JSON object"),
     "deep": (b'{"prompt": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "the line is nested too deeply"),
-    "too deep": (b'{"prompt": ' + b"[" * DEEPEST_JSON + b"]" * DEEPEST_JSON + b"}", "the line is nested too deeply"),
     "no UTF-8": (b'{"prompt": "\xff", "reward": 1, "step": 3}', "the line is no JSON"),
     "5,000 digits": (b'{"prompt": "p", "reward": ' + b"9" * 5000 + b"}", "the line is no JSON"),
-    "a name twice": (
-        b'{"prompt": "p", "prompt": "q", "reward": 1}', "the line is no JSON: the name 'prompt' stands twice",
-    ),
     "zeros": (bytes(100), "the line is no JSON"),
     "too long": (b'{"prompt": "' + b"p" * LONGEST_LINE + b'"}', "the line is too long; allowed: up to 8388608 bytes"),
     "no reward": (b'{"prompt": "p", "step": 3}', "no column 'reward' for the reward"),
