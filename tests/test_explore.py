@@ -20,7 +20,7 @@ from simlab.explore.linked_tables import SIZES, computed_tables, linked_tables
 from simlab.explore.mass_table import computed_masses, group_masses, has_table
 from simlab.explore.presets import PRESETS, WARM, preset
 from simlab.explore.settings import hold, hold_panel
-from simlab.explore.weights import hold_weight, hold_weights, parameters_of, read_weight, write_weight
+from simlab.explore.weights import hold_weight, parameters_of, read_weight, write_weight
 from simlab.plotting import LABELS
 from simlab.problems import anchored
 from simlab.theory import CLOSED_FORMS
@@ -47,9 +47,10 @@ def test_every_control_has_a_panel_a_label_and_a_default_that_it_would_keep():
 @pytest.mark.parametrize(
     ("name", "asked", "held", "said"),
     [
-        ("miss.correct_mass", 2, 1, "correct mass μ = 2 is outside [1e-06, 1]; held at 1"),
         ("miss.correct_mass", -math.inf, 1e-6, "correct mass μ = -inf is outside [1e-06, 1]; held at 1e-06"),
         ("miss.group_size", 0, 1, "group size G = 0 is outside [1, 131072]; held at 1"),
+        ("masses.weight", "pkpo(k=2.6)", "pkpo(k=3)", "pkpo: k = 2.6 is outside [1, 64]; held at 3"),
+        ("masses.pinned", ";".join(["grpo"] * 13), ";".join(["grpo"] * 12), "13 estimators are pinned; held at 12"),
         ("miss.group_size", 7.6, 8, "group size G = 7.6 is not whole; held at 8"),
         ("miss.group_size", 7.0, 7, ""),
         ("masses.weight", "grpo", "grpo", ""),
@@ -105,71 +106,44 @@ def test_a_panel_has_all_its_settings_the_others_at_their_defaults():
     assert settings["steps"] == BY_NAME["run.steps"].default
     assert said == ["group size G = 1e+06 is outside [2, 512]; held at 512"]
 
-
-@pytest.mark.parametrize("given", [[], None, {"group_sizes": 3}])
-def test_settings_of_another_form_or_unknown_ones_are_refused(given):
-    with pytest.raises(InputError, match="allowed: "):
-        hold_panel("run", given)
+    for bad in ([], None, {"group_sizes": 3}):
+        with pytest.raises(InputError, match="allowed: "):
+            hold_panel("run", bad)
 
 
 # Estimators as text
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_every_estimator_is_written_read_and_built_at_its_defaults(name):
-    given = {key: parameter.default for key, parameter in parameters_of(name).items()}
-    assert set(given) == set(REGISTRY[name].parameters) - {"eps", "target_entropy"}
-    text = write_weight(name, given)
-    assert read_weight(text) == (name, given)
-    assert hold_weight(text, closed=name in CLOSED_FORMS) == (text, "")
-
-
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_every_bound_of_a_parameter_is_one_that_the_estimator_allows(name):
-    for key, parameter in parameters_of(name).items():
-        for value in parameter.choices or (parameter.low, parameter.high):
-            REGISTRY[name].build(**{key: value})
-
-
-def test_every_control_and_every_parameter_of_an_estimator_has_help():
+def test_every_estimator_is_written_read_and_built_at_its_defaults_and_its_bounds_with_help_for_each_parameter():
+    used = set()
+    for name in sorted(REGISTRY):
+        parameters = parameters_of(name)
+        defaults = {key: parameter.default for key, parameter in parameters.items()}
+        assert set(defaults) == set(REGISTRY[name].parameters) - {"eps", "target_entropy"}
+        text = write_weight(name, defaults)
+        assert read_weight(text) == (name, defaults)
+        assert hold_weight(text, closed=name in CLOSED_FORMS) == (text, "")
+        for key, parameter in parameters.items():
+            used |= {key, f"{name}.{key}"}
+            assert 10 < len(parameter.help) < 90, (name, key)
+            for value in parameter.choices or (parameter.low, parameter.high):
+                REGISTRY[name].build(**{key: value})
+    assert parameter_help._HELP.keys() <= used
     of_buttons = ("step.sampled_correct", "step.sampled_incorrect")  # which say what they do
     assert [control.name for control in CONTROLS if not control.help and control.name not in of_buttons] == []
-    for name in REGISTRY:
-        for key, parameter in parameters_of(name).items():
-            assert 10 < len(parameter.help) < 90, (name, key)
-
-
-def test_no_help_is_of_a_parameter_that_no_estimator_has():
-    used = {place for name in REGISTRY for key in parameters_of(name) for place in (key, f"{name}.{key}")}
-    assert parameter_help._HELP.keys() <= used
-
-
-def test_whole_parameters_stay_whole():
-    assert hold_weight("pkpo(k=2.6)", closed=True) == ("pkpo(k=3)", "pkpo: k = 2.6 is outside [1, 64]; held at 3")
-
-
-def test_pinned_estimators_are_held_to_their_number():
-    held, said = hold_weights(";".join(["grpo"] * 13))
-    assert held == ";".join(["grpo"] * 12)
-    assert said == "13 estimators are pinned; held at 12"
 
 
 # Presets
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_preset_is_a_view_that_its_panel_would_keep(name):
-    view = preset(name)
-    settings, said = hold_panel(view.panel, dict(view.settings))
-    assert said == []
-    assert {key: settings[key] for key in view.settings} == view.settings
-
-
-def test_an_unknown_preset_names_the_nearest_and_lists_the_known_ones():
-    with pytest.raises(InputError) as error:
+def test_every_preset_is_a_view_that_its_panel_would_keep():
+    for name in PRESETS:
+        view = preset(name)
+        settings, said = hold_panel(view.panel, dict(view.settings))
+        assert said == []
+        assert {key: settings[key] for key in view.settings} == view.settings
+    with pytest.raises(InputError, match="fade-fig2"):
         preset("fade-fig3")
-    said = "preset = 'fade-fig3' is unknown (did you mean 'fade-fig2'?); allowed: "
-    assert str(error.value) == said + ", ".join(PRESETS)
 
 
 def test_what_is_compiled_at_start_is_what_the_presets_need():

@@ -1,4 +1,4 @@
-"""The explorer in a real Chromium without a network: load, drag by keyboard, share a link, export, errors."""
+"""The page in a Chromium with its server: panels, sliders, links, comparisons, formulas, results, commands, axe."""
 
 import csv
 import io
@@ -8,227 +8,307 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+import xarray as xr
 from explorer_cases import downloaded, explorer, watched
 
-from simlab.cli import main
 from simlab.explore.controls import CONTROLS, PANELS
 from simlab.explore.presets import PRESETS
 
 pytestmark = pytest.mark.browser
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe
 
-PINNED = ("weights", "runs", "cells")  # kinds of controls that have parts of their own
-CLOSED = ("miss", "masses", "step")
+PINNED = ("weights", "runs", "cells")  # kinds of controls that the page draws in another way
+SMALL = "run.actions=32&run.steps=50&run.seeds=4"
+FORMULA = "%3D(1%20-%20p)%5Eg%20*%20(r%20-%20p)%2Fs%40g%3D0.5"  # =(1 - p)^g * (r - p)/s@g=0.5
+VALUES = np.random.default_rng(0).uniform(size=(2, 3, 4, 5))
+MEANS = """document.getElementById("chart").data.filter(
+    (trace) => trace.csv?.includes("q_pos") && trace.csv.includes("mean of")).map((trace) => trace.y)"""
+TITLES = "document.getElementById('chart').layout.annotations.map((note) => note.text)"
 
 
 @pytest.fixture(scope="module")
-def server():
-    with explorer() as found:
-        yield found
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "mine.nc"
+    xr.Dataset(
+        {"q_pos": (("arm", "group_size", "seed", "step"), VALUES)},
+        coords={"arm": ["grpo", "maxrl"], "group_size": [2, 8, 32], "step": [0, 5, 10, 15, 20]},
+    ).to_netcdf(path, engine="h5netcdf")
+    with explorer("--port", "0", str(path)) as server:
+        yield server
 
 
 @pytest.fixture
 def seen(browser, server):
     """A page that may reach the server alone; it must have asked for nothing else, and complained of nothing."""
-    with watched(browser, server.address) as found:
-        yield found
-    assert found.elsewhere == []
-    assert found.complaints == []
+    with watched(browser, server.address) as seen:
+        yield seen
+    assert (seen.elsewhere, seen.complaints) == ([], [])
 
 
-def wait_for_seeds(found, seeds, seconds=240):
-    """Wait until so many seeds are simulated; the policy of the page forbids Playwright's own wait for a function."""
+def until(seen, holds, seconds=180):
+    """Wait until something holds; the policy of the page forbids Playwright's own wait for a function."""
     end = time.monotonic() + seconds
-    while f"{seeds} of {seeds} seeds" not in found.text("#status"):
-        assert time.monotonic() < end, (found.text("#status"), found.text("#error"))
-        found.page.wait_for_timeout(100)
-    wait_for_drawing(found)
+    while not holds():
+        assert time.monotonic() < end, [seen.text(place) for place in ("#status", "#said", "#error", "#readout")]
+        seen.page.wait_for_timeout(50)
 
 
-def wait_for_drawing(found):
+def wait_for_seeds(seen, seeds):
+    until(seen, lambda: f"{seeds} of {seeds} seeds" in seen.text("#status"))
+    drawn(seen)
+
+
+def drawn(seen):
     """Wait for two frames: what has changed is drawn in the next one."""
-    found.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    seen.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
-def wait_for_other_lines(found, before):
-    """Wait for a redrawing, which for a panel that simulates waits for the server."""
-    for _ in range(200):
-        if found.lines() != before:
-            return
-        found.page.wait_for_timeout(100)
-    raise AssertionError("the lines are the same 20 s later")
+def address_of(seen):
+    return seen.page.evaluate("window.location.href")
 
 
-def address_of(found):
-    return found.page.evaluate("window.location.href")
+def names_of(seen):
+    return seen.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
 
 
-# Load
-
-
-@pytest.mark.parametrize("panel", PANELS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_panel_loads_with_a_chart_and_a_name_for_every_control(seen, server, panel, theme):
-    seen.open(f"{server.address}#panel={panel}&theme={theme}")
-    assert seen.text("#error") == ""
-    assert seen.page.get_attribute("html", "data-theme") == theme
-    assert seen.page.locator("#chart .main-svg").count() > 0
-    assert len(seen.lines()) > 0
-    unnamed = seen.page.evaluate(
-        """[...document.querySelectorAll("input, select, button")].filter((control) => !(
-            control.labels?.length || control.getAttribute("aria-label") || control.textContent.trim()
-        )).map((control) => control.outerHTML)"""
+def looks_of(seen, holds):
+    """Colour, dash and mark of every line whose name holds a text."""
+    return seen.page.evaluate(
+        """(holds) => document.getElementById("chart").data
+            .filter((trace) => trace.visible !== false && trace.meta !== "band" && trace.name?.includes(holds))
+            .map(({line, marker, xaxis}) => [xaxis, line.color, line.dash, marker?.symbol].join(" "))""",
+        holds,
     )
-    assert unnamed == []
 
 
-@pytest.mark.parametrize(("mark", "name"), [("?", "f-grpo-fig2"), *(("#", name) for name in sorted(PRESETS))])
-def test_every_preset_opens_its_panel_with_its_settings(seen, server, name, mark):
-    seen.open(f"{server.address}{mark}preset={name}")
-    assert seen.text("#error") == ""
-    assert seen.page.get_attribute("nav [aria-selected=true]", "id") == f"tab-{PRESETS[name].panel}"
-    assert seen.text("#about") == PRESETS[name].title
+# Panels
 
 
-def test_settings_of_the_page_are_those_of_the_server(seen, server):
-    """Every control of the description is on the page or has a part of its own, and keeps its default there."""
+def serious(page):
+    """The serious violations that axe-core finds, a line each: the rule, its help, and the first element."""
+    violations = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary']}"
+        for one in violations
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_every_panel_has_a_chart_named_controls_and_nothing_that_axe_finds_in_either_theme(seen, server):
     own = {"step.sampled_correct", "step.sampled_incorrect"}
-    for panel in PANELS:
-        seen.open(f"{server.address}#panel={panel}")
+    for panel in (*PANELS, "results"):
+        seen.open(f"{server.address}#panel={panel}&theme=light")
+        assert seen.text("#error") == ""
+        assert seen.page.locator("#chart .main-svg").count() > 0
+        until(seen, lambda: len(seen.lines()) > 0)
         for control in CONTROLS:
             if control.name.startswith(f"{panel}.") and control.name not in own and control.kind not in PINNED:
                 assert seen.page.locator(f"#{control.name.replace('.', '-')}").count() == 1, control.name
+        tips = seen.page.evaluate("[...document.querySelectorAll('.tip')].map((tip) => tip.textContent)")
+        assert all(tip not in ("", "undefined") for tip in tips)
+        assert serious(seen.page) == []
+        seen.page.select_option("#theme", "dark")
+        assert seen.page.get_attribute("html", "data-theme") == "dark"
+        assert serious(seen.page) == []
+    for view in ("tour=1", "panel=bank&bank.pinned=group_size=64&bank.compare=difference", "run.weight=nosuch"):
+        seen.open(f"{server.address}#{view}")
+        assert serious(seen.page) == []
 
 
-# Drag by keyboard
+def test_axe_sees_what_is_wrong(seen, server):
+    """A button without a name and grey on grey are seen, so that a page without a violation says something."""
+    seen.open(f"{server.address}#panel=miss")
+    seen.page.evaluate("""() => {
+        document.body.append(document.createElement("button"));
+        const text = document.createElement("p");
+        Object.assign(text, {textContent: "hardly seen", style: "color: #999; background: #aaa"});
+        document.body.append(text);
+    }""")
+    wrong = " ".join(serious(seen.page))
+    assert "button-name" in wrong
+    assert "color-contrast" in wrong
 
 
-@pytest.mark.parametrize(
-    ("panel", "slider"),
-    [
-        ("miss", "miss-group_size"),
-        ("masses", "masses-group_size"),
-        ("step", "step-correct_mass"),
-        ("bank", "bank-beta_a"),
-        ("interference", "interference-overlap"),
-    ],
-)
-def test_a_slider_moves_by_keyboard_and_redraws(seen, server, panel, slider):
-    seen.open(f"{server.address}#panel={panel}")
-    before, value = seen.lines(), seen.page.input_value(f"#{slider}-box")
-    seen.page.focus(f"#{slider}")
-    for _ in range(4):
-        seen.page.keyboard.press("ArrowRight")
-    seen.page.wait_for_timeout(300)  # all four steps are drawn
-    wait_for_other_lines(seen, before)
-    assert seen.page.input_value(f"#{slider}-box") != value
-    assert seen.page.get_attribute(f"#{slider}", "aria-valuetext") == seen.page.input_value(f"#{slider}-box")
-    assert f"{slider.replace('-', '.')}=" in address_of(seen)
+def test_every_preset_opens_its_panel_with_its_settings(seen, server):
+    seen.open(f"{server.address}?preset=f-grpo-fig2")
+    assert seen.text("#about") == PRESETS["f-grpo-fig2"].title
+    for name, preset in PRESETS.items():
+        seen.page.select_option("#preset", name)
+        assert seen.text("#error") == ""
+        assert seen.page.get_attribute("nav [aria-selected=true]", "id") == f"tab-{preset.panel}"
+        assert seen.text("#about") == preset.title
 
 
-def test_tabs_move_by_arrow_keys(seen, server):
-    seen.open(server.address)
-    seen.page.focus("#tab-map")
-    seen.page.keyboard.press("ArrowLeft")
-    assert seen.page.get_attribute("nav [aria-selected=true]", "id") == "tab-tree"
+# Controls
+
+
+def test_sliders_and_tabs_move_by_keyboard_and_the_chart_with_them(seen, server):
+    for slider in ("miss-group_size", "masses-group_size", "step-correct_mass", "bank-beta_a", "interference-overlap"):
+        seen.open(f"{server.address}#panel={slider.partition('-')[0]}")
+        until(seen, lambda: any(seen.lines()))
+        before, value = seen.lines(), seen.page.input_value(f"#{slider}-box")
+        seen.page.focus(f"#{slider}")
+        for _ in range(4):
+            seen.page.keyboard.press("ArrowRight")
+        until(seen, lambda before=before: seen.lines() != before)
+        assert seen.page.input_value(f"#{slider}-box") != value
+        assert seen.page.get_attribute(f"#{slider}", "aria-valuetext") == seen.page.input_value(f"#{slider}-box")
+        assert f"{slider.replace('-', '.')}=" in address_of(seen)
+    seen.page.focus("#tab-interference")
     seen.page.keyboard.press("ArrowRight")
-    assert seen.page.evaluate("document.activeElement.id") == "tab-map"
+    assert seen.page.get_attribute("nav [aria-selected=true]", "id") == "tab-tree"
+    assert seen.page.evaluate("document.activeElement.id") == "tab-tree"
 
 
 def test_a_group_is_drawn_by_its_seed_and_actions_are_put_into_it(seen, server):
     seen.open(f"{server.address}#panel=step&step.group_size=3&step.seed=5")
     seen.page.click("text=Draw a group with the seed")
-    seen.page.wait_for_timeout(200)
-    drawn = seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()
-    assert 1 <= len(drawn) <= 3
-    first = address_of(seen)
+    drawn(seen)
+    group = seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()
+    assert 1 <= len(group) <= 3
     seen.page.locator(".switches button").first.click()
-    seen.page.wait_for_timeout(200)
-    assert ("c1" in seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()) == ("c1" not in drawn)
-    assert address_of(seen) != first
+    drawn(seen)
+    assert ("c1" in seen.page.locator(".switches [aria-pressed=true]").all_inner_texts()) == ("c1" not in group)
 
 
-def test_estimators_are_pinned_and_taken_away(seen, server):
-    seen.open(f"{server.address}#panel=masses&masses.weight=asym_grpo(delta=0.5)")
-    seen.page.click("text=Pin for comparison")
-    seen.page.select_option("#masses-weight", "maxrl")
-    seen.page.wait_for_timeout(200)
-    assert "asym_grpo(delta=0.5)" in seen.text(".pins")
-    assert "masses.pinned=asym_grpo" in address_of(seen)
-    seen.page.click("[aria-label='remove asym_grpo(delta=0.5)']")
-    seen.page.wait_for_timeout(200)
-    assert seen.page.locator(".pins li").count() == 0
+def test_a_link_reproduces_the_view(seen, server):
+    for panel in ("miss", "masses", "step"):
+        seen.open(f"{server.address}#panel={panel}")
+        for slider in seen.page.locator("#controls input[type=range]").all():
+            slider.focus()
+            for _ in range(5):
+                seen.page.keyboard.press("ArrowLeft")
+        seen.page.wait_for_timeout(500)
+        link, lines, numbers = address_of(seen), seen.lines(), seen.text("#readout")
+        seen.open(link)
+        until(seen, lambda lines=lines: seen.lines() == lines)
+        assert seen.text("#readout") == numbers
+        assert address_of(seen) == link
 
 
-# Share a link
-
-
-@pytest.mark.parametrize("panel", CLOSED)
-def test_a_link_reproduces_the_view(seen, server, panel):
-    seen.open(f"{server.address}#panel={panel}")
-    for slider in seen.page.locator("#controls input[type=range]").all():
-        slider.focus()
-        for _ in range(7):
-            seen.page.keyboard.press("ArrowLeft")
-    seen.page.wait_for_timeout(300)
-    link, lines, numbers = address_of(seen), seen.lines(), seen.text("#readout")
-    seen.open(link)
-    assert seen.lines() == lines
-    assert seen.text("#readout") == numbers
-    assert address_of(seen) == link
-
-
-def test_a_link_reproduces_a_simulation_seed_included(seen, server):
+def test_a_link_reproduces_a_simulation_seed_included_and_the_latest_values_win(seen, server):
     link = f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8&run.seed=7"
     seen.open(link)
     wait_for_seeds(seen, 8)
     lines, full = seen.lines(), address_of(seen)
-    assert "run.seed=7" in full
     seen.open(full)
     wait_for_seeds(seen, 8)
     assert seen.lines() == lines
-    seen.open(full.replace("run.seed=7", "run.seed=8"))
-    wait_for_seeds(seen, 8)
-    assert seen.lines() != lines
-
-
-def test_the_latest_values_win(seen, server):
-    seen.open(f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8")
-    wait_for_seeds(seen, 8)
     seen.page.focus("#run-group_size")
     for _ in range(20):
         seen.page.keyboard.press("ArrowRight")
-    wait_for_drawing(seen)  # by then the box shows the last of them, and it is asked for
+    drawn(seen)  # by then the box shows the last of them, and it is asked for
     size = seen.page.input_value("#run-group_size-box")
-    assert f"run.group_size={size}&" in f"{address_of(seen)}&"
     wait_for_seeds(seen, 8)
-    lines = seen.lines()
-    seen.open(f"{server.address}#panel=run&run.pinned=&run.actions=32&run.steps=50&run.seeds=8&run.group_size={size}")
+    moved = seen.lines()
+    seen.open(f"{link}&run.group_size={size}")
     wait_for_seeds(seen, 8)
-    assert seen.lines() == lines
+    assert seen.lines() == moved != lines
 
 
-def test_the_tree_is_trained_by_three_methods(seen, server):
-    seen.open(f"{server.address}#panel=tree&tree.steps=50")
-    wait_for_seeds(seen, 32)
-    titles = seen.page.evaluate("document.getElementById('chart').layout.annotations.map((own) => own.text)")
-    assert [title.partition("</b>")[0] for title in titles] == ["<b>GRPO", "<b>GRPO + entropy", "<b>CaSP"]
+@pytest.mark.parametrize(
+    ("view", "where", "what"),
+    [
+        ("preset=nothing", "#error", "'nothing'"),
+        ("panel=nothing", "#error", "'nothing'"),
+        ("miss.correct_mass=x", "#error", "correct mass μ = 'x'"),
+        ("miss.nothing=1", "#error", "'miss.nothing'"),
+        ("miss.correct_mass=3", "#said", "held at 1"),
+        ("miss.group_size=2.4", "#said", "held at 2"),
+        ("panel=miss&miss.correct_mass=0.1&miss.target_mass=0.5", "#said", "held at 0.1"),
+        ("panel=run&run.weight=mine.py:weight", "#error", "Shown instead: f_grpo(gamma=1,base=grpo)"),
+        ("panel=masses&masses.weight=grop", "#error", "did you mean 'grpo'?"),
+        ("panel=masses&masses.weight=asym_grpo(delta=99)", "#said", "held at 20"),
+        ("panel=masses&masses.weight=ds_grpo", "#error", "'ds_grpo'"),
+        ("panel=step&step.sampled_correct=11111&step.group_size=2", "#said", "held at 6"),
+    ],
+)
+def test_bad_settings_are_held_or_refused_and_say_so(seen, server, view, where, what):
+    seen.open(f"{server.address}#{view}")
+    until(seen, lambda: what in seen.text(where))
+    assert len(seen.lines()) > 0
 
 
-# The map of interference
+def test_a_server_that_is_gone_is_said(browser):
+    with explorer("--port", "0") as own, watched(browser, own.address) as seen:
+        seen.open(own.address)
+        own.stop(15)
+        seen.page.click("#tab-run")
+        until(seen, lambda: "the server cannot be reached" in seen.text("#error"))
 
 
-def sliders_of(found):
-    """The values of the panel's number boxes, by name, and what is chosen."""
-    boxes = found.page.locator("#controls .box").all()
+# Simulations
+
+
+def test_runs_are_compared_by_seed(seen, server):
+    pin = "weight%3Df_grpo(gamma%3D0,base%3Dgrpo)%26actions%3D32%26steps%3D50%26learning_rate%3D0.1"
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.learning_rate=0.1&run.pinned={pin}")
+    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    first, other = seen.page.evaluate(MEANS)
+    seen.page.select_option("#run-compare", "difference")
+    drawn(seen)
+    (difference,) = seen.page.evaluate(MEANS)
+    np.testing.assert_allclose(difference, np.subtract(other, first), atol=2e-6)
+    assert "against f_grpo(gamma=0,base=grpo)" in seen.text("#readout")
+    seen.page.select_option("#run-compare", "difference at equal correct mass")
+    drawn(seen)
+    assert "difference of steps" in seen.page.evaluate(TITLES)[0]
+
+
+def test_banks_and_trees_are_compared_at_equal_steps_and_at_equal_pass_at_1(seen, server):
+    pinned = "bank.pinned=prompts%3D16%26steps%3D20%26weight%3Dmaxrl"
+    seen.open(f"{server.address}#panel=bank&bank.prompts=16&bank.steps=20&bank.seeds=4&{pinned}")
+    until(seen, lambda: "Against maxrl: a rare mode in 256 samples" in seen.text("#readout"))
+    assert "a rare mode in 4096 samples: maxrl" in names_of(seen)
+    seen.page.select_option("#bank-compare", "difference at equal correct mass")
+    drawn(seen)
+    assert "Against maxrl at pass@1 of" in seen.text("#readout")
+    assert "difference from the first, at equal pass@1" in seen.page.evaluate(TITLES)
+    seen.open(f"{server.address}#panel=tree&tree.steps=50&tree.pinned=steps%3D50%26group_size%3D8")
+    until(seen, lambda: "Modes held more than with" in seen.text("#readout"))
+    methods = [title.partition("</b>")[0] for title in seen.page.evaluate(TITLES)]
+    assert methods == ["<b>GRPO", "<b>GRPO + entropy", "<b>CaSP"]
+    seen.page.select_option("#tree-compare", "at equal correct mass")
+    drawn(seen)
+    assert "first has an accuracy of" in seen.text("#readout")
+    assert re.search(r"the most are kept by \S.* \S+ of 6 at an accuracy of \S+, the fewest by ", seen.text("#readout"))
+
+
+def test_twelve_pinned_runs_are_told_apart_and_the_thirteenth_is_refused(seen, server):
+    pins = ";".join(f"actions=32&steps=50&group_size={size}" for size in range(3, 15))
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pins.replace('&', '%26').replace('=', '%3D')}")
+    until(seen, lambda: "13 runs: 4 of 4 seeds" in seen.text("#status"))
+    drawn(seen)
+    looks = looks_of(seen, "group size G")
+    assert len(set(looks)) == len(looks) >= 13 * 4
+    assert seen.page.is_disabled("text=Pin this run to compare")
+    assert "12 runs are pinned" in seen.text(".full")
+    assert seen.text("#command").count("simlab sweep") == 13
+
+
+def test_a_map_of_other_settings_is_simulated_cell_by_cell(seen, server):
+    view = "panel=map&map.across=correct%20share&map.down=epochs&map.actions=64&map.steps=50&map.seeds=4"
+    seen.open(f"{server.address}#{view}&map.cell=0.16,1&map.pinned=&map.quantity=correct%20mass")
+    until(seen, lambda: "35 of 35 cells are simulated" in seen.text("#readout"))
+    assert all(0 <= one <= 1 for one in seen.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
+
+
+# Interference
+
+
+def sliders_of(seen):
+    """The values of the panel's number boxes, by name, and the choices."""
+    boxes = seen.page.locator("#controls .box").all()
     return {box.get_attribute("id"): box.input_value() for box in boxes} | {
-        "optimizer": found.page.input_value("#interference-optimizer"),
-        "weight": found.page.input_value("#interference-weight"),
+        "optimizer": seen.page.input_value("#interference-optimizer"),
+        "weight": seen.page.input_value("#interference-weight"),
     }
 
 
-def click_cell(found, row, column):
-    place = found.page.evaluate(
+def click_cell(seen, row, column):
+    place = seen.page.evaluate(
         """([row, column]) => {
             const chart = document.getElementById("chart");
             const cells = chart.data.find((trace) => trace.type === "heatmap");
@@ -239,10 +319,10 @@ def click_cell(found, row, column):
         }""",
         [row, column],
     )
-    found.page.mouse.move(*place)
-    found.page.wait_for_timeout(300)
-    found.page.mouse.click(*place)
-    wait_for_drawing(found)
+    seen.page.mouse.move(*place)
+    seen.page.wait_for_timeout(300)
+    seen.page.mouse.click(*place)
+    drawn(seen)
 
 
 def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_holds_it(seen, server):
@@ -252,132 +332,174 @@ def test_a_click_on_a_cell_and_its_button_set_all_sliders_to_it_and_the_link_hol
     seen.open(server.address + view)
     click_cell(seen, 1, 7)
     clicked, link = sliders_of(seen), address_of(seen)
-    wanted = {"overlap": "0.3", "learning_rate": "0.03", "temperature": "1", "conflict": "1", "steps": "20"}
-    assert {name: clicked[f"interference-{name}-box"] for name in wanted} == wanted
+    expected = {"overlap": "0.3", "learning_rate": "0.03", "temperature": "1", "conflict": "1", "steps": "20"}
+    assert {name: clicked[f"interference-{name}-box"] for name in expected} == expected
     assert (clicked["optimizer"], clicked["weight"]) == ("adam", "grpo")
     seen.open(server.address + view)
     seen.page.select_option("#cell-overlap", label="0.3")
     seen.page.select_option("#cell-setting", label="0.03")
     seen.page.focus("text=Set the sliders to this cell")
     seen.page.keyboard.press("Enter")
-    wait_for_drawing(seen)
+    drawn(seen)
     assert (sliders_of(seen), address_of(seen)) == (clicked, link)
 
 
 def test_the_readout_says_from_which_k_on_pass_at_k_is_below_the_base_model(seen, server):
     seen.open(f"{server.address}#panel=interference&interference.seeds=8")  # known in advance
     wait_for_seeds(seen, 8)
-    said = seen.text("#readout")
-    assert re.search(r"pass@k is below the base model from k = 7\.\d on\. At step 3\d, where pass@1 reaches 0\.4", said)
-    assert "harms hard prompts beyond an overlap of 0.0143" in said
+    readout = seen.text("#readout")
+    below = r"pass@k is below the base model from k = 7\.\d on\. At step 3\d, where pass@1 reaches 0\.4"
+    assert re.search(below, readout)
+    assert "harms hard prompts beyond an overlap of 0.0143" in readout
+    for width in (1280, 390):
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        drawn(seen)
+        assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
     seen.open(f"{server.address}#panel=interference&interference.seeds=4&interference.overlap=0")
     wait_for_seeds(seen, 4)
     assert "pass@k is nowhere below the base model" in seen.text("#readout")
-    seen.open(f"{server.address}#panel=interference&interference.seeds=8&interference.level=0.9")
-    wait_for_seeds(seen, 8)
-    assert "Mean pass@1 does not reach 0.9." in seen.text("#readout")
 
 
-def test_the_map_is_seen_after_the_lines_have_moved_and_on_a_narrow_screen(seen, server):
-    seen.open(f"{server.address}#panel=interference&interference.seeds=8&interference.steps=20")
-    wait_for_seeds(seen, 8)
-    for width in (1280, 390):
-        seen.page.set_viewport_size({"width": width, "height": 900})
-        wait_for_drawing(seen)
-        assert seen.page.locator("#chart .heatmaplayer image, #chart .heatmaplayer .hm image").count() > 0
-        assert seen.page.evaluate("document.documentElement.scrollWidth") == width
+# Weights of one's own
 
 
-# Errors
-
-
-@pytest.mark.parametrize(
-    ("view", "where", "what"),
-    [
-        ("preset=nothing", "#error", "preset = 'nothing' is unknown; allowed: f-grpo-fig1a, "),
-        ("panel=nothing", "#error", "panel = 'nothing' is unknown; allowed: map, miss, masses"),
-        ("miss.correct_mass=x", "#error", "correct mass μ = 'x' is not a number; allowed: [1e-6, 1]"),
-        ("miss.nothing=1", "#error", "setting 'miss.nothing' is unknown"),
-        ("miss.correct_mass=3", "#said", "correct mass μ = 3 is outside [1e-6, 1]; held at 1"),
-        ("miss.group_size=2.4", "#said", "group size G = 2.4 is not whole; held at 2"),
-        ("panel=miss&miss.correct_mass=0.1&miss.target_mass=0.5", "#said", "target mass τ is at most μ; held at 0.1"),
-        (
-            "panel=masses&masses.weight=grop",
-            "#error",
-            "estimator = 'grop' is unknown (did you mean 'grpo'?); allowed: a_grae",
-        ),
-        ("panel=masses&masses.weight=asym_grpo(delta=99)", "#said", "delta = 99 is outside [0.05, 20]; held at 20"),
-        ("panel=masses&masses.weight=ds_grpo", "#error", "'ds_grpo' has no masses in closed form"),
-        (
-            "panel=interference&interference.overlap=2",
-            "#said",
-            "overlap of features = 2 is outside [-0.5, 0.9]; held at 0.9",
-        ),
-        ("panel=interference&interference.map=seeds", "#error", "'seeds' is unknown; allowed: conflict, group-size"),
-        ("panel=step&step.sampled_correct=11111&step.group_size=2", "#said", "cannot hold 6 actions; held at 6"),
-    ],
-)
-def test_bad_settings_are_held_or_refused_and_say_so(seen, server, view, where, what):
-    seen.open(f"{server.address}#{view}")
-    assert what in seen.text(where)
-    assert len(seen.lines()) > 0
-
-
-def test_a_number_box_holds_what_is_typed(seen, server):
-    seen.open(f"{server.address}#panel=miss")
-    seen.page.fill("#miss-correct_mass-box", "7")
+def test_a_formula_is_drawn_simulated_and_refused_where_it_is_none(seen, server):
+    seen.open(f"{server.address}#panel=masses&masses.pinned=f_grpo(gamma=0.5,base=grpo)&masses.weight={FORMULA}")
+    until(seen, lambda: len([line for line in seen.lines() if len(line) > 100]) == 2)
+    formula, named = [line for line in seen.lines() if len(line) > 100]
+    np.testing.assert_allclose(formula, named, atol=2e-6)
+    seen.page.click("#controls summary")
+    until(seen, lambda: "def weight(advantages, rollouts):" in seen.text("#controls pre"))
+    seen.page.fill("#masses-weight-formula", "p +")
     seen.page.keyboard.press("Enter")
-    seen.page.wait_for_timeout(200)
-    assert "held at 1" in seen.text("#said")
-    assert seen.page.input_value("#miss-correct_mass-box") == "1"
-    seen.page.fill("#miss-correct_mass-box", "half")
-    seen.page.keyboard.press("Enter")
-    seen.page.wait_for_timeout(200)
-    assert "'half' is not a number" in seen.text("#error")
-    assert seen.page.get_attribute("#error", "role") == "alert"
+    until(seen, lambda: "formula 'p +' cannot be read" in seen.text("#error"))
+    pin = "weight%3Df_grpo(gamma%3D0.5,base%3Dgrpo)%26actions%3D32%26steps%3D50"
+    seen.open(f"{server.address}#panel=run&{SMALL}&run.pinned={pin}&run.weight={FORMULA}")
+    until(seen, lambda: "2 runs: 4 of 4 seeds" in seen.text("#status"))
+    formula, named = seen.page.evaluate(MEANS)
+    np.testing.assert_allclose(formula, named, atol=1e-4)
 
 
-def test_a_server_that_is_gone_is_said(browser):
-    with explorer() as own, watched(browser, own.address) as found:
-        found.open(own.address)
-        own.stop(15)
-        found.page.click("#tab-run")
-        found.page.wait_for_timeout(1000)
-        assert "the server cannot be reached" in found.text("#error")
-        assert found.elsewhere == []
+def test_a_formula_goes_to_all_panels_at_once_and_undo_takes_it_back(seen, server):
+    seen.open(f"{server.address}#panel=masses&masses.weight={FORMULA}")
+    drawn(seen)
+    before = address_of(seen)
+    seen.page.click("text=Use in all panels")
+    until(seen, lambda: seen.text("#said").endswith("@g=0.5 is in all panels now"))
+    for panel in ("map", "step", "run"):
+        seen.page.click(f"#tab-{panel}")
+        assert seen.page.input_value(f"#{panel}-weight-formula") == "(1 - p)^g * (r - p)/s"
+        assert seen.page.input_value(f"#{panel}-weight-g-box") == "0.5"
+    seen.page.click("#tab-step")
+    until(seen, lambda: seen.text("#readout").startswith("Rewards 0.707 and -0.707"))  # p = 1/2: 0.5^0.5, -0.5^0.5
+    while seen.page.is_enabled("#undo"):
+        seen.page.click("#undo")
+        drawn(seen)
+    assert address_of(seen) == before
+
+
+def test_estimators_are_pinned_and_links_are_picked_from_lists(seen, server):
+    seen.open(f"{server.address}#panel=masses&masses.weight=asym_grpo(delta=0.5)&masses.pinned=")
+    seen.page.click("text=Pin for comparison")
+    seen.page.select_option("#masses-weight", "maxrl")
+    until(seen, lambda: "asym_grpo(delta=0.5)" in seen.text(".pins"))
+    seen.page.click("[aria-label='remove asym_grpo(delta=0.5)']")
+    until(seen, lambda: seen.page.locator(".pins li").count() == 0)
+    linked = "linked(scale%3Dmean,sign%3Drelu)"
+    seen.open(f"{server.address}#panel=masses&masses.weight={linked}&masses.pinned=grpo;%3Dr - p")
+    until(seen, lambda: any(name.startswith("linked") for name in names_of(seen)))
+    lines = seen.page.evaluate(
+        "document.getElementById('chart').data.filter((trace) => trace.name.startsWith('linked') && "
+        "trace.mode === 'markers').map((trace) => trace.y)"
+    )
+    rates = np.arange(9) / 8
+    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), atol=1e-9)  # p (1 - p) / p
+    np.testing.assert_allclose(lines[1], 0, atol=1e-9)
+    for name in ("linked", "grpo", "=r - p"):
+        assert f"'weight': '{name}" in seen.text("#command")
+    seen.page.click("#controls summary")
+    until(seen, lambda: "    return linked(\n" in seen.text("#controls pre"))
+    seen.open(f"{server.address}#panel=step&step.rewards=the estimator&step.weight={linked}")
+    until(seen, lambda: "Rewards 1 and 0," in seen.text("#readout"))  # p = 4/8: (1 - p) / p
+    assert seen.page.is_hidden("#step-correct_reward")
+
+
+# Results
+
+
+DROP = """([name, bytes]) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([new Uint8Array(bytes)], name));
+    for (const type of ["dragover", "drop"]) {
+        document.body.dispatchEvent(new DragEvent(type, {dataTransfer: transfer, bubbles: true, cancelable: true}));
+    }
+}"""
+
+
+def test_a_result_is_drawn_with_sliders_over_its_dimensions(seen, server):
+    seen.open(f"{server.address}#panel=results")
+    means = "document.getElementById('chart').data.filter((trace) => trace.showlegend).map((trace) => trace.y)"
+    until(seen, lambda: len(seen.page.evaluate(means)) == 2)
+    np.testing.assert_allclose(seen.page.evaluate(means), VALUES[:, 0].mean(axis=1), rtol=1e-5)
+    seen.page.focus("#results-group_size")
+    seen.page.keyboard.press("ArrowRight")
+    until(seen, lambda: "at group_size 8" in seen.text("#readout"))
+    np.testing.assert_allclose(seen.page.evaluate(means), VALUES[:, 1].mean(axis=1), rtol=1e-5)
+    assert seen.page.locator("#results-step").is_hidden()
+    kinds = "['xaxis', 'yaxis'].map((axis) => document.getElementById('chart').layout[axis].type)"
+    for choice, expected in (("logarithmic across", ["log", "linear"]), ("logarithmic", ["log", "log"])):
+        seen.page.select_option("#results-axes", choice)
+        until(seen, lambda expected=expected: seen.page.evaluate(kinds) == expected)
+    seen.page.select_option("#results-view", "map")
+    until(seen, lambda: np.shape(seen.page.evaluate("document.getElementById('chart').data[0].z")) == (2, 5))
+    seen.page.select_option("#results-lines", "step")
+    until(seen, lambda: "across and lines are both step" in seen.text("#readout"))
+
+
+def test_a_file_that_is_dropped_or_chosen_is_shown_and_the_rest_of_the_page_stays(browser, tmp_path):
+    path = tmp_path / "dropped.nc"
+    xr.Dataset({"q_pos": (("arm", "step"), np.arange(8.0).reshape(2, 4))}, coords={"arm": ["grpo", "maxrl"]}).to_netcdf(
+        path, engine="h5netcdf"
+    )
+    with explorer("--port", "0") as own, watched(browser, own.address) as seen:
+        seen.open(f"{own.address}#panel=miss&miss.group_size=77")
+        assert seen.page.locator("#tab-results").count() == 0
+        seen.page.evaluate(DROP, ["notes.txt", [65]])
+        until(seen, lambda: "notes.txt" in seen.text("#error"))
+        seen.page.evaluate(DROP, ["dropped.nc", list(path.read_bytes())])
+        seen.page.wait_for_selector("#readout:has-text('maxrl')")
+        assert "dropped.nc" in seen.text("#readout")
+        assert "miss.group_size=77" in seen.page.url
+        seen.page.set_input_files("#file", str(path))
+        seen.page.wait_for_selector("#readout:has-text('dropped.nc')")
 
 
 # Downloads and commands
 
 
-@pytest.mark.parametrize("panel", CLOSED)
-def test_csv_and_svg_hold_what_is_seen(seen, server, panel, tmp_path):
-    seen.open(f"{server.address}#panel={panel}")
-    rows = list(csv.reader(io.StringIO(downloaded(seen.page, "#csv", tmp_path))))
-    assert len(rows) > 5
-    assert len({len(row) for row in rows}) == 1
-    drawing = downloaded(seen.page, "#svg", tmp_path)
-    assert drawing.startswith("<svg")
-    assert "http://" not in drawing.replace("http://www.w3.org/", "")
+def test_csv_and_svg_hold_what_is_seen(seen, server, tmp_path):
+    for panel in ("miss", "step"):
+        seen.open(f"{server.address}#panel={panel}")
+        rows = list(csv.reader(io.StringIO(downloaded(seen.page, "#csv", tmp_path))))
+        assert len(rows) > 5
+        assert len({len(row) for row in rows}) == 1
+        drawing = downloaded(seen.page, "#svg", tmp_path)
+        assert drawing.startswith("<svg")
+        assert "http://" not in drawing.replace("http://www.w3.org/", "")
 
 
 def run_commands(line, folder):
     """The commands of a line one after the other, as a shell runs them."""
-    ended = []
     for words in (shlex.split(one) for one in line.split(" && ")):
         words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", "simlab.cli"]
-        ended.append(subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300))
-    return ended
+        yield subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize(
     ("view", "printed"),
     [
         ("panel=miss&miss.group_size=4&miss.correct_mass=0.5&miss.target_mass=0.25", "0.25"),
-        (
-            "panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4",
-            "Masses(successes=array([0, 1, 2, 3, 4])",
-        ),
+        ("panel=masses&masses.weight=power_alpha(alpha=3)&masses.group_size=4", "Masses(successes=array([0, 1"),
         ("panel=step", "0.00"),
         (
             "panel=run&run.actions=32&run.steps=50&run.seeds=4&run.weight=f_grpo(gamma=0.5,base=maxrl)"
@@ -389,58 +511,10 @@ def run_commands(line, folder):
         pytest.param("panel=bank&bank.k=7", "q_pos", marks=pytest.mark.slow),  # compiles for half a minute each
         pytest.param("panel=tree&tree.steps=50", "q_pos", marks=pytest.mark.slow),
     ],
-)
+)  # fmt: skip
 def test_the_command_runs(seen, server, view, printed, tmp_path):
     seen.open(f"{server.address}#{view}")
+    until(seen, lambda: seen.text("#command") != "")
     for ended in run_commands(seen.text("#command"), tmp_path):
         assert ended.returncode == 0, ended.stderr
         assert printed in ended.stdout
-
-
-# The exported file
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exported") / "page.html"
-    assert main(["explore", "--export", str(path)]) == 0
-    return path
-
-
-def test_the_exported_file_works_alone_and_offline(browser, exported):
-    with watched(browser, exported.as_uri()) as found:
-        found.page.context.set_offline(True)
-        for panel in PANELS:
-            found.open(f"{exported.as_uri()}#panel={panel}")
-            assert found.text("#error") == ""
-            assert len(found.lines()) > 0
-        found.open(f"{exported.as_uri()}#preset=fade-fig2")
-        lines = found.lines()
-        found.page.focus("#masses-group_size")
-        found.page.keyboard.press("ArrowRight")
-        found.page.wait_for_timeout(300)
-        assert found.lines() != lines
-        assert "masses.group_size=17" in address_of(found)
-        for panel in ("map", "run", "interference", "tree", "bank"):
-            found.page.click(f"#tab-{panel}")
-            wait_for_drawing(found)
-            assert "computed in advance" in found.text("#status"), panel
-            assert found.page.locator("#controls .locked").count() > 3
-        found.page.click("#tab-map")
-        assert found.page.evaluate("document.getElementById('chart').data[0].z.flat().length") == 45
-        assert (found.elsewhere, found.complaints) == ([], [])
-
-
-def test_the_exported_file_draws_what_the_server_draws(browser, server, exported):
-    for panel in CLOSED:
-        lines = []
-        for address in (server.address, exported.as_uri()):
-            with watched(browser, address) as found:
-                found.open(f"{address}#panel={panel}")
-                lines.append(found.lines())
-        assert lines[0] == lines[1]
-
-
-def test_an_export_to_another_kind_of_file_is_refused(tmp_path, capsys):
-    assert main(["explore", "--export", str(tmp_path / "page.pdf")]) == 2
-    assert "allowed: .html, .htm" in capsys.readouterr().err

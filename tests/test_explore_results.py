@@ -1,4 +1,4 @@
-"""Results that the explorer opens: described, read in slices, and refused in one line."""
+"""Results that the explorer opens (sweeps, training runs, reports): described, sliced, and refused in one line."""
 
 import json
 import math
@@ -6,10 +6,15 @@ import math
 import numpy as np
 import pytest
 import xarray as xr
+from diagnose_logs import bank, log
+from run_folders import evaluation, metrics, write_run
 
 from simlab.cli import main
+from simlab.diagnose.diagnosis import diagnosis
+from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
 from simlab.explore import results as module
+from simlab.explore.opened import open_dataset
 from simlab.explore.results import Results
 from simlab.explore.results_controls import NONE, controls_of
 
@@ -18,8 +23,10 @@ VALUES[0, 0, 1:, 2] = np.nan  # one seed is left
 VALUES[1, 1, :, 3] = np.nan  # none is
 
 
-def dataset():
-    return xr.Dataset(
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results") / "mine.nc"
+    xr.Dataset(
         {
             "q_pos": (("arm", "group_size", "seed", "step"), VALUES, {"units": "1", "long_name": "correct mass"}),
             "rate": (("group_size",), [0.25, 0.5, 1.0]),
@@ -27,14 +34,8 @@ def dataset():
             "single": ((), 3.0),
         },
         coords={"arm": ["grpo", "maxrl"], "group_size": [2, 8, 32], "step": [0, 5, 10, 15, 20], "seed": range(4)},
-    )
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    found = tmp_path_factory.mktemp("results") / "mine.nc"
-    dataset().to_netcdf(found, engine="h5netcdf")
-    return found
+    ).to_netcdf(path, engine="h5netcdf")
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -42,47 +43,50 @@ def results(path):
     return Results((path,))
 
 
-def by_loops(rows):
-    """Mean and 1.96 standard errors of each row of numbers, those that are no numbers left out."""
+# Slices
+
+
+def naive_summary(rows):
+    """Mean and 1.96 standard errors of each row of numbers, without those that are NaN."""
     means, halves = [], []
     for row in rows:
-        here = [one for one in row if not math.isnan(one)]
-        mean = sum(here) / len(here) if here else None
+        values = [value for value in row if not math.isnan(value)]
+        mean = sum(values) / len(values) if values else None
         means.append(mean)
-        scatter = sum((one - mean) ** 2 for one in here) if len(here) > 1 else None
-        halves.append(None if scatter is None else 1.96 * (scatter / (len(here) - 1) / len(here)) ** 0.5)
+        scatter = sum((value - mean) ** 2 for value in values) if len(values) > 1 else None
+        halves.append(None if scatter is None else 1.96 * (scatter / (len(values) - 1) / len(values)) ** 0.5)
     return means, halves
 
 
 def test_a_result_says_its_dimensions_and_its_variables_of_numbers(results):
-    (told,) = results.described()
-    assert told["name"] == "mine.nc"
-    assert told["dimensions"]["arm"] == ["grpo", "maxrl"]
-    assert told["dimensions"]["group_size"] == [2.0, 8.0, 32.0]
-    assert set(told["variables"]) == {"q_pos", "rate"}
-    assert told["variables"]["q_pos"]["description"] == "correct mass"
-    json.dumps(told, allow_nan=False)
+    (described,) = results.described()
+    assert described["name"] == "mine.nc"
+    assert described["dimensions"]["arm"] == ["grpo", "maxrl"]
+    assert described["dimensions"]["group_size"] == [2.0, 8.0, 32.0]
+    assert set(described["variables"]) == {"q_pos", "rate"}
+    assert described["variables"]["q_pos"]["description"] == "correct mass"
+    json.dumps(described, allow_nan=False)
 
 
 @pytest.mark.parametrize("arm", [0, 1])
 def test_a_slice_holds_means_over_seeds_with_their_bands(results, arm):
-    asked = {"file": 0, "variable": "q_pos", "across": "step", "lines": "group_size", "at": {"arm": arm}}
-    found = results.answer(asked)
-    assert found["seeds"] == 4
+    question = {"file": 0, "variable": "q_pos", "across": "step", "lines": "group_size", "at": {"arm": arm}}
+    answer = results.answer(question)
+    assert answer["seeds"] == 4
     for size in range(3):
-        means, halves = by_loops(VALUES[arm, size].T.tolist())
-        assert found["mean"][size] == [None if one is None else pytest.approx(one, rel=1e-5) for one in means]
+        means, halves = naive_summary(VALUES[arm, size].T.tolist())
+        assert answer["mean"][size] == [None if mean is None else pytest.approx(mean, rel=1e-5) for mean in means]
         for end, sign in (("low", -1), ("high", 1)):
-            assert found[end][size] == [
+            assert answer[end][size] == [
                 None if half is None else pytest.approx(mean + sign * half, rel=1e-5, abs=1e-6)
                 for mean, half in zip(means, halves, strict=True)
             ]
 
 
 def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
-    one = results.answer({"variable": "rate", "across": "group_size"})
-    assert (one["mean"], one["low"], one["high"]) == ([[0.25, 0.5, 1.0]], [[None] * 3], [[None] * 3])
-    assert one["seeds"] == 1
+    rate = results.answer({"variable": "rate", "across": "group_size"})
+    assert (rate["mean"], rate["low"], rate["high"]) == ([[0.25, 0.5, 1.0]], [[None] * 3], [[None] * 3])
+    assert rate["seeds"] == 1
     seeds = results.answer({"variable": "q_pos", "across": "step", "lines": "seed", "at": {"group_size": 2}})
     np.testing.assert_allclose(seeds["mean"], VALUES[0, 2], rtol=1e-5)
 
@@ -90,24 +94,17 @@ def test_a_slice_without_lines_is_one_row_and_seeds_may_be_lines(results):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ([], "the request is no object; allowed: file, variable"),
-        (
-            {"path": "/etc/passwd"},
-            "entry = 'path' is unknown (did you mean 'at'?); allowed: file, variable, across, lines, at",
-        ),
-        ({"file": 1}, "file = '1' is none that is open; allowed: 0 to 0"),
-        ({"file": -1}, "file = '-1' is none that is open"),
-        ({"file": True}, "file = 'True' is none"),
-        ({"file": "mine.nc"}, "file = 'mine.nc' is none"),
-        ({"variable": "words"}, "variable = 'words' is unknown; allowed: q_pos, rate"),
-        ({"variable": []}, "variable is a list; allowed: a text"),
-        ({"variable": "q_pos", "across": "k"}, "across = 'k' is unknown; allowed: arm, group_size, seed, step"),
-        ({"variable": "q_pos", "across": "step", "lines": "step"}, "lines = 'step' is unknown; allowed: arm, "),
+        ([], "allowed: file, variable"),
+        ({"path": "/etc/passwd"}, "'path'"),
+        ({"file": 1}, "'1'"),
+        ({"file": "mine.nc"}, "'mine.nc'"),
+        ({"variable": "words"}, "allowed: q_pos, rate"),
+        ({"variable": []}, "variable is a list"),
+        ({"variable": "q_pos", "across": "k"}, "across = 'k'"),
+        ({"variable": "q_pos", "across": "step", "lines": "step"}, "lines = 'step'"),
         ({"variable": "rate", "across": "group_size", "at": []}, "at is no object"),
-        ({"variable": "q_pos", "across": "step", "at": {"arm": 2}}, "arm = '2' is no place; allowed: 0 to 1"),
-        ({"variable": "q_pos", "across": "step", "at": {"arm": -1}}, "arm = '-1' is no place"),
-        ({"variable": "q_pos", "across": "step", "at": {"arm": "grpo"}}, "arm = 'grpo' is no place"),
-        ({"variable": "q_pos", "across": "step", "at": {"arm": [[]]}}, "is no place"),
+        ({"variable": "q_pos", "across": "step", "at": {"arm": 2}}, "arm = '2'"),
+        ({"variable": "q_pos", "across": "step", "at": {"arm": "grpo"}}, "arm = 'grpo'"),
     ],
 )
 def test_what_is_no_slice_is_refused_in_one_line(results, body, reason):
@@ -117,29 +114,24 @@ def test_what_is_no_slice_is_refused_in_one_line(results, body, reason):
     assert "\n" not in str(caught.value)
 
 
-def test_a_slice_of_too_many_values_and_too_many_seeds_are_refused(path, results, monkeypatch):
+def test_a_slice_of_too_many_values_is_refused(results, monkeypatch):
     monkeypatch.setattr(module, "LARGEST_READ", 19)
-    with pytest.raises(InputError, match="q_pos has 20 values there; allowed: up to 19 at a time"):
+    with pytest.raises(InputError, match="q_pos has 20 values"):
         results.answer({"variable": "q_pos", "across": "step"})
-    monkeypatch.setattr(module, "LONGEST_DIMENSION", 3)
-    with pytest.raises(InputError, match="seed has 4 values; allowed: up to 3"):
-        Results((path,))
 
 
 def test_of_a_long_dimension_places_evenly_apart_are_shown(tmp_path):
     path, steps = tmp_path / "long.nc", np.arange(10_000)
     values = np.stack([steps / 10_000, steps / 10_000 + 0.5])
-    unlabelled = ("place", steps / 1.0)
-    xr.Dataset({"q_pos": (("seed", "step"), values), "own": unlabelled}, coords={"step": 10 * steps}).to_netcdf(
-        path, engine="h5netcdf"
-    )
+    variables = {"q_pos": (("seed", "step"), values), "own": ("place", steps / 1.0)}
+    xr.Dataset(variables, coords={"step": 10 * steps}).to_netcdf(path, engine="h5netcdf")
     results = Results((path,))
     (described,) = results.described()
     assert described["every"] == {"step": 3, "place": 3}
-    assert results.answer({"variable": "own", "across": "place"})["mean"] == [described["dimensions"]["place"]]
     assert described["dimensions"]["step"] == (10.0 * steps[::3]).tolist()
-    found = results.answer({"variable": "q_pos", "across": "step"})
-    np.testing.assert_allclose(found["mean"][0], values.mean(axis=0)[::3], rtol=1e-5)
+    assert results.answer({"variable": "own", "across": "place"})["mean"] == [described["dimensions"]["place"]]
+    answer = results.answer({"variable": "q_pos", "across": "step"})
+    np.testing.assert_allclose(answer["mean"][0], values.mean(axis=0)[::3], rtol=1e-5)
 
 
 def test_only_what_is_asked_for_is_read(tmp_path):
@@ -149,9 +141,8 @@ def test_only_what_is_asked_for_is_read(tmp_path):
     xr.Dataset({"q_pos": (("cell", "seed", "step"), large)}).to_netcdf(
         path, engine="h5netcdf", encoding={"q_pos": {"zlib": True, "complevel": 1, "chunksizes": (1, 4, 4096)}}
     )
-    (one,) = Results((path,)).all
-    found = one.slice("q_pos", "step", "", {"cell": 255})
-    assert found["mean"] == [[1.5] * 4096]
+    answer = Results((path,)).answer({"variable": "q_pos", "across": "step", "at": {"cell": 255}})
+    assert answer["mean"] == [[1.5] * 4096]
 
 
 def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(results):
@@ -164,19 +155,8 @@ def test_dimensions_are_sliders_and_the_first_view_is_correct_mass_over_steps(re
     assert controls_of([]) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        (
-            "gone.nc",
-            None,
-            "gone.nc does not exist; allowed: a result of simlab sweep, a folder of simlab train, or a report",
-        ),
-        ("text.nc", b"no numbers", "text.nc cannot be opened ("),
-        ("broken.nc", b"\x89HDF\r\n\x1a\n" + b"\0" * 60, "broken.nc cannot be opened ("),
-    ],
-)
-def test_a_file_that_is_no_result_is_one_line_and_exit_code_2(tmp_path, capsys, name, content, reason):
+@pytest.mark.parametrize(("name", "content"), [("gone.nc", None), ("text.nc", b"no numbers"), ("list.json", b"[1")])
+def test_a_file_that_is_no_result_is_one_line_and_exit_code_2(tmp_path, capsys, name, content):
     pytest.importorskip("starlette")
     path = tmp_path / name
     if content is not None:
@@ -184,10 +164,107 @@ def test_a_file_that_is_no_result_is_one_line_and_exit_code_2(tmp_path, capsys, 
     assert main(["explore", "--no-browser", "--port", "0", str(path)]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert reason in printed.err
+    assert name in printed.err
     assert printed.err.count("\n") == 1
 
 
 def test_too_many_results_are_refused(path):
-    with pytest.raises(InputError, match="7 results are named; allowed: up to 6"):
+    with pytest.raises(InputError, match="7 results"):
         Results((path,) * 7)
+
+
+# Training runs
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Two arms, of which the second has not yet begun its second seed, with a start for each seed."""
+    arms = {
+        "grpo": {
+            0: (metrics([0.25, 0.5]), [evaluation(2, [8, 4])]),
+            1: (metrics([0.75, 1.0]), [evaluation(2, [0, 4])]),
+        },
+        "maxrl": {0: (metrics([0.125]), [])},
+    }
+    return write_run(tmp_path / "run", arms, starts={0: evaluation(0, [1, 0]), 1: evaluation(0, [0, 2])})
+
+
+def test_metrics_of_a_run_are_curves_over_steps_by_arm_with_bands_over_seeds(run):
+    answer = Results((run,)).answer({"variable": "reward", "across": "step", "lines": "arm"})
+    half = 1.96 * math.sqrt(2 * 0.25**2 / 2)  # of 0.25 and 0.75, and of 0.5 and 1
+    assert answer["mean"] == [[0.5, 0.75], [0.125, None]]
+    assert answer["low"] == [[pytest.approx(0.5 - half), pytest.approx(0.75 - half)], [None, None]]
+    assert answer["high"] == [[pytest.approx(0.5 + half), pytest.approx(0.75 + half)], [None, None]]
+    assert open_dataset(run / "run.json").identical(open_dataset(run))
+
+
+def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
+    dataset = open_dataset(run)
+    passed = dataset.pass_at_k.sel(arm="grpo")
+    assert passed.sel(seed=0, k=1).values.tolist() == pytest.approx([1 / 16, 12 / 16])
+    assert passed.sel(seed=1, k=1).values.tolist() == pytest.approx([2 / 16, 4 / 16])
+    other = dataset.pass_at_k.sel(arm="maxrl", k=1, seed=0).values
+    assert other.tolist() == [1 / 16, pytest.approx(math.nan, nan_ok=True)]
+    assert dataset.k.values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    # Of 8 samples with 4 correct, 3 others are drawn in 4 of 56 ways.
+    expected = [(1 - math.comb(6, 3) / 56) / 2, (1 - 4 / 56) / 2]
+    assert passed.sel(seed=1, k=3).values.tolist() == pytest.approx(expected)
+    # Pass@8 of 8 samples says whether any is correct.
+    assert passed.sel(seed=1, k=8).values.tolist() == [0.5, 0.5]
+    controls = {control.name: control.default for control in controls_of(Results((run,)).described())}
+    shown = [controls[f"results.{name}"] for name in ("variable", "across", "lines")]
+    assert shown == ["pass_at_k", "evaluation", "arm"]
+
+
+# Reports of a diagnosis
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.json"
+    path.write_text(json.dumps({"diagnosis": as_json(diagnosis(log(bank("u-shaped", 24, 0), 8, 1), rollouts=64))}))
+    return path
+
+
+def test_curves_of_a_report_have_their_intervals_as_bands(report):
+    content = json.loads(report.read_text())["diagnosis"]
+    sizes = {row["group_size"]: row for row in content["groups"]["at_sizes"]}
+    dataset = open_dataset(report)
+    answer = Results((report,)).answer({"variable": "effective_prompts", "across": "group_size"})
+    for place, size in enumerate(dataset.group_size.values.tolist()):
+        if size in sizes:
+            dead, prompts = sizes[size]["dead"], sizes[size]["effective_prompts"]
+            expected = [dead[name] for name in ("value", "low", "high")]
+            assert dataset.dead_groups.sel(group_size=size).values.tolist() == expected
+            shown = [answer[key][0][place] for key in ("mean", "low", "high")]
+            assert shown == pytest.approx([prompts[name] for name in ("value", "low", "high")], rel=1e-5)
+    assert answer["seeds"] == 0
+    teaching = {row["group_size"]: row["teaching"]["value"] for row in content["recommendation"]["splits"]}
+    shown = dataset.teaching_groups.sel(bound="estimate", group_size=list(teaching)).values.tolist()
+    assert shown == [*teaching.values()]
+    passed = content["pass_at_k"]
+    assert dataset.pass_at_k.sel(k=passed["beyond_k"][-1], bound="high") == passed["beyond"][-1]["high"]
+
+
+def test_what_needs_answers_is_left_out_of_a_report_without_them(report, tmp_path):
+    name = "groups_holding_the_typical_solution"
+    assert name in open_dataset(report)
+    content = json.loads(report.read_text())
+    for split in content["diagnosis"]["recommendation"]["splits"]:
+        split["holding"] = None  # as where a log has no answers
+    without = tmp_path / "without.json"
+    without.write_text(json.dumps(content))
+    assert name not in open_dataset(without)
+
+
+def test_what_is_no_run_and_no_report_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "other.json"
+    for content in ('{"contents": {}}', '{"diagnosis": {"groups": 3}}', "[]", "{"):
+        path.write_text(content)
+        with pytest.raises(InputError, match=r"other\.json") as caught:
+            open_dataset(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="simlab train"):
+        open_dataset(tmp_path)
+    with pytest.raises(InputError, match="neither a step nor an evaluation"):
+        open_dataset(write_run(tmp_path / "run", {"grpo": {0: ([], [])}}))

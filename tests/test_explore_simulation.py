@@ -1,21 +1,38 @@
-"""Blocks of seeds of the explorer: filled up to a compiled size, and yet the simulator's own numbers."""
+"""Blocks of seeds of the explorer's panels: the simulator's own numbers, theory beside them, and runs in advance."""
+
+import json
 
 import numpy as np
 import pytest
 
+from figures.interference_map import DATA, LABELS, crossing, of_explorer
+from simlab.estimators import estimator
+from simlab.explore.axes import AXES
+from simlab.explore.controls import BY_NAME, MAPS, SIMULATED
+from simlab.explore.in_advance import RUNS, computed, differing, focal, in_advance, wanted
+from simlab.explore.in_advance import SEEDS as SEEDS_IN_ADVANCE
+from simlab.explore.interference import KS, edge, simulate_interference
+from simlab.explore.interference_map import MAP, interference_map
 from simlab.explore.moments import record_steps
-from simlab.explore.settings import hold_panel
+from simlab.explore.presets import PRESETS
+from simlab.explore.settings import hold, hold_panel
 from simlab.explore.shapes import ACTIONS, GROUPS, SEEDS, filled_to
 from simlab.explore.simulation import simulate_policy, simulate_tree
-from simlab.problems import anchored, tree
+from simlab.problems import anchored, interference, tree
+from simlab.problems.interference import overlap_edge
 from simlab.simulator.api import simulate
-from simlab.theory import tail_miss
+from simlab.theory import expected_speed, tail_miss, transfer
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("quickly")]
+compiles = pytest.mark.usefixtures("quickly")
+LARGEST = 2**20  # bytes that runs in advance may add to a page
 
 
 def policy(**changes):
     return hold_panel("run", {"steps": 50, "learning_rate": 0.05} | changes)[0]
+
+
+def interfering(**changes):
+    return hold_panel("interference", changes)[0]
 
 
 def ignored(event):
@@ -26,25 +43,26 @@ def means(result, name):
     return np.array(result["metrics"][name]["mean"], dtype=float)
 
 
-def test_sizes_are_filled_up_to_the_next_one():
+# Blocks
+
+
+def test_sizes_are_filled_up_to_the_next_one_and_records_are_evenly_spread():
     assert [filled_to(size, GROUPS) for size in (2, 32, 33, 512)] == [32, 32, 128, 512]
-
-
-def test_records_are_evenly_spread_and_end_with_the_last_step():
     assert record_steps(50, 50).tolist() == list(range(1, 51))
     assert record_steps(333, 20)[-1] == 333
     assert (np.diff(record_steps(333, 20)) >= 16).all()
 
 
+@pytest.mark.browser
+@compiles
 @pytest.mark.parametrize(
     ("surrogate", "others"), [("reinforce", {}), ("ppo_clip", {"epochs": 3, "lag": 2, "false_positive": 0.2})]
 )
 def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others):
     """Where nothing is filled up, the same seeds give the same numbers as ``simulate``."""
     actions, size = ACTIONS[0], GROUPS[0]
-    asked = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
-    settings = policy(**asked, surrogate=surrogate, **others)
-    found = simulate_policy(settings, 0, ignored)
+    changes = {"group_size": size, "actions": actions, "correct": 0.25, "weight": "dr_grpo", "seed": 0}
+    block = simulate_policy(policy(**changes, surrogate=surrogate, **others), 0, ignored)
     runs = simulate(
         anchored(actions, 64),
         f"dr_grpo+{surrogate}",
@@ -57,15 +75,18 @@ def test_a_full_group_of_all_actions_is_the_simulators_own_run(surrogate, others
         **others,
     )
     for name in ("q_pos", "retained_mass", "entropy"):
-        np.testing.assert_allclose(means(found, name), runs[name].mean("seed"), rtol=2e-5)
-    np.testing.assert_allclose(means(found, "tail_miss_rate")[1:], runs["tail_miss_rate"].mean("seed")[1:], rtol=1e-5)
+        np.testing.assert_allclose(means(block, name), runs[name].mean("seed"), rtol=2e-5)
+    np.testing.assert_allclose(means(block, "tail_miss_rate")[1:], runs["tail_miss_rate"].mean("seed")[1:], rtol=1e-5)
 
 
+@pytest.mark.browser
+@pytest.mark.slow
+@compiles
 def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
     """Group sizes 3 in 32 places and 8 actions in 256: the mean over 64 seeds of each, within four standard errors."""
     settings = policy(group_size=3, actions=8, correct=0.5, anchor_logit=1, correct_logit=0, weight="dr_grpo")
     blocks = [simulate_policy(settings, SEEDS * block, ignored) for block in range(16)]
-    found = np.mean([means(block, "q_pos")[-1] for block in blocks])
+    filled = np.mean([means(block, "q_pos")[-1] for block in blocks])
     runs = simulate(
         anchored(8, 4, anchor_logit=1.0, correct_logit=0.0),
         "dr_grpo+reinforce",
@@ -77,46 +98,39 @@ def test_a_group_that_is_filled_up_learns_as_one_of_its_own_size():
         record_every=50,
     ).q_pos.isel(step=-1)
     error = float(runs.std("seed", ddof=1)) * np.sqrt(2 / 64)
-    assert abs(found - float(runs.mean("seed"))) < 4 * error
+    assert abs(filled - float(runs.mean("seed"))) < 4 * error
 
 
-def test_theory_is_drawn_for_plain_steps_and_close_at_a_small_rate():
-    settings = policy(
-        weight="dr_grpo", optimizer="sgd", learning_rate=0.05, group_size=4, actions=8, correct=0.5,
-        anchor_logit=0, correct_logit=0,
-    )  # fmt: skip
-    found = simulate_policy(settings, 0, ignored)
+@pytest.mark.browser
+@compiles
+def test_theory_is_close_at_a_small_rate_and_absent_where_it_does_not_apply():
+    even = {"weight": "dr_grpo", "actions": 8, "correct": 0.5, "anchor_logit": 0, "correct_logit": 0}
+    plain = policy(**even, optimizer="sgd", group_size=4)
+    block = simulate_policy(plain, 0, ignored)
+    assert block == simulate_policy(plain, 0, ignored)
+    assert block != simulate_policy(plain, 4, ignored)
     for name in ("q_pos", "retained_mass", "entropy"):
-        assert found["theory"][name][0] == pytest.approx(means(found, name)[0], rel=1e-5)
-        assert abs(found["theory"][name][-1] - means(found, name)[-1]) < 0.1
-    assert means(found, "tail_miss_expected")[0] == pytest.approx(tail_miss(4, 0.5, 0.125), rel=1e-5)
-    assert simulate_policy(policy(weight="running_mean", actions=8, group_size=4), 0, ignored)["theory"] is None
-
-
-def test_theory_of_adam_is_that_of_gradients_without_noise():
-    """Where groups are so large that there is hardly any noise, the mean over seeds follows it."""
-    settings = policy(
-        weight="dr_grpo", optimizer="adam", learning_rate=0.01, group_size=512, actions=8, correct=0.5,
-        anchor_logit=0, correct_logit=0,
-    )  # fmt: skip
-    found = simulate_policy(settings, 0, ignored)
-    gained = means(found, "q_pos")[-1] - means(found, "q_pos")[0]
+        assert block["theory"][name][0] == pytest.approx(means(block, name)[0], rel=1e-5)
+        assert abs(block["theory"][name][-1] - means(block, name)[-1]) < 0.1
+    assert means(block, "tail_miss_expected")[0] == pytest.approx(tail_miss(4, 0.5, 0.125), rel=1e-5)
+    # Adam, in groups so large that there is hardly any noise.
+    large = simulate_policy(policy(**even, optimizer="adam", learning_rate=0.01, group_size=512), 0, ignored)
+    gained = means(large, "q_pos")[-1] - means(large, "q_pos")[0]
     assert gained > 0.1
-    assert abs(found["theory"]["q_pos"][-1] - means(found, "q_pos")[-1]) < 0.05 * gained
+    assert abs(large["theory"]["q_pos"][-1] - means(large, "q_pos")[-1]) < 0.05 * gained
+    for change in ({"lag": 1}, {"epochs": 2}, {"weight": "running_mean"}):
+        other = simulate_policy(plain | change, 0, ignored)
+        assert other["theory"] is None
+        assert ("tail_miss_expected" in other["metrics"]) == ("lag" not in change)
 
 
-@pytest.mark.parametrize("change", [{"epochs": 2}, {"lag": 1}, {"false_positive": 0.1}])
-def test_theory_is_not_drawn_where_it_does_not_speak(change):
-    found = simulate_policy(policy(weight="dr_grpo", optimizer="sgd", actions=8, group_size=4, **change), 0, ignored)
-    assert found["theory"] is None
-    assert ("tail_miss_expected" in found["metrics"]) == ("epochs" in change)
-
-
+@pytest.mark.browser
+@compiles
 def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
     settings = hold_panel("tree", {"group_size": 32, "steps": 60, "learning_rate": 1.0})[0]
-    found = simulate_tree(settings, 0, ignored)
-    assert list(found["methods"]) == ["GRPO", "GRPO + entropy", "CaSP"]
-    for method in found["methods"].values():
+    block = simulate_tree(settings, 0, ignored)
+    assert list(block["methods"]) == ["GRPO", "GRPO + entropy", "CaSP"]
+    for method in block["methods"].values():
         np.testing.assert_allclose(method["policies"][0], np.full((21, 4), 0.25))
         assert np.shape(method["policies"]) == (21, 21, 4)
     runs = simulate(
@@ -129,10 +143,144 @@ def test_the_tree_starts_uniform_and_its_methods_are_the_simulators():
         steps=60,
         record_every=3,
     )
-    np.testing.assert_allclose(means(found["methods"]["GRPO"], "q_pos"), runs.q_pos.mean("seed"), rtol=1e-4)
+    np.testing.assert_allclose(means(block["methods"]["GRPO"], "q_pos"), runs.q_pos.mean("seed"), rtol=1e-4)
 
 
-def test_the_same_seeds_give_the_same_block():
-    settings = policy(group_size=4, actions=16)
-    assert simulate_policy(settings, 8, ignored) == simulate_policy(settings, 8, ignored)
-    assert simulate_policy(settings, 8, ignored) != simulate_policy(settings, 12, ignored)
+# Interference
+
+
+@pytest.mark.browser
+@compiles
+def test_a_block_of_interfering_prompts_is_the_simulators_own_run():
+    """Groups have a compiled size, for one that is filled up draws other rollouts."""
+    size, problem = GROUPS[0], {"conflict": 0.5, "hard_rate": 0.02}
+    settings = interfering(group_size=size, overlap=-0.2, temperature=0.8, learning_rate=0.5, steps=40, **problem)
+    block = simulate_interference(settings, 0, ignored)
+    runs = simulate(
+        interference(overlap=-0.2, **problem),
+        "grpo+reinforce",
+        group_size=size,
+        optimizer="sgd",
+        optimizer_parameters={"learning_rate": 0.5},
+        temperature=0.8,
+        pass_at_k=KS,
+        storage="dense",
+        seeds=SEEDS,
+        steps=40,
+        record_every=1,
+    ).pass_at_k
+    assert (block["step"], block["seeds"], block["k"]) == (list(range(41)), SEEDS, KS)
+    for k in KS:
+        np.testing.assert_allclose(means(block, f"pass_at_{k}"), runs.sel(k=k).mean("seed"), rtol=5e-5)
+        scatter = runs.sel(k=k).var("seed") * SEEDS
+        np.testing.assert_allclose(block["metrics"][f"pass_at_{k}"]["m2"], scatter, rtol=0.02, atol=1e-9)
+
+
+@pytest.mark.browser
+@compiles
+def test_the_usual_settings_show_the_phenomenon_as_the_map_has_it_and_no_overlap_does_not():
+    fallen, unshared = (simulate_interference(interfering(overlap=overlap), 0, ignored) for overlap in (0.3, 0.0))
+    assert means(fallen, "pass_at_1")[[0, -1]] == pytest.approx([0.155, 0.497], abs=0.005)
+    assert means(fallen, "pass_at_256")[[0, -1]] == pytest.approx([0.962, 0.527], abs=0.01)
+    assert means(unshared, "pass_at_256")[-1] > means(unshared, "pass_at_256")[0]
+    # The cell of the map with these settings: the gain where pass@1 reaches the level, and where pass@k crosses.
+    all_maps = interference_map()
+    cells = all_maps["maps"]["conflict"]
+    row, column = cells["values"].index(1.0), all_maps["overlap"].index(0.3)
+    reached = means(fallen, "pass_at_1")
+    after = int(np.argmax(reached >= all_maps["level"]))
+    around = slice(after - 1, after + 1)
+    curves = {k: means(fallen, f"pass_at_{k}") for k in KS}
+    gains = np.array(
+        [np.interp(all_maps["level"], reached[around], curve[around]) - curve[0] for curve in curves.values()]
+    )
+    assert gains[KS.index(256)] == pytest.approx(cells["mean"][row][column], abs=0.01)
+    assert crossing(np.array(KS), gains) == pytest.approx(cells["crossing"][row][column], rel=0.03)
+
+
+def hard_changes(overlap, weight, group_size, **parameters):
+    """Changes of the solve rates of hard prompts in the first expected step."""
+    problem = interference(overlap=overlap, **parameters)
+    counts, correct = np.asarray(problem.tabular.counts), np.asarray(problem.tabular.correct)
+    likely = np.exp(np.asarray(problem.tabular.logits))
+    policies = likely / (likely @ counts)[:, None]
+    speeds = expected_speed(weight, group_size, problem.solve_rates)
+    effects = transfer(policies, correct, problem.kernel, speeds, learning_rate=1.0, counts=counts)
+    return effects.sum(axis=0)[problem.hard]
+
+
+@pytest.mark.parametrize(
+    ("sign", "weight", "group_size", "parameters"),
+    [
+        (1, "maxrl", 32, {"hard_rate": 0.03}),
+        (1, "nsr", 4, {"conflict": 0.5}),
+        (-1, "grpo", 8, {"conflict": 0.5}),
+    ],
+)
+def test_a_hard_prompt_falls_beyond_the_edge_and_none_falls_before_it(sign, weight, group_size, parameters):
+    place = overlap_edge(sign, weight, group_size=group_size, **parameters)
+    assert 0 < place < 1
+    assert (hard_changes(0.99 * sign * place, weight, group_size, **parameters) > 0).all()
+    assert (hard_changes(1.01 * sign * place, weight, group_size, **parameters) < 0).any()
+
+
+def test_the_panel_has_both_edges_or_none_where_theory_does_not_apply():
+    assert overlap_edge(1, conflict=0.0) == np.inf
+    assert 0 < overlap_edge(-1, conflict=0.0) < 1
+    assert edge(interfering()) == [None, pytest.approx(overlap_edge(1), rel=1e-5)]
+    settings = interfering(weight="f_grpo(gamma=2)", temperature=0.7, conflict=0.5, group_size=4)
+    weight = estimator("f_grpo", gamma=2.0)
+    expected = overlap_edge(-1, weight, group_size=4, temperature=0.7, conflict=0.5)
+    assert edge(settings)[0] == pytest.approx(-expected, rel=1e-5)
+    assert edge(interfering(optimizer="adam")) is None
+    assert edge(interfering(weight="cw_grpo")) is None, "its weights depend on more than rewards"
+    assert edge(interfering(weight="a_grae")) is None, "its weights depend on the other prompts of the batch"
+    assert edge(interfering(weight="running_mean")) is None, "its weights depend on the batches before"
+
+
+def test_the_map_is_that_of_the_figure_and_the_sliders_reach_every_cell():
+    """Where it is not: ``python -m figures.interference_map --explorer``."""
+    assert json.loads(MAP.read_text()) == of_explorer(json.loads(DATA.read_text()))
+    all_maps = interference_map()
+    assert tuple(all_maps["maps"]) == MAPS == tuple(LABELS)
+    for cells in all_maps["maps"].values():
+        for name, values in (("overlap", all_maps["overlap"]), (cells["setting"], cells["values"])):
+            assert [hold(BY_NAME[f"interference.{name}"], value)[1] for value in values] == [""] * len(values)
+        assert hold_panel("interference", cells["settings"])[1] == []
+
+
+# Runs in advance
+
+
+def test_the_file_holds_every_run_that_the_page_opens_with_and_no_other():
+    runs = [(run["panel"], run["settings"]) for run in in_advance()]
+    assert runs == list(wanted())
+    assert RUNS.stat().st_size < LARGEST
+    for gamma in AXES["gamma"].values:
+        for size in AXES["group size"].values:
+            assert ("run", differing("run", {"weight": focal(gamma), "group_size": size})) in runs
+    for view in PRESETS.values():
+        if view.panel in SIMULATED:
+            assert (view.panel, differing(view.panel, dict(view.settings))) in runs
+
+
+def test_every_run_in_advance_is_one_that_its_panel_would_take_with_all_its_seeds():
+    for run in in_advance():
+        assert hold_panel(run["panel"], run["settings"])[1] == []
+        assert run["result"]["seeds"] == SEEDS_IN_ADVANCE[run["panel"]]
+        methods = run["result"]["methods"].values() if run["panel"] == "tree" else [run["result"]]
+        for method in methods:
+            for metric in method["metrics"].values():
+                assert len(metric["mean"]) == len(metric["m2"]) == len(run["result"]["step"])
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@compiles
+@pytest.mark.parametrize("place", [3, 40])
+def test_a_run_computed_anew_has_the_same_numbers(place):
+    run = in_advance()[place]
+    anew = computed(run["panel"], run["settings"])
+    for name, metric in run["result"]["metrics"].items():
+        ours, theirs = (np.array(side["mean"], dtype=float) for side in (anew["metrics"][name], metric))
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-3, err_msg=name)

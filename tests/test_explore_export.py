@@ -1,0 +1,361 @@
+"""The page as one file without a server: every panel, the map, runs in advance, undo, tour, help, phones."""
+
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+from explorer_cases import watched
+
+from simlab.explore.controls import PANELS
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def alone(browser, exported):
+    """The exported page, which may load nothing else and complain of nothing."""
+    with watched(browser, exported) as alone:
+        alone.open(exported)
+        yield alone
+    assert (alone.elsewhere, alone.complaints) == ([], [])
+
+
+def until(alone, holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, [alone.text(place) for place in ("#status", "#said", "#error", "#readout")]
+        alone.page.wait_for_timeout(50)
+
+
+def drawn(alone):
+    alone.page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+
+def address_of(alone):
+    return alone.page.evaluate("decodeURIComponent(window.location.href)")
+
+
+def names_of(alone):
+    return alone.page.evaluate("document.getElementById('chart').data.map((trace) => trace.name || '')")
+
+
+def test_every_panel_works_offline_and_says_what_was_computed_in_advance(alone, exported):
+    alone.page.context.set_offline(True)
+    for panel in PANELS:
+        alone.open(f"{exported}#panel={panel}")
+        assert alone.text("#error") == ""
+        assert len(alone.lines()) > 0
+        if panel in ("map", "run", "interference", "tree", "bank"):
+            assert "computed in advance" in alone.text("#status"), panel
+            assert alone.page.locator("#controls .locked").count() > 3
+    alone.open(f"{exported}#preset=fade-fig2")
+    lines = alone.lines()
+    alone.page.focus("#masses-group_size")
+    alone.page.keyboard.press("ArrowRight")
+    until(alone, lambda: alone.lines() != lines)
+    assert "masses.group_size=17" in address_of(alone)
+
+
+# The map
+
+
+def test_the_map_is_there_at_once_and_keys_choose_and_pin_a_cell(alone):
+    assert alone.page.get_attribute("nav [aria-selected=true]", "id") == "tab-map"
+    assert "45 of 45 cells are simulated" in alone.text("#readout")
+    ends = []
+    for at in ("0", "1"):  # from the base model to the last step
+        alone.page.fill("#map-at-box", at)
+        alone.page.keyboard.press("Enter")
+        drawn(alone)
+        ends.append(alone.page.evaluate("document.getElementById('chart').data[0].z.flat()"))
+    assert len(ends[1]) == 45
+    assert min(ends[1]) < 0.7 < min(ends[0])
+    alone.page.focus("#chart")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
+        alone.page.keyboard.press(key)
+        drawn(alone)
+    assert "map.cell=64,0.5&map.pinned=16,0;64,0.5" in address_of(alone)
+    assert alone.page.locator(".pins li").count() == 2
+    assert "group size 64, gamma 0.5" in names_of(alone)
+    link = address_of(alone)
+    alone.open(link)
+    assert address_of(alone) == link
+
+
+def test_a_frame_stands_around_the_pointed_cell_and_each_pinned_one_in_the_colour_of_its_training(alone, exported):
+    alone.open(f"{exported}#panel=map&map.cell=16,1&map.pinned=32,0;512,2")
+    frames = alone.page.evaluate(
+        """document.getElementById("chart").layout.shapes.filter((one) => one.line.width === 3).map((one) => [
+            (one.x0 + one.x1) / 2, (one.y0 + one.y1) / 2, one.line.color])"""
+    )
+    trained = alone.page.evaluate(
+        """document.getElementById("chart").data.filter((trace) => trace.csv?.startsWith("retained mass of"))
+            .map((trace) => trace.line.color)"""
+    )
+    # Columns and rows of the cells; the pointed one is drawn last, over the others.
+    assert frames[::-1] == [[3, 3, trained[0]], [4, 0, trained[1]], [8, 4, trained[2]]]
+    alone.open(f"{exported}#panel=map&map.quantity=pass@256")
+    assert "With gamma 0 it is 1 at every group size." in alone.text("#readout")
+    assert "best" not in alone.text("#readout")
+    heat = "(({zmin, zmax}) => [zmin, zmax])(document.getElementById('chart').data[0])"
+    assert alone.page.evaluate(heat) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("view", "what"),
+    [
+        ("map.across=gamma", "across and down are both gamma"),
+        ("map.across=overlap", "one policy have no overlap"),
+        ("map.weight=asym_grpo(delta=2)", "the focal weight goes on no asym_grpo(delta=2)"),
+    ],
+)
+def test_axes_that_do_not_go_together_are_said(alone, exported, view, what):
+    alone.open(f"{exported}#panel=map&{view}")
+    assert what in alone.text("#readout")
+
+
+# Runs that were computed in advance
+
+
+def test_no_run_is_drawn_under_the_name_of_another(alone, exported):
+    alone.open(f"{exported}#panel=map&map.learning_rate=0.1")
+    assert "not computed in advance" in alone.text("#status")
+    alone.open(f"{exported}#panel=run&run.pinned=weight%3Dmaxrl;weight%3Df_grpo(gamma%3D0,base%3Dgrpo)")
+    assert "not computed in advance: maxrl (simlab explore)" in alone.text("#status")
+    assert "maxrl" not in names_of(alone)
+    assert "f_grpo(gamma=0,base=grpo)" in names_of(alone)
+    alone.open(f"{exported}#panel=run&run.weight=maxrl&run.pinned=")
+    assert "shown: estimator f_grpo(gamma=0,base=grpo)" in alone.text("#status")
+    assert "maxrl" not in names_of(alone)
+    assert "--estimator f_grpo" in alone.text("#command")
+    for panel in ("run", "bank", "tree"):  # a click pins the run that a panel opens with
+        alone.open(f"{exported}#panel={panel}&{panel}.pinned=")
+        alone.page.click("text=Pin this run to compare")
+        drawn(alone)
+        alone.open(address_of(alone))
+        assert alone.page.locator(".pins li").count() == 1
+        assert "not computed in advance" not in alone.text("#status")
+
+
+def test_what_the_simulation_opens_with_is_compared_and_theory_stands_beside_it(alone, exported):
+    for way in ("difference", "at equal correct mass", "difference at equal correct mass"):
+        alone.open(f"{exported}#panel=run&run.compare={way}")
+        lines = alone.page.evaluate(
+            "document.getElementById('chart').data.filter((trace) => trace.csv?.includes('mean of')).map((t) => t.y)"
+        )
+        assert len(lines) == (4 if way.startswith("difference") else 8)
+        assert all(any(one is not None for one in line) for line in lines)
+    assert "against f_grpo(gamma=0,base=grpo)" in alone.text("#readout")
+    assert alone.text("#said") == ""
+    alone.open(f"{exported}#preset=expected-drift")
+    assert names_of(alone).count("theory of the sliders' run") == 4
+    for quantity in ("correct mass", "retained mass", "pass@16"):
+        alone.open(f"{exported}#panel=map&map.quantity={quantity}")
+        assert "theory without noise of the pointed cell" in names_of(alone)
+
+
+# Masses
+
+
+def test_masses_are_drawn_and_twelve_pinned_estimators_are_told_apart(alone, exported):
+    pins = ";".join(f"f_grpo(gamma={gamma / 2},base=grpo)" for gamma in range(1, 13))
+    alone.open(f"{exported}#panel=masses&masses.weight=easy_power(alpha=3)&masses.pinned={pins}")
+    looks = alone.page.evaluate(
+        """document.getElementById("chart").data
+            .filter((trace) => trace.name?.includes("m<sub>S</sub> = m<sub>F</sub>"))
+            .map(({line, marker}) => [line.color, line.dash, marker?.symbol].join(" "))"""
+    )
+    assert len(set(looks)) == len(looks) == 26  # lines, and points of the group size
+    assert alone.text(".full").startswith("12 estimators are pinned")
+    assert alone.text("#command").count("masses('") == 13
+    readout = alone.text("#readout")
+    assert "Of the 13 weights f_grpo(gamma=6,base=grpo) turns most to prompts that are seldom solved" in readout
+    assert "easy_power(alpha=3) most to those that often are" in readout
+
+
+def test_linked_choices_are_drawn_in_groups_that_were_computed_in_advance(alone, exported):
+    linked = "linked(scale%3Dmean,sign%3Drelu)"
+    alone.open(f"{exported}#panel=masses&masses.weight={linked}")
+    lines = alone.page.evaluate(
+        "document.getElementById('chart').data.filter((trace) => trace.mode === 'markers').map((trace) => trace.y)"
+    )
+    rates = np.arange(9) / 8
+    np.testing.assert_allclose(lines[0], np.where(rates > 0, 1 - rates, 0), rtol=5e-4)  # p (1 - p) / p
+    np.testing.assert_allclose(lines[1], 0)
+    alone.open(f"{exported}#panel=step&step.rewards=the estimator&step.weight={linked}")
+    assert alone.text("#readout").startswith("Rewards 1 and 0,")  # p = 4/8: (1 - p) / p
+    alone.open(f"{exported}#panel=masses&masses.weight=linked(difficulty%3Dfocal,gamma%3D2)")
+    assert "computed in advance" in alone.text("#said") + alone.text("#status")
+
+
+# Undo, tour, help, links
+
+
+def test_undo_takes_changes_back_one_by_one(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    first = address_of(alone)
+    assert alone.page.is_disabled("#undo")
+    for size in ("32", "64"):
+        alone.page.fill("#miss-group_size-box", size)
+        alone.page.keyboard.press("Enter")
+        alone.page.wait_for_timeout(700)
+    alone.page.click("#tab-masses")
+    alone.page.click("#undo")
+    assert "panel=miss" in address_of(alone)
+    assert alone.page.input_value("#miss-group_size-box") == "64"
+    alone.page.focus("#miss-group_size")
+    alone.page.keyboard.press("Control+z")
+    drawn(alone)
+    assert alone.page.input_value("#miss-group_size-box") == "32"
+    alone.page.click("#undo")
+    drawn(alone)
+    assert address_of(alone) == first
+
+
+def test_a_weight_without_masses_goes_to_the_other_panels(alone, exported):
+    alone.open(f"{exported}#panel=run&run.weight=fade_entropy")
+    alone.page.click("text=Use in all panels")
+    drawn(alone)
+    assert "Gradient masses and One step" in alone.text("#said")
+    assert "step.rewards" not in address_of(alone)
+
+
+def test_what_needs_the_server_says_so_and_notices_do_not_pile_up(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    drop = """([name]) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([new Uint8Array([65])], name));
+        document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true}));
+    }"""
+    alone.page.evaluate(drop, ["mine.nc"])
+    assert "simlab explore mine.nc" in alone.text("#error")
+    for text, said, error in (("-5", "held at 1", ""), ("abc", "", "'abc' is not a number")):
+        alone.page.fill("#miss-group_size-box", text)
+        alone.page.keyboard.press("Enter")
+        drawn(alone)
+        assert said in alone.text("#said")
+        assert error in alone.text("#error")
+    assert alone.text("#said") == ""
+    alone.page.fill("#paste", "http://127.0.0.1:8737/#panel=miss&miss.group_size=64")  # a link of a server
+    alone.page.keyboard.press("Enter")
+    until(alone, lambda: alone.page.input_value("#miss-group_size-box") == "64")
+
+
+def test_the_tour_goes_through_six_views_and_moves_their_controls(alone):
+    alone.page.click("#tour-start")
+    panels = ["map", "miss", "run", "masses", "bank", "interference"]
+    for step, panel in enumerate(panels, start=1):
+        assert alone.text("#tour-title").startswith(f"{step} of 6: ")
+        assert alone.page.get_attribute("nav [aria-selected=true]", "id") == f"tab-{panel}"
+        assert alone.text("#error") == ""
+        if step == 2:
+            until(alone, lambda: alone.page.input_value("#miss-group_size-box") in ("2", "4", "8"), 20)
+        if step < 6:
+            alone.page.click("#tour-next")
+    assert alone.page.is_disabled("#tour-next")
+    assert "tour=6" in address_of(alone)
+    alone.page.click("#tour-end")
+    drawn(alone)
+    assert alone.page.is_hidden("#tour")
+    assert "tour" not in address_of(alone)
+
+
+def test_help_is_seen_on_focus_and_on_hover(alone, exported):
+    alone.open(f"{exported}#panel=miss")
+    tip = alone.page.locator("#miss-target_mass-help")
+    assert tip.is_hidden()
+    alone.page.focus("[aria-describedby=miss-target_mass-help]")
+    assert tip.is_visible()
+    alone.page.focus("#chart")
+    alone.page.hover("[aria-describedby=miss-target_mass-help]")
+    assert tip.is_visible()
+    assert alone.page.locator("#symbols button").count() == 3
+    alone.open(f"{exported}#panel=run")
+    alone.page.focus("[aria-describedby=run-weight-gamma-help]")
+    assert alone.text("#run-weight-gamma-help").startswith("exponent of the focal weight")
+
+
+# Looks
+
+
+def test_on_a_phone_controls_stand_above_the_plot_and_nothing_is_cut_off(alone, exported):
+    alone.page.set_viewport_size({"width": 390, "height": 844})
+    for panel in PANELS:
+        alone.open(f"{exported}#panel={panel}")
+        assert alone.page.evaluate("document.documentElement.scrollWidth") == 390
+        controls, chart = (alone.page.locator(place).bounding_box() for place in ("#controls", "#chart"))
+        assert controls["y"] + controls["height"] <= chart["y"]
+        assert cut_off(alone) == []
+        assert overlapping(alone) == []
+        tab = alone.page.locator(f"#tab-{panel}").bounding_box()
+        assert tab["x"] >= 0
+        assert tab["x"] + tab["width"] <= 390
+
+
+def overlapping(alone):
+    """Titles of panels on which the labels of another panel's axis stand."""
+    return alone.page.evaluate(
+        """() => {
+            const boxes = (place) => [...document.querySelectorAll(`#chart ${place}`)].map((one) =>
+                [one.textContent, one.getBoundingClientRect()]);
+            const meet = (one, other) => one.left < other.right - 1 && other.left < one.right - 1
+                && one.top < other.bottom - 1 && other.top < one.bottom - 1;
+            return boxes(".annotation-text").flatMap(([title, box]) =>
+                boxes(".xaxislayer-above text, .g-xtitle text, .g-x2title text, .g-x3title text")
+                    .filter(([, tick]) => meet(box, tick)).map(([tick]) => `${title}: ${tick}`));
+        }"""
+    )
+
+
+def cut_off(alone):
+    """Titles that reach beyond the chart."""
+    return alone.page.evaluate(
+        """[...document.querySelectorAll("#chart .annotation-text")].filter((title) => {
+            const [own, all] = [title, document.getElementById("chart")].map((one) => one.getBoundingClientRect());
+            return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1;
+        }).map((title) => title.textContent)"""
+    )
+
+
+def test_titles_of_the_tree_and_the_legend_have_room_after_resizing(alone, exported):
+    for width in (1280, 1400):
+        alone.page.set_viewport_size({"width": width, "height": 900})
+        alone.open(f"{exported}#panel=tree")
+        boxes = alone.page.evaluate(
+            """[...document.querySelectorAll("#chart .annotation-text")].map((one) => one.getBoundingClientRect())
+                .map(({left, right}) => [left, right])"""
+        )
+        assert len(boxes) == 3
+        assert all(right < after for (_, right), (after, _) in itertools.pairwise(boxes))
+        assert cut_off(alone) == []
+    alone.open(f"{exported}#preset=fade-fig2")
+    for width in (800, 1400):
+        alone.page.set_viewport_size({"width": width, "height": 900})
+        alone.page.wait_for_timeout(500)
+        legend, title = (
+            alone.page.locator(place).first.bounding_box() for place in ("#chart .legend", "#chart .xtitle")
+        )
+        assert legend["y"] >= title["y"] + math.floor(title["height"]) - 2
+
+
+def luminance(colour):
+    shares = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_every_line_stands_out_from_its_ground(alone, exported):
+    for (theme, ground), view in itertools.product(
+        (("light", "#ffffff"), ("dark", "#1c2026")), ("panel=miss", "preset=fade-fig2", "panel=map")
+    ):
+        alone.open(f"{exported}#{view}&theme={theme}")
+        colours = alone.page.evaluate(
+            """document.getElementById("chart").data.map((trace) => trace.line?.color)
+                .filter((colour) => /^#/.test(colour))"""
+        )
+        assert len(set(colours)) > 2
+        for colour in colours:
+            low, high = sorted((luminance(colour), luminance(ground)))
+            assert (high + 0.05) / (low + 0.05) >= 3, colour
