@@ -35,7 +35,7 @@ __all__ = [
     "sweep",
     "theory",
 ]
-_WHEN_ASKED_FOR = {
+_LAZY = {
     "InputError": "simlab.errors:InputError",
     "Method": "simlab.methods:Method",
     "Rollouts": "simlab.rollouts:Rollouts",
@@ -55,10 +55,10 @@ _WHEN_ASKED_FOR = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first asked for; some of it loads JAX."""
-    if name not in _WHEN_ASKED_FOR:
+    """Import a name when it is first used; some of them load JAX."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _WHEN_ASKED_FOR[name].partition(":")
+    module, _, attribute = _LAZY[name].partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded
 

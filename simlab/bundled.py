@@ -1,4 +1,4 @@
-"""Find what comes with the package but is not part of it: ``figures``, ``paper_checks`` and the notebooks.
+"""Find folders that come with the package but are not part of it: ``figures``, ``paper_checks`` and the notebooks.
 
 In a checkout these folders lie beside the package. A wheel has them inside it, so that an installation adds one name
 to site-packages. Their modules import each other by the names that they have in the checkout, ``from paper_checks.claim
@@ -16,12 +16,12 @@ IMPORTABLE = ("figures", "paper_checks")
 
 
 def is_checkout() -> bool:
-    """Whether the package is used from a checkout, and not from where a wheel was installed."""
+    """Return True if the package is used from a checkout, and not from where a wheel was installed."""
     return not _in_wheel().is_dir()
 
 
 def bundled_folder(name: str) -> Path:
-    """Where ``figures``, ``paper_checks`` or ``notebooks`` lies.
+    """Return the folder of ``figures``, ``paper_checks`` or ``notebooks``.
 
     Raises:
         InputError: if it is missing.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[dict[str, str]]) -> list[str]:
-    """The heads, which are the keys of every row, and the rows: the first column to the left, the others to the right.
+    """Write the heads, which are the keys of every row, and the rows: the first column left, the others right.
 
     >>> aligned([{"arm": "grpo", "k": "1"}, {"arm": "f_grpo", "k": "16"}])
     ['arm      k', 'grpo     1', 'f_grpo  16']

@@ -29,7 +29,7 @@ def one_line(message: str) -> str:
     """A message as one line that can be printed anywhere, cut in its middle if it is very long."""
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 4 :]}"
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], message)
+    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], message)
 
 
 class Diverged(InputError):
@@ -37,7 +37,7 @@ class Diverged(InputError):
 
 
 def is_concrete_number(value: Any) -> bool:
-    """Whether ``value`` is a Python or NumPy number, to be compared now (a traced JAX value cannot be)."""
+    """Return True for a Python or NumPy number, to be compared now (a traced JAX value cannot be)."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

@@ -28,6 +28,7 @@ _BRACKETED = re.compile(rf"(?<![\w)\]])\[({_BARE.pattern})\]")  # after a name o
 # What a file must hold to carry a tag at all, or one in a comment; looking for it spares most files the search.
 _WRITTEN = re.compile(rf"""[\["']{_BARE.pattern}[\]"']""")
 _COMMENTED = re.compile(rf"#.*{_BRACKETED.pattern}")
+Definition = tuple[int, int, str]  # first line, last line and dotted name of a function or class
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class TaggedLine:
 
 
 def roots() -> dict[str, Path]:
-    """The folders to read, by kind: the package, what comes with it, and in a checkout its tests and benchmarks.
+    """Return the folders to read, by kind: the package, what is bundled, and in a checkout tests and benchmarks.
 
     Raises:
         InputError: if what comes with the package is missing.
@@ -59,28 +60,39 @@ def roots() -> dict[str, Path]:
     'simlab'
     """
     package = bundled.PACKAGE
-    found = {"code": package} | {kind: bundled.bundled_folder(name) for kind, name in BUNDLED.items()}
-    if bundled.is_checkout():
-        found |= {kind: package.parent / name for kind, name in OF_CHECKOUT.items()}
-    return found
+    checkout = OF_CHECKOUT if bundled.is_checkout() else {}
+    return (
+        {"code": package}
+        | {kind: bundled.bundled_folder(name) for kind, name in BUNDLED.items()}
+        | {kind: package.parent / name for kind, name in checkout.items()}
+    )
 
 
 def tagged_lines(roots: Mapping[str, Path]) -> list[TaggedLine]:
-    """Every line that carries a tag, in the order of ``roots``, then by path and line.
+    """List every line that carries a tag, in the order of ``roots``, then by path and line.
+
+    A file in a root that lies in another root, as the checks do in an installed package, counts for the inner one.
 
     Raises:
         InputError: for a file that is not Python.
     """
-    return [
-        tagged
-        for kind, folder in roots.items()
-        for path in _files(folder, roots.values())
-        for tagged in _tagged_lines_in(path, kind, _outermost(folder, roots.values()))
-    ]
+    lines = []
+    for kind, folder in roots.items():
+        inner = [root for root in roots.values() if folder in root.parents]
+        outermost = next((root for root in roots.values() if root in folder.parents), folder)
+        for path in sorted(folder.rglob("*.py")):
+            if not any(root in path.parents for root in inner):
+                try:
+                    tags = _tags(path.read_text(encoding="utf-8"))
+                except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
+                    raise InputError(f"{path} cannot be read as Python: {error}") from None
+                shown = path.relative_to(outermost.parent).as_posix()
+                lines += [TaggedLine(tag, kind, shown, line, name) for line, tag, name in tags]
+    return lines
 
 
 def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
-    """Every line that carries the tag, in the order of ``roots``, then by path and line.
+    """List every line that carries the tag, in the order of ``roots``, then by path and line.
 
     Args:
         paper: its id, such as ``"f-grpo"``, or ``"arxiv"`` for one that is not judged.
@@ -96,17 +108,17 @@ def find(paper: str, tag: str, roots: Mapping[str, Path]) -> list[TaggedLine]:
     paper, tag = paper.lower(), tag.lower()
     check_choice("paper", paper, SOURCES)
     everything = tagged_lines(roots)
-    found = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
-    if not found:
+    lines = [tagged for tagged in everything if tagged.tag == f"{paper}:{tag}"]
+    if not lines:
         prefix = f"{paper}:"
-        known = sorted({tagged.tag.removeprefix(prefix) for tagged in everything if tagged.tag.startswith(prefix)})
-        closest = ", ".join(get_close_matches(tag, known, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
+        labels = sorted({tagged.tag.removeprefix(prefix) for tagged in everything if tagged.tag.startswith(prefix)})
+        closest = ", ".join(get_close_matches(tag, labels, n=5, cutoff=0.0)) or "none, this paper has no tag yet"
         raise InputError(f"no tag {tag!r} in {paper}; closest known: {closest}")
-    return found
+    return lines
 
 
 def known_tags(roots: Mapping[str, Path]) -> list[str]:
-    """Every tag written under the roots, as sorted ``"paper:label"``, whether or not the paper is known.
+    """List every tag written under the roots, as sorted ``"paper:label"``, whether or not the paper is known.
 
     Raises:
         InputError: for a file that is not Python.
@@ -114,69 +126,50 @@ def known_tags(roots: Mapping[str, Path]) -> list[str]:
     return sorted({tagged.tag for tagged in tagged_lines(roots)})
 
 
-def describe(found: list[TaggedLine]) -> str:
-    """One line of text for each, in columns: kind, path and number, name.
+def describe(lines: list[TaggedLine]) -> str:
+    """Write a line of text for each, in columns: kind, path and number, name.
 
     >>> print(describe([TaggedLine("f-grpo:eq-12", "code", "simlab/estimators/difficulty.py", 11, "focal")]))
     code  simlab/estimators/difficulty.py:11  focal
     """
-    rows = [(tagged.kind, f"{tagged.path}:{tagged.line}", tagged.name) for tagged in found]
+    rows = [(tagged.kind, f"{tagged.path}:{tagged.line}", tagged.name) for tagged in lines]
     kind_width = max((len(kind) for kind, _, _ in rows), default=0)
     spot_width = max((len(spot) for _, spot, _ in rows), default=0)
     return "\n".join(f"{kind:<{kind_width}}  {spot:<{spot_width}}  {name}".rstrip() for kind, spot, name in rows)
 
 
-def _files(folder: Path, roots: Iterable[Path]) -> list[Path]:
-    """The modules of a root, without those of a root that lies in it, as the checks do in an installed package."""
-    inner = [root for root in roots if folder in root.parents]
-    return [path for path in sorted(folder.rglob("*.py")) if not any(root in path.parents for root in inner)]
-
-
-def _outermost(folder: Path, roots: Iterable[Path]) -> Path:
-    return next((root for root in roots if root in folder.parents), folder)
-
-
-def _tagged_lines_in(path: Path, kind: str, folder: Path) -> Iterator[TaggedLine]:
-    try:
-        written = _written_in(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError) as error:  # ValueError: not UTF-8
-        raise InputError(f"{path} cannot be read as Python: {error}") from None
-    shown = path.relative_to(folder.parent).as_posix()
-    for line, tag, name in written:
-        yield TaggedLine(tag, kind, shown, line, name)
-
-
 @functools.cache
-def _written_in(source: str) -> list[tuple[int, str, str]]:
-    """Lines, tags and enclosing names of a module; who asks again for the same text does not wait again."""
+def _tags(source: str) -> list[tuple[int, str, str]]:
+    """List line, tag and enclosing name of each tag in a module; cached, for tests that ask again."""
     tree = ast.parse(source)
     if not _WRITTEN.search(source):
         return []
     definitions = list(_definitions(tree))
-    return [(line, tag, _enclosing(definitions, line)) for line, tag in sorted(set(_tags(source, tree)))]
+    tags = {*_tags_of_code(tree, source.split("\n"))}
+    if _COMMENTED.search(source):
+        tags |= {*_tags_of_comments(source)}
+    # The innermost definition around a line is the one that begins last.
+    return [
+        (line, tag, max([(first, name) for first, last, name in definitions if first <= line <= last] or [(0, "")])[1])
+        for line, tag in sorted(tags)
+    ]
 
 
-def _tags(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The line number and the name of each tag in the docstrings, decorators, lone calls and comments of a file."""
-    lines = source.split("\n")
+def _tags_of_code(tree: ast.Module, lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield line and tag of each tag in docstrings, decorators and lone calls."""
     for statement in tree.body:
         if isinstance(statement, ast.Expr):
-            yield from _argument_tags(ast.walk(statement))
+            yield from _tags_of_arguments(ast.walk(statement))
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
                 for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                     yield from ((number, tag) for tag in _BRACKETED.findall(lines[number - 1]))
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield from _argument_tags(node.decorator_list)
-    if not _COMMENTED.search(source):
-        return
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield from ((token.start[0], tag) for tag in _BRACKETED.findall(token.string))
+                yield from _tags_of_arguments(node.decorator_list)
 
 
-def _argument_tags(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+def _tags_of_arguments(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     for node in nodes:
         if isinstance(node, ast.Call):
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
@@ -185,8 +178,14 @@ def _argument_tags(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
                         yield argument.lineno, text
 
 
-def _definitions(node: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str]]:
-    """First line (of the decorators), last line and dotted name of every function and class below a node."""
+def _tags_of_comments(source: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield from ((token.start[0], tag) for tag in _BRACKETED.findall(token.string))
+
+
+def _definitions(node: ast.AST, outer: str = "") -> Iterator[Definition]:
+    """Yield every function and class below a node, from the line of its first decorator on."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
@@ -194,9 +193,3 @@ def _definitions(node: ast.AST, outer: str = "") -> Iterator[tuple[int, int, str
             yield from _definitions(child, f"{outer}{child.name}.")
         else:
             yield from _definitions(child, outer)
-
-
-def _enclosing(definitions: list[tuple[int, int, str]], line: int) -> str:
-    """Name of the innermost definition around a line."""
-    around = [(first, name) for first, last, name in definitions if first <= line <= last]
-    return max(around)[1] if around else ""

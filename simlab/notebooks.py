@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import NoReturn
 
 from simlab.bundled import bundled_folder, is_checkout
-from simlab.errors import InputError, check_range, check_whole
+from simlab.errors import InputError, check_whole
 
 HOST = "127.0.0.1"
 COPIES = "simlab-notebooks"
 
 
 def notebooks(folder: Path) -> dict[str, str]:
-    """What each notebook of a folder is about, by file name: the first line of its docstring."""
-    found = {}
-    for path in sorted(folder.glob("[0-9]*.py")):
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        found[path.name] = text.partition("\n")[0]
-    return found
+    """Return the subject of each notebook of a folder, by file name: the first line of its docstring."""
+    texts = {path: ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "" for path in folder.glob("[0-9]*.py")}
+    return {path.name: text.partition("\n")[0] for path, text in sorted(texts.items())}
 
 
-def working_folder(wanted: Path | None = None) -> Path:
-    """The folder to work in. Notebooks are saved where they are opened, so an installed package gives away copies.
+def working_folder(chosen: Path | None = None) -> Path:
+    """Return the folder to work in; an installed package gives away copies, since notebooks are saved where they are.
 
     By default, the checkout's own folder, or else ``simlab-notebooks`` in the current folder. Files that are there
     already are kept.
@@ -35,9 +32,9 @@ def working_folder(wanted: Path | None = None) -> Path:
         InputError: if the copies cannot be written.
     """
     source = bundled_folder("notebooks")
-    if wanted is None and is_checkout():
+    if chosen is None and is_checkout():
         return source
-    folder = Path(COPIES) if wanted is None else wanted
+    folder = Path(COPIES) if chosen is None else chosen
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in notebooks(source):
@@ -50,8 +47,7 @@ def working_folder(wanted: Path | None = None) -> Path:
 
 def check_port(port: int) -> None:
     """Raise ``InputError`` unless the port is one, and free."""
-    check_whole("port", port, 1)
-    check_range("port", port, 1, 65535)
+    check_whole("port", port, 1, 65535)
     try:
         socket.create_server((HOST, port)).close()
     except OSError as error:

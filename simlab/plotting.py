@@ -39,40 +39,40 @@ CLOSE = 0.2  # a share that varies less than this is not shown from 0 to 1
 
 
 def mean_and_band(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds, and the half-width of its 95 % band, 1.96 standard errors (0 for a single seed)."""
+    """Return the mean over seeds, and the half-width of its 95 % band, 1.96 standard errors (0 for a single seed)."""
     seeds = values.sizes["seed"]
     spread = values.std("seed", ddof=1 if seeds > 1 else 0)
     return values.mean("seed").values, 1.96 * spread.values / np.sqrt(seeds)
 
 
 def draw_band(axes: Axes, x: np.ndarray, values: xr.DataArray, **style: Any) -> None:
-    """A line of the mean over seeds in its 95 % band; the dimensions left are ``seed`` and that of ``x``."""
+    """Draw the mean over seeds in its 95 % band; the dimensions of ``values`` are ``seed`` and that of ``x``."""
     mean, half = mean_and_band(values.transpose(..., "seed"))
     (line,) = axes.plot(x, mean, **style)
     axes.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def grid_dimensions(dataset: xr.Dataset) -> list[str]:
-    """The dimensions of the cells of a sweep, which every variable has before seed and step."""
+    """Return the dimensions of the cells of a sweep, which every variable has before seed and step."""
     first = next(iter(dataset.data_vars.values()))
     names = [str(name) for name in first.dims]
     return names[: names.index("seed")]
 
 
 def record_axis(dataset: xr.Dataset) -> str:
-    """The dimension along which the records of a run lie: cost where a sweep has a budget, and else the step."""
+    """Return the dimension of the records of a run: cost where a sweep has a budget, and else the step."""
     return "cost" if "cost" in dataset.dims else "step"
 
 
 def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
-    """The usual metrics that a problem records; where it has none of them, as many others that are one number."""
+    """Choose the usual metrics that a problem records; where it has none, as many others that are one number."""
     axis = record_axis(dataset)
     numbers = [str(name) for name, values in dataset.data_vars.items() if values.dims[-1] == axis]
     return [name for name in usual if name in numbers] or numbers[: len(usual)]
 
 
 def final_state(dataset: xr.Dataset, title: str = "") -> Figure:
-    """Final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
+    """Draw final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
     With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
     problem that records neither is shown by the first two numbers that it has.
@@ -81,9 +81,9 @@ def final_state(dataset: xr.Dataset, title: str = "") -> Figure:
 
 
 def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
-    """``final_state`` of several results in one figure, whose lines begin with the names of the results."""
+    """Draw ``final_state`` of several results in one figure, whose lines begin with the names of the results."""
     first = next(iter(datasets.values()))
-    metrics = [name for name in chosen_metrics(first, SHARES) if all(name in one for one in datasets.values())]
+    metrics = [name for name in chosen_metrics(first, SHARES) if all(name in dataset for dataset in datasets.values())]
     along = record_axis(first)
     axis = _common_axis(list(datasets.values())) or along
     with matplotlib.style.context(STYLE):
@@ -119,13 +119,13 @@ def _share_limits(panel: Axes) -> None:
 
 
 def _common_axis(datasets: list[xr.Dataset]) -> str | None:
-    """The group size, or else the first swept number, that varies in all results; None where none does."""
+    """Return the group size, or else the first swept number, that varies in all results; None where none does."""
     names = dict.fromkeys(["group_size", *grid_dimensions(datasets[0])])
     return next((name for name in names if all(_is_axis(dataset, name) for dataset in datasets)), None)
 
 
 def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, styles: Iterator[int]) -> None:
-    """A banded line along ``axis`` for each combination of the other dimensions that vary."""
+    """Draw a banded line along ``axis`` for each combination of the other dimensions that vary."""
     inner = [str(name) for name in values.dims if name not in (axis, "seed", "step", "cost")]
     others = [name for name in inner if values.sizes[name] > 1]
     single = [name for name in inner if name not in others]
@@ -142,18 +142,18 @@ def _draw_cells(panel: Axes, values: xr.DataArray, axis: str, result: str, style
 
 
 def lacking(dataset: xr.Dataset | xr.DataArray, labels: Mapping[str, Any]) -> list[str]:
-    """The dimensions among some labels along which nothing changes: parameters that the method of the labels lacks."""
+    """Return the dimensions among some labels along which nothing changes: parameters that their method lacks."""
     named = {str(label) for label in labels.values()}
     return [name for name in labels if named & set(json.loads(dataset[name].attrs.get("methods_without_it", "[]")))]
 
 
 def _repeats(values: xr.DataArray, chosen: Mapping[str, Any]) -> bool:
-    """Whether a line differs from an earlier one by no more than a parameter that its method lacks."""
+    """Return True if a line differs from an earlier one only by a parameter that its method lacks."""
     return any(values[name].values[0] != chosen[name] for name in lacking(values, chosen))
 
 
 def _label(values: xr.DataArray, chosen: Mapping[str, Any]) -> str:
-    """A line's name: its method, and what else tells it from others."""
+    """Name a line: its method, and what else tells it from others."""
     absent = lacking(values, chosen)
     return ", ".join(
         plain(value) if name in METHODS else f"{LABELS.get(name, name)} = {plain(value)}"
@@ -163,7 +163,7 @@ def _label(values: xr.DataArray, chosen: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> str:
-    """A number or a name as a reader writes it."""
+    """Write a number or a name as a reader would."""
     return f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
 
 

@@ -14,19 +14,19 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """What a message calls it."""
+        """Return its name in messages."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """The fields of ``Rollouts`` that it reads."""
+        """Return the fields of ``Rollouts`` that it reads."""
 
     @property
     def exchangeable(self) -> bool:
-        """Whether its result neither depends on what is absent nor on the order of the rollouts of a group."""
+        """Return True if its result depends neither on what is absent nor on the order of a group's rollouts."""
 
 
 def shown(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
-    """The batch with the fields that the stage needs, and with nothing absent unless it is exchangeable.
+    """Return the batch with the fields that the stage needs, and with nothing absent unless it is exchangeable.
 
     Rewards and masks are always there, but a stage that is not exchangeable gets no ``mask``: all rollouts exist. If it
     deals with tokens (``of_tokens``, or by its needs), all tokens exist too.
@@ -35,18 +35,18 @@ def shown(stage: Stage, rollouts: Rollouts, *, of_tokens: bool) -> Rollouts:
         InputError: for rollouts or tokens that are absent, or may be since JAX traces their mask, before a stage that
             is not exchangeable.
     """
-    seen = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
+    needed = rollouts._replace(**{name: None for name in FIELDS - {"rewards"} - stage.needs})
     if stage.exchangeable:
-        return seen
+        return needed
     if not _is_full(rollouts.mask):
         raise InputError(_refusal("mask", "rollouts", stage, "groups of equal size"))
     if (of_tokens or stage.needs & set(TOKEN_FIELDS)) and not _is_full(rollouts.token_mask):
         raise InputError(_refusal("token_mask", "tokens", stage, "rollouts of equal length"))
-    return seen._replace(mask=None)
+    return needed._replace(mask=None)
 
 
 def _is_full(mask: Array | None) -> bool:
-    """Whether nothing is absent, for certain."""
+    """Return True if nothing is absent, for certain."""
     if mask is None:
         return True
     try:

@@ -13,7 +13,7 @@ WORDS = {"none": None, "true": True, "false": False}
 
 
 def read_number(text: str) -> int | float:
-    """The number that a text writes in decimal, whole where it has neither a point nor an exponent.
+    """Read the number that a text writes in decimal, whole where it has neither a point nor an exponent.
 
     Raises:
         InputError: for a text that is no number, is longer than ``LONGEST_NUMBER``, or lies beyond the floats.
@@ -32,7 +32,7 @@ def read_number(text: str) -> int | float:
 
 
 def read_value(text: str) -> Any:
-    """A number, ``true``, ``false``, ``none``, or else the text itself.
+    """Read a number, ``true``, ``false``, ``none``, or else the text itself.
 
     Raises:
         InputError: for a number that is too long or too large.
@@ -46,7 +46,7 @@ def read_value(text: str) -> Any:
 
 
 def shortened(text: str) -> str:
-    """A text as a message names it: only its beginning, if it is long.
+    """Write a text as a message names it: only its beginning, if it is long.
 
     >>> print(shortened("1" * 400))
     '111111111111111111111111111111...' (400 characters)
