@@ -21,6 +21,7 @@ from simlab.adapters.verl.memory import memory
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
 
+LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 KEYS = [f"{prompt}_{row}_0" for row, prompt in enumerate(PROMPTS)]
 
 
@@ -88,12 +89,14 @@ def test_to_verl_it_is_the_synchronous_trainer():
 
 @pytest.mark.parametrize("name", ["grpo", "a_grae"])
 def test_what_reads_rewards_goes_through_as_it_is(name, batch):
-    trainer(f"algorithm.adv_estimator=simlab_{name}")._compute_advantage(batch, {})
+    metrics = {}
+    trainer(f"algorithm.adv_estimator=simlab_{name}")._compute_advantage(batch, metrics)
+    assert not any(name.startswith("diagnose/") for name in metrics)
     expected = dispatched(f"simlab_{name}")
     torch.testing.assert_close(batch.padded("advantages"), expected[:, : batch.padded("advantages").shape[1]])
 
 
-@pytest.mark.parametrize("name", ["cw_grpo", "entropy_advantage", "ds_grpo", "unlikeliness", "fade"])
+@pytest.mark.parametrize("name", ["cw_grpo", "entropy_advantage", "fade"])
 def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
     one = trainer(f"algorithm.adv_estimator=simlab_{name}")
     one._compute_advantage(batch, {})
@@ -129,12 +132,6 @@ def test_metrics_say_what_a_diagnosis_of_the_batch_would(batch):
     expected = Live(every=1).observe(PROMPTS, REWARDS, texts)
     assert "diagnose/fitted/unseen_share" in expected
     assert {name: metrics[name] for name in expected} == pytest.approx(expected)
-
-
-def test_without_the_setting_nothing_is_added(batch):
-    metrics = {}
-    trainer("algorithm.adv_estimator=simlab_grpo")._compute_advantage(batch, metrics)
-    assert not any(name.startswith("diagnose/") for name in metrics)
 
 
 # What an estimator remembers
@@ -176,31 +173,7 @@ def test_memory_goes_on_from_a_checkpoint(tmp_path, batch, saved):
         torch.testing.assert_close(batch.padded("advantages"), whole)
 
 
-def test_a_run_from_the_start_remembers_nothing(tmp_path, saved):
-    one = trainer(
-        "algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}", "trainer.resume_mode=disable"
-    )
-    one._load_checkpoint()
-    assert not memory
-
-
-def test_a_checkpoint_that_was_cut_short_is_not_the_last_one(tmp_path, batch, saved, monkeypatch):
-    """The memory is written before verl notes that the checkpoint is whole."""
-    one = trainer("algorithm.adv_estimator=simlab_ha_dw", f"trainer.default_local_dir={tmp_path}")
-    one.global_steps = 1
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("simlab.adapters.verl.trainer.write_whole", killed)
-    with pytest.raises(KeyboardInterrupt):
-        one._save_checkpoint()
-    assert not (tmp_path / "latest_checkpointed_iteration.txt").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "complaints"), [("ha_dw", ["ha_dw(), which begins without memory"]), ("a_grae", []), ("grpo", [])]
-)
+@pytest.mark.parametrize(("name", "complaints"), [("ha_dw", ["ha_dw(), which begins without memory"]), ("grpo", [])])
 def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, complaints, tmp_path, saved, caplog):
     """verl's own trainer has written it, or the settings were others."""
     one = trainer(f"algorithm.adv_estimator=simlab_{name}", f"trainer.default_local_dir={tmp_path}")
@@ -217,30 +190,23 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        (["algorithm.adv_estimator=simlab_grop"], r"estimator = 'grop' is unknown \(did you mean 'grpo'\?\)"),
-        (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "grpo has no parameter 'gamma'"),
-        (
-            ["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"],
-            "would have no effect on adv_estimator = 'grpo'",
-        ),
+        (["algorithm.adv_estimator=simlab_grop"], "'grop'"),
+        (["algorithm.adv_estimator=simlab_grpo", "+algorithm.simlab.gamma=1"], "'gamma'"),
+        (["algorithm.adv_estimator=grpo", "+algorithm.simlab.gamma=1"], "no effect"),
         (
             ["algorithm.adv_estimator=simlab_entropy_advantage", "algorithm.rollout_correction.bypass_mode=True"],
-            "bypass_mode = True leaves out the entropy that adv_estimator = simlab_entropy_advantage needs",
+            "bypass_mode = True",
         ),
-        (
-            ["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.often=2"],
-            "algorithm.simlab_diagnose = 'often' is unknown; allowed: ",
-        ),
+        (["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.often=2"], "'often'"),
         (["algorithm.adv_estimator=grpo", "+algorithm.simlab_diagnose.every=0"], "every = 0"),
-        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_casp"], "simlab_casp moves candidates"),
-        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_kl_cov"], "simlab_kl_cov chooses among the tokens"),
-        (["actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo"], "loss_mode = 'simlab_ppo' is unknown"),
+        ([f"{LOSS}=simlab_casp"], "simlab_casp"),
+        ([f"{LOSS}=simlab_ppo"], "'simlab_ppo'"),
         (
             [
                 "actor_rollout_ref.actor.policy_loss.loss_mode=simlab_ppo_clip",
                 "actor_rollout_ref.actor.clip_ratio_low=2",
             ],
-            "eps_low = 2 is outside its range",
+            "eps_low = 2",
         ),
     ],
 )

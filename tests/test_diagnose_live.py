@@ -28,6 +28,7 @@ def batch(rollouts, order=None):
 
 def test_the_groups_of_a_batch_are_counted():
     shuffled = np.random.default_rng(0).permutation(16)
+    assert Live().observe(["a", "b"], [1, 0])["diagnose/dead"] == 1  # groups of one
     assert Live().observe(*batch(ROLLOUTS, shuffled)) == {
         "diagnose/solve_rate": 0.5,
         "diagnose/all_right": 0.25,
@@ -35,10 +36,6 @@ def test_the_groups_of_a_batch_are_counted():
         "diagnose/dead": 0.5,
         "diagnose/effective_prompts": 2,
     }
-
-
-def test_groups_of_one_are_dead_once():
-    assert Live().observe(["a", "b"], [1, 0])["diagnose/dead"] == 1
 
 
 def test_what_is_fitted_is_that_of_the_groups_of_the_last_batches():
@@ -74,12 +71,9 @@ def test_without_completions_nothing_is_said_of_solutions():
     found = Live(every=1).observe(prompts, rewards)
     assert "diagnose/fitted/dead_at_8" in found
     assert not any("unseen" in name or "tail_miss" in name for name in found)
-
-
-def test_batches_with_and_without_completions_tell_no_solutions():
     live = Live(every=2)
-    live.observe(*batch(ROLLOUTS)[:2])
-    assert "diagnose/fitted/unseen_share" not in live.observe(*batch(ROLLOUTS))
+    live.observe(prompts, rewards)
+    assert "diagnose/fitted/unseen_share" not in live.observe(*batch(ROLLOUTS)), "a batch of both has none"
 
 
 def test_rollouts_without_a_reward_are_left_out():
@@ -106,11 +100,10 @@ def test_an_answer_of_ones_own_tells_solutions_apart():
 )
 def test_numbers_outside_their_range_are_refused(name, value):
     assert name in refusal(Live, **{name: value})
+    assert "one number" in refusal(Live().observe, ["p"], [1], ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("step", "fit", "share"), [(1.0, 0.5, 0.01), (0.2, 3.0, 0.01), (10.0, 0.01, 0.01), (1.0, 0.2, 0.1)]
-)
+@pytest.mark.parametrize(("step", "fit", "share"), [(0.2, 3.0, 0.01), (10.0, 0.01, 0.01), (1.0, 0.2, 0.1)])
 def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatch, step, fit, share):
     """By a clock that only steps and fits move."""
     now, fits = [0.0], []
@@ -129,8 +122,3 @@ def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatc
             assert fit * len(fits) <= share * now[0] + fit * share
     assert len(fits) > 1
     assert np.diff(fits).min() >= 5 * step  # no more often than every five batches
-
-
-def test_rows_of_other_lengths_are_refused():
-    assert "one number" in refusal(Live().observe, ["p"], [1, 0])
-    assert "one number" in refusal(Live().observe, ["p"], [1], ["a", "b"])

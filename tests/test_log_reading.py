@@ -1,8 +1,6 @@
 """Logs are read as the groups that they hold, whichever format they have and however they are cut into batches."""
 
 import json
-import re
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -14,7 +12,17 @@ import pandas
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from log_files import WRITERS, groups_of, read_groups, row, solutions_of, write_csv, write_jsonl, write_trl, write_verl
+from log_files import (
+    WRITERS,
+    groups_of,
+    read_groups,
+    row,
+    solutions_of,
+    write_csv,
+    write_jsonl,
+    write_trl,
+    write_verl,
+)
 from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
@@ -46,7 +54,7 @@ ROLLOUTS = st.lists(
 
 
 @pytest.mark.parametrize("form", WRITERS)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(rows=ROLLOUTS, rows_at_once=st.integers(1, 30))
 @example(rows=[row(0, "p", 0.0)], rows_at_once=1)
 def test_what_is_written_is_read_back_as_the_same_groups(form, rows, rows_at_once):
@@ -73,9 +81,8 @@ def test_log_probabilities_stay_with_their_groups(tmp_path):
         for step in (2, 1) for prompt in range(3) for _ in range(2)
     ]  # fmt: skip
     log = read_log([write_jsonl(tmp_path, rows)], rows_at_once=5).log
-    for group, right, logp in zip(
-        log.confidence.group, log.confidence.correct, log.confidence.log_probability, strict=True
-    ):
+    drawn = log.confidence
+    for group, right, logp in zip(drawn.group, drawn.correct, drawn.log_probability, strict=True):
         step, prompt = log.step[group], int(log.prompts[log.prompt[group]][1:])
         assert logp == -10.0 * step - prompt
         assert right == bool((step + prompt) % 2)
@@ -125,21 +132,21 @@ def test_prompts_may_be_conversations(tmp_path):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("so 3", "so 3"),
         ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "b"),
         ([{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "c"}]}], "c"),
         ([{"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}], ""),
         ([], ""),
+        (None, None),
+        ([3], None),
+        ({"content": 3}, None),
     ],
 )
 def test_the_text_of_a_conversation_is_that_of_its_last_message(value, text):
-    assert message_text(value, "completion") == text
-
-
-@pytest.mark.parametrize("value", [None, 3, [3], [[[[["a"]]]]], {"content": 3}])
-def test_what_is_no_conversation_has_no_text(value):
-    with pytest.raises(Unreadable, match=r"completion is .*; allowed: a text, or a list of messages"):
-        message_text(value, "completion")
+    if text is not None:
+        assert message_text(value, "completion") == text
+    else:
+        with pytest.raises(Unreadable, match=r"completion is .*; allowed: a text"):
+            message_text(value, "completion")
 
 
 # Rewards
@@ -156,22 +163,19 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
     assert read_log([folder], reward="accuracy_reward").log.correct == [2]
     assert read_log([folder], reward="format_reward", threshold=0.5).log.group_size == [2]
     line = refusal(read_log, [folder])
-    assert line == (
-        "rewards (accuracy_reward + format_reward) are 0.5, 1, 1.5; needed: --threshold X, the least reward of a "
-        "correct rollout, or --reward NAME for one of them alone"
-    )
+    assert all(words in line for words in ("accuracy_reward + format_reward", "0.5, 1, 1.5", "--threshold", "--reward"))
 
 
-@pytest.mark.parametrize("late", [0, 50])
-def test_graded_rewards_need_a_threshold(late, tmp_path, monkeypatch):
-    """After some rows the first graded reward is one too many."""
+def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
+    """After some rows the first graded reward is one too many: the rest is not read."""
     monkeypatch.setattr(rewards, "LOOKED_AT", 40)
-    rows = [row(1, "p", 0.0)] * late + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]
+    rows = [row(1, "p", 0.0)] * 50 + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]
     path = write_csv(tmp_path, rows)
-    seen = {0: "-1, 0.25, 1", 50: "-1, 0"}[late]
-    assert refusal(read_log, [path]).startswith(f"rewards (reward) are {seen}; needed: --threshold X")
+    line = refusal(read_log, [path])
+    assert "-1, 0;" in line
+    assert "--threshold" in line
     assert read_log([path], threshold=0.25).log.correct == [2]
-    assert read_log([path], threshold=0.25).mean_reward == pytest.approx(0.25 / (late + 3))
+    assert read_log([path], threshold=0.25).mean_reward == pytest.approx(0.25 / 53)
 
 
 def test_what_says_0_or_1_is_a_reward(tmp_path):
@@ -218,13 +222,10 @@ def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone
     mine = str(tmp_path / "mine.py")
     reading = read_log([path], answer=f"{mine}:canonical")
     assert sorted(reading.log.answers.count) == [1, 2]
-    assert reading.notes == ("correct rollouts without an answer, which are no solutions: 1",)
-    assert reading.answer == f"{mine}:canonical, in column completion"
-    assert "ZeroDivisionError: division by zero, line 5 of mine.py" in refusal(
-        read_log, [path], answer=f"{mine}:broken"
-    )
-    assert "returned 3; allowed: a text, or None" in refusal(read_log, [path], answer=f"{mine}:other")
-    assert "is 'a'; allowed: a function" in refusal(read_log, [path], answer=f"{mine}:word")
+    assert "without an answer" in reading.notes[0]
+    assert "line 5 of mine.py" in refusal(read_log, [path], answer=f"{mine}:broken")
+    assert "returned 3" in refusal(read_log, [path], answer=f"{mine}:other")
+    assert "is 'a'" in refusal(read_log, [path], answer=f"{mine}:word")
 
 
 def test_without_answers_and_completions_there_are_no_solutions(tmp_path):
@@ -244,25 +245,21 @@ def test_columns_of_a_table_may_be_named(tmp_path):
     assert (log.step, log.group_size, log.confidence.log_probability) == ([4], [2], [-2.0])
 
 
-COLUMNS = {
-    "a role that there is not": ({"columns": {"reword": "grade"}}, "names 'reword'; allowed: prompt, reward, step"),
-    "two rewards": ({"columns": {"reward": "a"}, "reward": "b"}, "--reward b and --columns reward=a differ"),
-    "no prompt": ({}, "log.csv:2: no column 'prompt' for the prompt (--columns); its columns: question, grade, step"),
-    "no such column": ({"columns": {"prompt": "q"}}, "no column 'q' for the prompt"),
-    "no such answer": (
-        {"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}},
-        "--columns names 'typo', which no row has",
-    ),
-    "a format that there is not": ({"form": "trlx"}, "'trlx' is unknown (did you mean 'trl'?)"),
-    "another's format": ({"form": "verl"}, "no column 'input' for the prompt"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", COLUMNS)
-def test_a_wrong_column_is_named_in_one_line(case, tmp_path):
-    named, message = COLUMNS[case]
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"columns": {"reword": "grade"}}, ["reword", "prompt, reward, step"]),
+        ({"columns": {"reward": "a"}, "reward": "b"}, ["--reward b", "reward=a"]),
+        ({}, ["log.csv:2", "'prompt'", "question, grade, step"]),
+        ({"columns": {"prompt": "question", "reward": "grade", "answer": "typo"}}, ["'typo'"]),
+        ({"form": "trlx"}, ["'trlx'", "'trl'"]),
+        ({"form": "verl"}, ["'input'"]),
+    ],
+)
+def test_a_wrong_column_is_named_in_one_line(options, names, tmp_path):
     (tmp_path / "log.csv").write_text("question,grade,step\np,1,4\n")
-    assert message in refusal(read_log, [tmp_path / "log.csv"], **named)
+    line = refusal(read_log, [tmp_path / "log.csv"], **options)
+    assert all(name in line for name in names)
 
 
 # Runs of simlab train
@@ -287,7 +284,7 @@ def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
         assert sorted(log.confidence.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
         assert list(log.confidence.length[log.confidence.log_probability == -1.5]) == [2, 2]
     (folder.parent / "seed-1").mkdir()
-    assert "has 2 arms and seeds; allowed: one of them, such as" in refusal(read_log, [tmp_path / "run"])
+    assert "2 arms and seeds" in refusal(read_log, [tmp_path / "run"])
 
 
 def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
@@ -306,9 +303,9 @@ def test_of_a_run_that_kept_none_the_evaluations_are_read(tmp_path):
 
 
 def test_a_sample_is_uniform_and_the_same_in_any_batches():
-    """Each of 20 rows is among 5 with probability 1/4; over 1,000 seeds the standard error of a share is .0137."""
+    """Each of 20 rows is among 5 with probability 1/4; over 400 seeds the standard error of a share is .0217."""
     counts = np.zeros(20)
-    for seed in range(1000):
+    for seed in range(400):
         sample = UniformSample(1, 5, seed)
         for part in np.split(np.arange(20.0)[:, None], [1, 2, 13]):
             sample.add(part)
@@ -316,8 +313,8 @@ def test_a_sample_is_uniform_and_the_same_in_any_batches():
         whole.add(np.arange(20.0)[:, None])
         np.testing.assert_array_equal(sample.rows(), whole.rows())
         counts[sample.rows()[:, 0].astype(int)] += 1
-    assert counts.sum() == 5 * 1000
-    assert np.abs(counts / 1000 - 0.25).max() < 4 * 0.0137
+    assert counts.sum() == 5 * 400
+    assert np.abs(counts / 400 - 0.25).max() < 4 * 0.0217
 
 
 @settings(max_examples=30)
@@ -362,28 +359,106 @@ def test_the_command_says_what_the_log_holds(tmp_path, capsys):
 
 
 def test_bad_input_is_one_line_of_the_command(tmp_path, capsys):
-    for arguments, message in (
-        (["nowhere"], "nowhere is not there; allowed: a file of a log, or a folder with some"),
-        ([str(tmp_path)], "has no file of a log; allowed: .parquet, .jsonl, .ndjson, .csv, .tsv"),
-        ([str(tmp_path), "--columns", "prompt"], "--columns 'prompt' cannot be read; allowed: prompt=NAME"),
-        ([str(tmp_path), "--threshold", "nan"], "threshold = nan is outside its range"),
+    for arguments, name in (
+        (["nowhere"], "nowhere"),
+        ([str(tmp_path)], ".parquet"),
+        ([str(tmp_path), "--columns", "prompt"], "--columns"),
+        ([str(tmp_path), "--threshold", "nan"], "threshold"),
     ):
         assert main(["diagnose", *arguments]) == 2
         error = capsys.readouterr().err
-        assert message in error
+        assert name in error
         assert error.count("\n") == 1
 
 
-def test_pyarrow_is_loaded_for_parquet_alone_and_asked_for_in_one_line(tmp_path):
+def test_pyarrow_is_asked_for_where_a_log_is_parquet(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "log.csv").write_text("prompt,reward\np,1\n")
+    assert read_log([tmp_path]).files == 1
     (tmp_path / "log.parquet").write_bytes(b"PAR1")
-    program = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "from simlab.cli import main\n"
-        f"print(main(['diagnose', {str(tmp_path / 'log.csv')!r}]), main(['diagnose', {str(tmp_path)!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("0 2\n")
-    assert re.fullmatch(
-        r'simlab: parquet files need pyarrow \(.*\); install it with: pip install "simlab\[logs\]"\n', done.stderr
-    )
+    assert "simlab[logs]" in refusal(read_log, [tmp_path])
+
+
+# Rows and files that are left out and named
+
+
+GOOD = b'{"prompt": "p", "reward": 1, "step": 3}'
+BAD_LINES = {
+    "cut off": (b'{"prompt": "p", "rew', "no JSON"),
+    "a list": (b"[1, 2]", "JSON object"),
+    "no UTF-8": (b'{"prompt": "\xff", "reward": 1, "step": 3}', "no JSON"),
+    "no reward": (b'{"prompt": "p", "step": 3}', "'reward'"),
+    "NaN": (b'{"prompt": "p", "reward": NaN, "step": 3}', "reward is nan"),
+    "infinite in words": (b'{"prompt": "p", "reward": "-inf", "step": 3}', "reward is '-inf'"),
+    "null": (b'{"prompt": "p", "reward": null, "step": 3}', "reward is None"),
+    "a word": (b'{"prompt": "p", "reward": "yes", "step": 3}', "reward is 'yes'"),
+    "rewards": (b'{"prompt": "p", "reward": [1], "step": 3}', "reward is a list"),
+    "a number for a prompt": (b'{"prompt": 7, "reward": 1, "step": 3}', "prompt is 7"),
+    "half a step": (b'{"prompt": "p", "reward": 1, "step": 0.5}', "step is 0.5"),
+    "a step below 0": (b'{"prompt": "p", "reward": 1, "step": -1}', "step is -1"),
+    "more than sure": (b'{"prompt": "p", "reward": 1, "step": 3, "log_probability": 2.5}', "log_probability is 2.5"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LINES)
+def test_a_bad_line_is_left_out_and_named(case, tmp_path):
+    line, reason = BAD_LINES[case]
+    path = tmp_path / "log.jsonl"
+    first = b'{"prompt": "p", "reward": 1, "step": 3, "log_probability": -1}'
+    path.write_bytes(b"\n".join([first, line, b"", GOOD, line, GOOD]))
+    log = read_log([path]).log
+    assert (list(log.group_size), list(log.correct), list(log.step)) == ([3], [3], [3])
+    assert log.refused.count == 2
+    for number, complaint in zip((2, 5), log.refused.first, strict=True):
+        assert complaint.startswith(f"{path}:{number}: ")
+        assert reason in complaint
+    path.write_bytes(line)
+    assert "no row can be read" in refusal(read_log, [path])
+
+
+def test_the_first_row_that_can_be_read_says_what_columns_there_are(tmp_path):
+    """A column that appears later is named: otherwise all that came before would be of step 0."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{}\n{"step": 4}\n{"prompt": "p"}\n' * 9 + GOOD)
+    log = read_log([path]).log
+    assert (list(log.step), log.refused.count, len(log.refused.first)) == ([3], 27, 5)
+    path.write_bytes(b'{"prompt": "p", "reward": 1}\n' + GOOD)
+    (complaint,) = read_log([path]).log.refused.first
+    assert complaint.startswith(f"{path}:2: ")
+    assert "--columns step=step" in complaint
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"p,1,3,4", "4 fields"),
+        (b"p,1", "2 fields"),
+        (b"\xff,1,3", "UTF-8"),
+        (b'"p"x,1,3', "','"),
+        (b"p,,3", "reward is ''"),
+    ],
+)
+def test_a_bad_row_of_a_table_is_left_out_and_named(line, reason, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"\n".join([b"\xef\xbb\xbfprompt,reward,step", b"p,1,3", line, b"", b'"p",1,3\r', b"p,0,3"]))
+    log = read_log([path]).log
+    assert (list(log.group_size), list(log.correct)) == ([3], [2])
+    assert log.refused.first[0].startswith(f"{path}:3: ")
+    assert reason in log.refused.first[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("b.jsonl", b"", None),
+        ("b.parquet", b"PAR1" + bytes(100), "no parquet"),
+        ("b.csv", b"prompt,prompt\np,q\n", "two columns"),
+    ],
+)
+def test_a_file_that_is_no_log_is_left_out_and_named(name, content, reason, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "c.jsonl").write_bytes(GOOD)
+    refused = read_log([tmp_path]).log.refused
+    assert refused.count == (reason is not None)
+    assert all(reason in complaint and str(tmp_path / name) in complaint for complaint in refused.first)
+    assert "no row can be read" in refusal(read_log, [tmp_path / name])

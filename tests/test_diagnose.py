@@ -1,0 +1,275 @@
+"""``simlab diagnose`` as a whole: summary, report, JSON, advice and simulated weights, on logs of known truth."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from diagnose_logs import bank, log, plain
+from refusals import refusal
+
+from simlab.cli import main
+from simlab.diagnose import difficulty
+from simlab.diagnose.commands import commands
+from simlab.diagnose.diagnosis import diagnosis
+from simlab.diagnose.difficulty import Weighing, WeightEffect, weigh
+from simlab.diagnose.estimate import Estimate, as_json
+from simlab.diagnose.recommend import Recommendation, Split
+from simlab.diagnose.solve_rates import population
+from simlab.diagnose.summary import LINES, weights
+
+ROOT = Path(__file__).parent.parent
+PROMPTS, STEPS, GROUP, LEVEL = 40, 12, 8, 0.9
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """Prompts of solve rates .05, .5 and .95, each with three solutions of unequal probability."""
+    random, path = np.random.default_rng(3), tmp_path_factory.mktemp("log") / "log.jsonl"
+    rates = random.choice([0.05, 0.5, 0.95], PROMPTS)
+    rows = []
+    for step in range(STEPS):
+        for prompt in random.choice(PROMPTS, 20, replace=False):
+            for _ in range(GROUP):
+                correct = random.random() < rates[prompt]
+                answer = str(random.choice(3, p=[0.8, 0.15, 0.05])) if correct else "no"
+                rows.append({"step": step, "prompt": f"p{prompt}", "reward": float(correct), "answer": answer,
+                             "log_probability": -3.0 - random.random()})  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def run(capsys, *arguments):
+    assert main(["diagnose", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def estimates(found):
+    """Every estimate in JSON."""
+    if isinstance(found, dict):
+        if "value" in found:
+            yield found
+        for entry in found.values():
+            yield from estimates(entry)
+    elif isinstance(found, list):
+        for entry in found:
+            yield from estimates(entry)
+
+
+def test_summary_json_and_report_of_one_log(path, capsys, tmp_path):
+    out = tmp_path / "a" / "found.json"
+    text = run(capsys, path, "--holdout", "0.4", "--json", out, "--html", tmp_path / "found.html")
+    lines = text.partition("\n\nreport")[0].splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= 150
+    for name in ("dead groups", "pass@8", "unseen solutions", "typical solution", "budget", "held out"):
+        assert name in text
+    assert re.search(r"mean solve rate +0\.\d+ \[0\.\d+, 0\.\d+\]", text)
+    found = json.loads(out.read_text())
+    every = list(estimates(found["diagnosis"]))
+    assert len(every) > 100
+    for entry in every:
+        assert entry["low"] <= entry["value"] <= entry["high"], entry
+        assert entry["level"] == 0.9
+        assert entry["method"]
+    for part in ("unseen", "confidence"):
+        assert found["diagnosis"][part] is not None
+    assert found["diagnosis"]["prediction"]["scored"]
+    assert len(found["diagnosis"]["solve_rates"]["windows"]) == 4
+    mean = found["diagnosis"]["solve_rates"]["mean"]
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    truth = np.mean([row["reward"] for row in rows if row["step"] >= STEPS - STEPS // 4])
+    assert mean["low"] <= truth <= mean["high"]
+    assert found["contents"]["rows"] == len(rows)
+    page = (tmp_path / "found.html").read_text()
+    assert page.count("<svg") == 1
+    assert not re.findall(r"(?:src|href)=[\"']?(?!#)", page.replace('xlink:href="#', ""))
+    assert "mean solve rate" in page
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints(capsys):
+    page = (ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    command, shown = re.search(
+        r"```sh\nsimlab diagnose (figures/.*)\n```\n\n```text\n(.*?)```", page, re.DOTALL
+    ).groups()
+    file, *options = command.split()
+    assert run(capsys, ROOT / file, *options) == shown
+
+
+def test_texts_of_a_log_are_text_in_the_report_and_contents_estimate_nothing(tmp_path, capsys):
+    name = "<script>alert(1)</script>"
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps({"prompt": "p", name: i % 2}) + "\n" for i in range(8)))
+    assert "budget" not in run(capsys, path, "--columns", f"reward={name}", "--contents")
+    run(capsys, path, "--columns", f"reward={name}", "--html", tmp_path / "found.html")
+    assert "<script" not in (tmp_path / "found.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("rollouts", "1"), ("holdout", "1"), ("seed", "-1"), ("estimator", "gpro"), ("threshold", "nan")],
+)
+def test_bad_input_is_refused_in_one_line_before_anything_is_read(path, capsys, monkeypatch, option, value):
+    monkeypatch.setattr("simlab.diagnose.reading.read_log", lambda *_, **__: pytest.fail("the log was read"))
+    assert main(["diagnose", str(path), f"--{option}", value]) == 2
+    complaint = capsys.readouterr().err
+    assert (value if option == "estimator" else option) in complaint
+    assert complaint.count("\n") == 1
+
+
+# All estimates at once
+
+DEGENERATE = {
+    "one prompt": plain([2], 4),
+    "all right": plain([4] * 10, 4),
+    "all wrong": plain([0] * 10, 4),
+    "G = 1": plain([0, 1, 1, 0, 1], 1),
+    "groups of several sizes": plain([0, 1, 5, 8], [2, 4, 8, 8]),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "G = 1" else pytest.mark.slow) for name in DEGENERATE]
+)
+def test_a_degenerate_log_is_diagnosed_alike_every_time(name):
+    found = as_json(diagnosis(DEGENERATE[name]))
+    assert found == as_json(diagnosis(DEGENERATE[name]))
+    json.dumps(found, allow_nan=False)
+    for entry in estimates(found):
+        if entry["value"] is not None and entry["low"] is not None:
+            assert entry["low"] <= entry["value"] <= entry["high"], entry
+    assert found["unseen"] is None
+    assert found["recommendation"]["recommended"] is None
+    assert any("no answers" in line for line in found["untold"])
+    assert any("one step" in line for line in found["untold"])
+
+
+def test_what_cannot_be_diagnosed_is_refused():
+    assert "no group" in refusal(diagnosis, plain([], 4))
+    assert "level" in refusal(diagnosis, plain([1], 4), level=1.5)
+    assert "no_such" in refusal(diagnosis, plain([1], 4), estimator="no_such")
+    assert "a group of 1" in refusal(weigh, population(plain([1], 1), 0.9), "grpo", 1)
+
+
+# Advice in the words of the trainer that wrote the log
+
+ONE = Estimate("x", 1.0, 0.5, 1.5, 0.9, "m")
+BEST = Split(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
+ADVICE = Recommendation(128, 16, (BEST,), BEST, "why")
+NOTHING = Recommendation(128, 16, (BEST,), None, "why")
+EFFECT = WeightEffect("f_grpo(gamma=1)", None, ONE, ONE)
+BETTER, WORSE = Weighing((), (), EFFECT, None), Weighing((), (), None, EFFECT)
+EXPECTED = {
+    "trl": (
+        "GRPOConfig(num_generations=4, generation_batch_size=128)",
+        'SimlabGRPOTrainer(..., method="f_grpo(gamma=1)")',
+    ),
+    "verl": (
+        "data.train_batch_size=32 actor_rollout_ref.rollout.n=4 algorithm.adv_estimator=simlab_f_grpo "
+        "+algorithm.simlab.gamma=1",
+    ),
+    "table": ('simlab train --prompts 32 --group-size 4 --arms "f_grpo(gamma=1)"',),
+}
+
+
+@pytest.mark.parametrize("form", EXPECTED)
+def test_a_log_gets_the_commands_of_its_trainer_and_none_without_a_recommendation(form):
+    assert commands(form, ADVICE, BETTER) == EXPECTED[form]
+    assert commands(form, NOTHING) == commands(form, NOTHING, WORSE) == ()
+    assert len(commands(form, NOTHING, BETTER)) == 1
+    # The split is advice for pass@1, so a weight that raises pass@k alone is no part of it.
+    assert commands(form, ADVICE, WORSE) == commands(form, ADVICE)
+
+
+# What difficulty weights would change
+
+SEEDS, STUDENT = 4, 2.3533634348018264  # quantile of 3 degrees of freedom at 95 %
+HALF = STUDENT * np.sqrt(0.0002 / 3) / 2
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """A simulator in which a weight adds to pass@1 and pass@k what the test says, by its name and the overlap."""
+    effects, calls = {}, []
+
+    def fake(rates, overlap, method, group_size):
+        calls.append((method, overlap, group_size, len(rates)))
+        noise = np.array([-0.01, 0.0, 0.0, 0.01])
+        base = np.full(SEEDS, 0.4)
+        if method == "grpo":
+            return base, base
+        first, many = effects[method, overlap]
+        return base + first + noise, base + many + noise
+
+    monkeypatch.setattr(difficulty, "_simulated", fake)
+    return effects, calls
+
+
+def now():
+    return population(plain([0, 1, 2, 4, 4], 4), LEVEL)
+
+
+def test_an_interval_is_students_over_seeds(simulated):
+    effects, calls = simulated
+    effects |= {("a", 0.0): (0.1, -0.2)}
+    [effect] = weigh(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
+    assert (effect.weight, effect.overlap) == ("a", 0.0)
+    found = effect.pass_at_1
+    assert (found.value, found.low, found.high) == pytest.approx((0.1, 0.1 - HALF, 0.1 + HALF))
+    assert effect.pass_at_k.high == pytest.approx(-0.2 + HALF)
+    assert len(calls) == 6  # three banks, each with the weight and what is in use
+    assert {call[2:] for call in calls} == {(4, difficulty.PROMPTS)}
+
+
+def test_a_weight_is_recommended_where_every_overlap_agrees(simulated):
+    effects, _ = simulated
+    effects |= {("a", 0.0): (0.05, 0.1), ("a", 0.3): (-0.05, 0.1)}
+    effects |= {("b", 0.0): (-0.1, 0.3), ("b", 0.3): (-0.1, 0.05)}
+    found = weigh(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
+    assert found.for_pass_at_1 is None  # the bracket of a holds both signs, and b is lower
+    assert found.for_pass_at_k.weight == "a"
+    first = found.brackets[0].pass_at_1
+    assert found.brackets[0].overlap is None
+    assert first.value == pytest.approx(0.05)
+    assert (first.low, first.high) == pytest.approx((-0.05 - HALF, 0.05 + HALF))
+    interval = f"[{0.1 - HALF:+.3g}, {0.1 + HALF:+.3g}]"
+    assert weights(found) == f"simulated; pass@1: none is surely higher; pass@64: a +0.1 {interval}"
+
+
+def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
+    effects, _ = simulated
+    effects |= {("a", 0.0): (0.05, 0.05)}
+    inner, calls = difficulty._simulated, []
+
+    def disagreeing(rates, overlap, method, group_size):
+        calls.append(method)
+        sign = 1 if len(calls) <= 2 else -1  # of the first bank, and of the others
+        return tuple(0.4 + sign * (values - 0.4) for values in inner(rates, overlap, method, group_size))
+
+    monkeypatch.setattr(difficulty, "_simulated", disagreeing)
+    found = weigh(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
+    assert found.effects[0].pass_at_1.sign == 0
+    assert found.for_pass_at_1 is None
+    assert found.for_pass_at_k is None
+
+
+@pytest.mark.slow
+def test_the_simulator_says_what_a_weight_would_change(tmp_path, capsys):
+    seen = population(log(bank("many at 0", 400, 0), 8, 1), LEVEL)
+    found = weigh(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
+    assert [effect.overlap for effect in found.effects] == [0.0, 0.3]
+    assert found.effects[0].pass_at_1.sign < 0  # it learns from what is solved already
+    assert found.for_pass_at_1 is None
+    path, out = tmp_path / "log.jsonl", tmp_path / "found.json"
+    rows = ({"prompt": f"p{i % 20}", "reward": float(i % 20 > i // 20 + 6)} for i in range(160))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "weights   simulated; pass@1: " in run(capsys, path, "--simulate", "--json", out)
+    found = json.loads(out.read_text())["diagnosis"]["weights"]
+    assert len(found["effects"]) == len(difficulty.WEIGHTS) * len(difficulty.OVERLAPS)
+    for effect in (*found["effects"], *found["brackets"]):
+        for change in (effect["pass_at_1"], effect["pass_at_k"]):
+            assert -1 <= change["low"] <= change["value"] <= change["high"] <= 1

@@ -1,0 +1,381 @@
+"""Solve rates, dead groups, gradient masses, pass@k, entropy, predictions and splits, against loops over small logs."""
+
+import dataclasses
+import functools
+import itertools
+import math
+
+import numpy as np
+import pytest
+from diagnose_logs import SHAPES, bank, expectation, log, plain, with_surprise
+from refusals import refusal
+from scipy.optimize import brentq
+
+from simlab.diagnose.confidence import confidence
+from simlab.diagnose.estimate import bootstrapped
+from simlab.diagnose.groups import RANGES, SIZES, gradient_masses, observed
+from simlab.diagnose.log import Confidence
+from simlab.diagnose.mixture import components, counts, fit
+from simlab.diagnose.pass_at_k import pass_at_k
+from simlab.diagnose.predict import extrapolated, holdout, score
+from simlab.diagnose.recommend import recommend
+from simlab.diagnose.solutions import solutions
+from simlab.diagnose.solve_rates import (
+    learnability,
+    mean_solve_rate,
+    of_prompts,
+    population,
+    share_below,
+    solve_rates,
+    split,
+)
+from simlab.diagnose.typical import typical
+
+# The fitted distribution
+
+
+LEVEL = 0.9
+HALF_CHI_SQUARE = 2.705543454095404 / 2  # of one degree of freedom, at 90 %
+
+
+def naive_chance(a, b, successes, failures):
+    """E p^s (1 - p)^f under Beta(a, b), as a product of ratios."""
+    found = 1.0
+    for i in range(successes):
+        found *= (a + i) / (a + b + i)
+    for j in range(failures):
+        found *= (b + j) / (a + b + successes + j)
+    return found
+
+
+@functools.cache
+def naive_chances(successes, trials):
+    """That of each component, the masses at 0 and 1 last."""
+    own = components()
+    betas = [naive_chance(a, b, successes, trials - successes) for a, b in zip(own.a, own.b, strict=True)]
+    return [*betas, float(successes == 0), float(successes == trials)]
+
+
+def naive_log_likelihood(weights, pairs):
+    return sum(math.log(sum(w * c for w, c in zip(weights, naive_chances(*pair), strict=True))) for pair in pairs)
+
+
+def test_moments_of_components_are_products_of_ratios():
+    own = components()
+    found = own.moment(np.array([0, 2, 3]), np.array([4, 0, 5]))
+    for row, (successes, failures) in enumerate([(0, 4), (2, 0), (3, 5)]):
+        expected = [naive_chance(a, b, successes, failures) for a, b in zip(own.a, own.b, strict=True)]
+        assert np.allclose(found[row, :-2], expected, rtol=1e-9)
+    assert found[:, -2].tolist() == [1, 0, 0]  # at 0 only failures are possible, at 1 only successes
+    assert found[:, -1].tolist() == [0, 1, 0]
+
+
+def test_no_other_weights_are_likelier():
+    pairs = [(0, 4)] * 5 + [(1, 4)] * 3 + [(3, 4)] * 4 + [(4, 4), (2, 6)]
+    found = fit(counts(*np.array(pairs).T))
+    best = naive_log_likelihood(found.best, pairs)
+    random = np.random.default_rng(0)
+    others = [naive_log_likelihood(random.dirichlet(np.full(len(found.best), size)), pairs) for size in [0.02, 1] * 40]
+    nearby = [
+        naive_log_likelihood(0.98 * found.best + 0.02 * np.eye(len(found.best))[place], pairs)
+        for place in range(len(found.best))
+    ]
+    assert best > max(others)
+    assert best > max(nearby) - 0.01  # the barrier's path ends this close
+    assert best - naive_log_likelihood(found.weights, pairs) < 0.5
+    assert found.weights.min() > 0
+    assert found.weights.sum() == pytest.approx(1)
+
+
+def test_the_ends_of_an_interval_are_as_likely_as_its_level_allows():
+    pairs = [(0, 8)] * 20 + [(2, 8)] * 10 + [(7, 8)] * 10
+    found = fit(counts(*np.array(pairs).T))
+    functional = components().moment(np.array(0), np.array(16))
+    least, most = found.bounds(functional, LEVEL)
+    best = naive_log_likelihood(found.best, pairs)
+    for weights, end in zip(found.ends(functional, LEVEL), (least, most), strict=True):
+        assert functional @ weights == pytest.approx(end, abs=1e-4)
+        assert best - naive_log_likelihood(weights, pairs) == pytest.approx(HALF_CHI_SQUARE, abs=0.02)
+
+
+def test_many_rollouts_a_prompt_give_raw_frequencies():
+    rates = [0.0, 0.05, 0.3, 0.3, 0.62, 0.93, 1.0, 1.0]
+    size = 20_000
+    now = population(plain([round(rate * size) for rate in rates] * 100, size), LEVEL)
+    assert mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
+    for rate in (0.02, 0.2, 0.5, 0.8, 0.97):
+        raw = np.mean(np.array(rates) <= rate)
+        found = now.estimate("share", share_below(rate))
+        assert found.value == pytest.approx(raw, abs=0.02)
+        assert found.low < raw < found.high
+
+
+@pytest.mark.parametrize("right", [0, 8])
+def test_where_all_groups_are_alike_the_interval_reaches_the_end_and_is_no_point(right):
+    found = mean_solve_rate(population(plain([right] * 50, 8), LEVEL))
+    assert (found.low if right == 0 else found.high) == pytest.approx(right / 8, abs=1e-3)
+    # 50 prompts without one failure: the share p of prompts that may be otherwise has 50 log(1 - p) = -1.35.
+    assert found.high - found.low > 1e-3
+
+
+def test_quantiles_stand_for_the_distribution():
+    now = population(log(bank("two points", 3000, 0), 64, 1), LEVEL)
+    found = now.quantiles(20)
+    assert np.all(np.diff(found) >= 0)
+    assert np.abs(found[:9] - 0.15).max() < 0.05
+    assert np.abs(found[11:] - 0.6).max() < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_intervals_hold_the_mean_and_the_dead_groups_of_nine_logs_in_ten(shape):
+    """200 logs: the standard error of a coverage of 90 % is 2 %. Extrapolated to 4 G, intervals may be wider."""
+    truths = [expectation(shape, lambda p: p), expectation(shape, lambda p: p**8 + (1 - p) ** 8)]
+    far = expectation(shape, lambda p: p**32 + (1 - p) ** 32)
+    held = np.zeros(3)
+    for seed in range(200):
+        now = population(log(bank(shape, 300, seed), 8, 1000 + seed, answers=False), LEVEL)
+        found = [mean_solve_rate(now)]
+        for size in (8, 32):
+            none, all_of = np.array(0), np.array(size)
+            dead = components().moment(all_of, none) + components().moment(none, all_of)
+            found.append(now.estimate("dead", dead))
+        held += [own.low <= truth <= own.high for own, truth in zip(found, [*truths, far], strict=True)]
+    assert (held[:2] / 200 >= 0.85).all()
+    assert (held[:2] / 200 <= 0.96).all()
+    assert held[2] / 200 >= 0.8
+
+
+def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
+    """One rollout a prompt tells the mean of the solve rates and nothing else."""
+    right, wrong = 40, 60
+    now = population(plain([1] * right + [0] * wrong, 1), LEVEL)
+    found, spread = mean_solve_rate(now), learnability(now)
+
+    def lost(rate):
+        return right * math.log(0.4 / rate) + wrong * math.log(0.6 / (1 - rate)) - HALF_CHI_SQUARE
+
+    assert found.low == pytest.approx(brentq(lost, 1e-6, 0.4), abs=2e-3)
+    assert found.high == pytest.approx(brentq(lost, 0.4, 1 - 1e-6), abs=2e-3)
+    # Each prompt may be 0 or 1, or all may have one rate within the interval, of which that nearest 1/2 varies most.
+    assert spread.low == pytest.approx(0, abs=1e-3)
+    assert spread.high == pytest.approx(found.high * (1 - found.high), abs=2e-3)
+
+
+def test_groups_of_a_prompt_are_pooled_and_those_of_equal_counts_fitted_once():
+    found = of_prompts(plain([1, 2, 3], [4, 4, 8], prompt=[5, 0, 5]))
+    assert [column.tolist() for column in found] == [[0, 5], [2, 4], [4, 12]]
+    found = counts(np.array([1, 0, 1, 1]), np.array([2, 2, 2, 4]))
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == [(0, 2, 1), (1, 2, 2), (1, 4, 1)]
+
+
+def test_windows_hold_as_many_steps_each_and_tell_the_drift():
+    found = split(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
+    assert [sorted(set(window.step.tolist())) for window in found] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert "windows = 0" in refusal(split, plain([1], 2), 0)
+    drifting = plain([1] * 60 + [3] * 60, 4, prompt=list(range(60)) * 2, step=[0] * 60 + [1] * 60)
+    parts = split(drifting, 2)
+    found = solve_rates(parts, population(parts[-1], LEVEL), 0)
+    assert [window.mean.value for window in found.windows] == [0.25, 0.75]
+    # Every prompt has gained as much, so that the change of the same prompts is certain.
+    assert (found.change.value, found.change.low, found.change.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_zero_of_eight_is_not_zero():
+    shown = log(bank("uniform", 2000, 0), 8, 1)
+    found = solve_rates([shown], population(shown, LEVEL), 0)
+    assert found.raw_below[0] > 0.1  # of the prompts that are solved in no rollout
+    assert found.below[0].value < 0.05
+    assert found.below[0].low <= 0.01 <= found.below[0].high
+
+
+# What it says of groups, steps and budgets
+
+
+def test_gradient_by_the_groups_own_solve_rate_is_that_of_the_groups():
+    """Many groups, so that the fitted chances of each count are the raw frequencies."""
+    seen = log(bank("u-shaped", 4000, 0), 4, 1, answers=False)
+    sums = [0.0] * len(RANGES)
+    for right in seen.correct.tolist():
+        rewards = np.array([1.0] * right + [0.0] * (4 - right))
+        mass = np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean()
+        for place, (low, high) in enumerate(RANGES):
+            sums[place] += mass * (low < right / 4 <= high)
+    found = gradient_masses(population(seen, LEVEL), "grpo", 4).of_groups
+    for own, expected in zip(found, np.array(sums) / sum(sums), strict=True):
+        assert own.value == pytest.approx(expected, abs=0.01)
+        assert own.low <= expected <= own.high
+
+
+def test_a_difficulty_weight_learns_from_harder_prompts():
+    now = population(log(bank("uniform", 3000, 0), 8, 1, answers=False), LEVEL)
+    usual, hard, easy = (gradient_masses(now, own, 8).of_groups for own in ("grpo", "f_grpo", "easy_power"))
+    assert hard[0].low > usual[0].high
+    assert easy[-1].low > usual[-1].high
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
+    right, size = [0, 1, 3, 4], 4
+    seen = plain(right, size)
+    found = pass_at_k(of_prompts(seen), population(seen, LEVEL))
+    assert found.k == (1, 2, 4)
+    for k, own in zip(found.k, found.carried, strict=True):
+        shares = []
+        for count in right:
+            subsets = list(itertools.combinations([True] * count + [False] * (size - count), k))
+            shares.append(sum(any(subset) for subset in subsets) / len(subsets))
+        assert own.value == pytest.approx(np.mean(shares))
+        assert own.low <= own.value <= own.high
+    assert found.power_law is None  # three values do not tell three parameters
+
+
+def test_what_is_beyond_the_data_is_wider():
+    seen = log(bank("u-shaped", 500, 0), 8, 1, answers=False)
+    found = pass_at_k(of_prompts(seen), population(seen, LEVEL))
+    widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
+    assert found.beyond_k == (16, 32, 64, 128)
+    assert all(later > earlier for earlier, later in itertools.pairwise(widths))
+    assert np.all(np.diff([own.value for own in found.beyond]) > 0)
+    assert len(found.power_law) == len(found.beyond)
+
+
+def test_a_bootstrap_of_equal_prompts_has_no_width_and_of_two_reaches_both():
+    same = bootstrapped("x", np.full(10, 0.25), LEVEL, 0)
+    assert (same.value, same.low, same.high) == (0.25, 0.25, 0.25)
+    both = bootstrapped("x", np.array([0.0, 1.0]), LEVEL, 0)
+    assert (both.value, both.low, both.high) == (0.5, 0.0, 1.0)
+    none = bootstrapped("x", np.zeros(3), LEVEL, 0, np.zeros(3))
+    assert math.isnan(none.value)
+    assert math.isnan(none.low)
+
+
+def test_blocks_of_prompts_are_as_sure_as_prompts():
+    values = np.random.default_rng(0).uniform(size=20_000)
+    found = bootstrapped("x", values, LEVEL, 0)
+    half = 1.645 * values.std() / math.sqrt(len(values))
+    assert found.value == pytest.approx(values.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
+
+
+def test_entropy_and_covariance_are_those_of_the_rollouts():
+    seen = plain([1, 2], 2)
+    own = Confidence(
+        np.array([0, 0, 1, 1]), np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0]), np.full(4, 2)
+    )
+    found = confidence(dataclasses.replace(seen, confidence=own), "dr_grpo", LEVEL)
+    assert found.entropy.value == pytest.approx(3)
+    assert found.entropy_per_token.value == pytest.approx(1.5)
+    assert found.surprise_of_correct.value == pytest.approx(3)
+    assert found.surprise_of_wrong.value == pytest.approx(3)
+    # advantages .5, -.5, 0, 0, of mean 0; log-probabilities less their mean -3: 2, 0, 1, -3
+    assert found.covariance.value == pytest.approx((2 * 0.5 + 0 * -0.5) / 4)
+    assert found.positive[-1] == pytest.approx(1)
+
+
+def naive_prediction(steps, values, later):
+    """The normal equations of a line, and the standard error of the mean of new observations but for its t."""
+    design = np.array([[1.0, step] for step in steps])
+    level, slope = np.linalg.solve(design.T @ design, design.T @ values)
+    residuals = values - level - slope * np.array(steps)
+    at = np.array([1.0, np.mean(later)])
+    noise = residuals @ residuals, at @ np.linalg.inv(design.T @ design) @ at + 1 / len(later)
+    return level + slope * np.mean(later), *noise
+
+
+def test_a_prediction_is_that_of_the_line_through_the_later_half():
+    random = np.random.default_rng(0)
+    steps, values = np.arange(0, 60, 3), random.uniform(0.3, 0.5, size=20)
+    later = np.array([60.0, 63.0, 66.0])
+    found = extrapolated("x", steps, values, later, groups=10, level=LEVEL)
+    value, squares, spread = naive_prediction(steps[10:], values[10:], later)
+    assert found.value == pytest.approx(value)
+    half = 1.8595480375228424 * math.sqrt((squares + 0.01) / 8 * spread)  # Student's quantile of 8 at 95 %
+    assert found.low == pytest.approx(value - half)
+    assert found.high == pytest.approx(value + half)
+
+
+def test_few_steps_give_no_interval_and_equal_steps_some():
+    few = extrapolated("x", np.arange(3), np.array([0.1, 0.2, 0.3]), np.array([3.0]), groups=4, level=LEVEL)
+    assert few.value == pytest.approx(0.2)
+    assert math.isnan(few.low)
+    same = extrapolated("x", np.arange(12), np.ones(12), np.array([12.0]), groups=4, level=LEVEL)
+    assert same.value == 1
+    assert same.low < 0.95
+    assert same.high == 1
+
+
+def test_a_hold_out_is_the_later_steps():
+    seen = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
+    early, late = holdout(seen, 0.5)
+    assert (early.correct.tolist(), late.correct.tolist()) == ([0, 1], [2, 3, 4])
+    assert "holdout = 0.5 of 1 steps" in refusal(holdout, plain([1], 2), 0.5)
+    assert "holdout" in refusal(holdout, seen, 1.5)
+
+
+def test_predictions_are_scored_against_the_later_steps():
+    rising = plain([min(step // 4, 8) for step in range(40)], 8, step=list(range(40)))
+    found = {own.predicted.name: own for own in score(rising, 0.25, LEVEL)}
+    truth = np.mean([min(step // 4, 8) / 8 for step in range(30, 40)])
+    assert found["mean solve rate"].truth == pytest.approx(truth)
+    assert found["mean solve rate"].predicted.value == pytest.approx(truth, abs=0.06)
+    assert all(own.held == (own.predicted.low <= own.truth <= own.predicted.high) for own in found.values())
+
+
+def test_dead_groups_are_counted():
+    found = observed(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
+    assert (found.all_wrong, found.all_right) == (0.2, 0.6)
+    assert (found.group_size, found.sizes, found.groups_per_step) == (4, (4, 8), 2.5)
+
+
+@pytest.mark.parametrize("shape", ["two points", "uniform"])
+def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none(shape):
+    """Of two points, .15 and .6, no prompt is easy; uniform solve rates lie in every range."""
+    now = population(log(bank(shape, 100, 0), 64, 1, answers=False), LEVEL)
+    found = gradient_masses(now, "grpo", 64).of_prompts
+    if shape == "uniform":
+        assert all(share.low > 0.05 for share in found)
+    else:
+        assert found[-1].low == 0 < found[-1].high < 0.5
+
+
+def test_entropy_needs_log_probabilities_and_lengths_for_tokens():
+    assert confidence(plain([1], 2), "grpo", LEVEL) is None
+    seen = with_surprise(plain([1, 0], 2), 0)
+    unknown = dataclasses.replace(seen.confidence, length=np.zeros(4, int))
+    assert confidence(dataclasses.replace(seen, confidence=unknown), "grpo", LEVEL).entropy_per_token is None
+
+
+def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
+    found = recommend(population(plain([1, 2, 0, 3], 4), LEVEL), None, 4, 64)
+    sizes = [(split.prompts, split.group_size) for split in found.splits]
+    assert sizes == [(32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64)]
+    same = found.splits[1]
+    assert (same.gain.value, same.gain.low, same.gain.high) == (0, 0, 0)
+    assert found.recommended is None
+    assert all(split.net is None for split in found.splits)
+
+
+def test_a_recommended_split_is_surely_better_in_both():
+    seen = log(bank("uniform", 2000, 0), 64, 1)
+    now, solution = population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES)
+    found = recommend(now, solution, 64, 2048).recommended
+    assert found.group_size < 64
+    assert found.gain.low > 0
+    assert found.net.low > 0
+    single = log(bank("uniform", 1, 3), 4, 1)  # one prompt is no ground for a recommendation
+    assert recommend(population(single, LEVEL), typical(solutions(single), LEVEL, 0, SIZES), 4, 64).recommended is None
+
+
+@pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8), ("many at 0", 8)])
+def test_groups_that_hold_the_solution_teach(shape, size):
+    seen = log(bank(shape, 60, 0), size, 10)
+    found = recommend(population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES), size, 64)
+    for entry in found.splits:
+        parts = (entry.holding.value, entry.against.value)
+        assert all(math.isnan(part) or 0 <= part <= entry.teaching.value + 1e-12 for part in parts)
+        if entry.group_size < size:
+            assert sum(parts) == pytest.approx(entry.teaching.value)
+            assert entry.net.low < entry.net.value < entry.net.high
+    same = next(entry for entry in found.splits if entry.group_size == size)
+    if size > 2:  # two rollouts do not tell which of two others would miss
+        assert (same.net.value, same.net.low, same.net.high) == (0, 0, 0)

@@ -1,0 +1,353 @@
+"""Undrawn solutions and groups that miss one: by enumeration, on banks of known truth, and how often intervals hold."""
+
+import itertools
+import math
+from collections import Counter
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from diagnose_logs import Bank, bank, log, plain, undrawn, zipf
+
+from simlab.diagnose import subsets
+from simlab.diagnose.estimate import accelerated, bootstrapped, jackknifed
+from simlab.diagnose.rarest import rarest
+from simlab.diagnose.solutions import Solutions, drawn_once, linear, never_drawn, solutions
+from simlab.diagnose.subsets import Sums
+from simlab.diagnose.tail_misses import BOUNDED, tail_misses
+from simlab.diagnose.typical import Typical, typical
+from simlab.diagnose.unseen import unseen, unseen_mass
+
+# The undrawn mass
+
+LEVEL = 0.9
+
+
+def naive_expectation(pi, coefficients):
+    """The mean of c_x over x ~ Binomial(N, pi)."""
+    trials = len(coefficients) - 1
+    return sum(
+        math.comb(trials, x) * pi**x * (1 - pi) ** (trials - x) * coefficient
+        for x, coefficient in enumerate(coefficients)
+    )
+
+
+@pytest.mark.parametrize("trials", [1, 4, 32, 100])
+@pytest.mark.parametrize("prompts", [10, 10_000])
+def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
+    for wanted, truth in (
+        (never_drawn, lambda pi: pi * (1 - pi) ** trials),
+        (drawn_once, lambda pi: trials * pi**2 * (1 - pi) ** (trials - 1)),
+    ):
+        own = linear(wanted, trials, prompts)
+        assert own.coefficients[0] == 0  # what was never drawn is not in the log
+        for pi in [1e-4, 0.003, 0.02, 0.1, 0.31, 0.5, 0.77, 0.95, 1.0]:
+            off = abs(naive_expectation(pi, own.coefficients) - truth(pi))
+            assert off <= 1.01 * own.bias * pi + 1e-12
+
+
+def test_many_rollouts_make_the_bias_small():
+    """Chebyshev: no polynomial of degree N - 1 is closer to (1 - pi)^N than 2 / 4^N."""
+    for trials in (2, 4, 6):
+        best = linear(never_drawn, trials, 10**9).bias
+        assert 2 / 4**trials <= best * 1.0001
+        assert best < 4 / 4**trials
+
+
+def test_solutions_of_all_groups_of_a_prompt_are_pooled():
+    own = Bank(np.array([1.0, 0.0]), [zipf(2), zipf(3)])
+    found = solutions(log(own, 50, 0, visits=2))
+    assert found.successes.tolist() == [100, 0]
+    assert found.trials.tolist() == [100, 100]
+    assert found.prompt.tolist() == [0, 0]
+    assert found.times.sum() == 100
+
+
+def test_the_estimate_is_closer_than_good_turing():
+    """Good's estimate is what N - 1 rollouts leave: of four, too much by a twentieth or more."""
+    errors = []
+    for seed in range(20):
+        own = bank("uniform", 300, seed)
+        seen = log(own, 4, 100 + seed)
+        found = unseen_mass(solutions(seen), LEVEL)
+        truth = undrawn(own, seen)[1]
+        errors.append((found.share.value - truth, found.good_turing - truth))
+    ours, theirs = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert ours < 0.7 * theirs
+
+
+def test_the_typical_solution_is_that_of_a_random_correct_rollout():
+    """Prompts of two solutions, of which one is three times as likely: E pi = p (9 + 1) / 16."""
+    own = Bank(np.full(400, 0.8), [np.array([0.75, 0.25])] * 400)
+    found = tail_misses(typical(solutions(log(own, 8, 0)), LEVEL, 0, ()), ())
+    assert found.mass.value == pytest.approx(0.8 * 10 / 16, abs=0.02)  # standard error .006
+    assert found.solve_rate.value == pytest.approx(0.8, abs=0.02)
+
+
+def test_what_every_rollout_gives_leaves_nothing_and_what_is_never_repeated_everything():
+    found = unseen_mass(solutions(log(Bank(np.ones(200), [zipf(1)] * 200), 8, 0)), LEVEL)
+    assert found.mass.value == pytest.approx(0, abs=1e-3)
+    assert found.mass.high < 0.01
+    assert found.good_turing == 0
+    many = Bank(np.full(50, 0.9), [np.full(100_000, 1e-5)] * 50)
+    found = unseen_mass(solutions(log(many, 8, 0)), LEVEL)
+    assert found.share.value == pytest.approx(1, abs=0.01)
+    assert found.share.low > 0.9
+
+
+def test_windows_tell_the_trend_and_logs_without_answers_nothing():
+    wide, narrow = Bank(np.full(200, 0.8), [np.full(50, 0.02)] * 200), Bank(np.full(200, 0.8), [zipf(2)] * 200)
+    found = unseen([log(wide, 8, 0), log(narrow, 8, 1)], LEVEL, 0)
+    assert found.change.high < 0
+    assert unseen([log(wide, 8, 0)], LEVEL, 0).change is None
+    assert unseen([plain([1, 2], 4)], LEVEL, 0) is None
+    wrong = unseen([log(Bank(np.zeros(20), [zipf(3)] * 20), 4, 0)], LEVEL, 0)
+    assert wrong.windows[0].mass.value == 0
+    assert math.isnan(wrong.windows[0].share.value)
+
+
+def test_many_prompts_of_few_rollouts_leave_the_bias_of_what_is_drawn_once():
+    """One solution a prompt, of four rollouts: the bias is up to .03 of a solve rate, and noise a tenth of it."""
+    mass = 0.2
+    found = tail_misses(
+        rarest(solutions(log(Bank(np.full(20_000, mass), [np.ones(1)] * 20_000), 4, 0)), LEVEL, 0, ()), ()
+    )
+    assert found.mass.low <= mass <= found.mass.high
+    assert found.mass.high - found.mass.low < 0.12
+    assert found.mass.method.endswith(BOUNDED)
+
+
+# Groups that miss a solution
+MASSES = [0.4, 0.15, 0.05]  # of a prompt's solutions; all else is wrong
+
+
+def outcomes(masses, trials):
+    """How often each solution comes, as its probability summed over every series of draws, and the counts."""
+    every, found = [*masses, 1 - sum(masses)], Counter()
+    for series in itertools.product(range(len(every)), repeat=trials):
+        times = tuple(series.count(place) for place in range(len(masses)))
+        found[times] += math.prod(every[place] for place in series)
+    return [(chance, times) for times, chance in found.items()]
+
+
+def seen(times, trials):
+    """The outcome of one prompt."""
+    drawn = [count for count in times if count]
+    return Solutions(np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), np.array(drawn, dtype=int))
+
+
+def naive(masses, size):
+    """By drawing groups one by one: what teaches, what a rollout reaches, and what it reaches and the group misses."""
+    teaches = reached = missed = 0.0
+    for chance, times in outcomes(masses, size):
+        if 0 < sum(times) < size:
+            teaches += chance
+            reached += chance * sum(masses)
+            missed += chance * sum(mass for mass, count in zip(masses, times, strict=True) if not count)
+    return {"active": teaches, "reached": reached, "missed": missed}
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_what_subsets_say_is_right_on_average_over_all_outcomes(size):
+    trials, truth = 5, naive(MASSES, size)
+    for name, expected in truth.items():
+        of = getattr(subsets, name)
+        found = sum(chance * of(seen(times, trials), size)[0] for chance, times in outcomes(MASSES, trials))
+        assert found == pytest.approx(expected, abs=1e-12), name
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_rollouts_beside_one_drawn_once_are_those_of_groups_that_miss_it(size):
+    """The others are draws of all that is not this solution."""
+    trials, mixed, wrong, expected = 4, 0.0, 0.0, np.zeros(2)
+    for chance, times in outcomes(MASSES, trials):
+        mixed += chance * subsets.mixed_without(seen(times, trials), size)[0]
+        wrong += chance * subsets.not_all_right(seen(times, trials), size)[0]
+    for place, mass in enumerate(MASSES):
+        others = [own / (1 - mass) for other, own in enumerate(MASSES) if other != place]
+        right = [(chance, sum(times)) for chance, times in outcomes(others, size)]
+        once = trials * mass * (1 - mass) ** (trials - 1)
+        expected += once * np.array(
+            [sum(chance for chance, x in right if 0 < x < size), sum(chance for chance, x in right if x < size)]
+        )
+    assert (mixed, wrong) == pytest.approx(tuple(expected), abs=1e-12)
+
+
+def taught_against(own, size):
+    """Of groups that teach, weighted by solve rates: the share without the solution of another correct rollout."""
+    missed = reached = 0.0
+    for rate, shares in zip(own.rates, own.shares, strict=True):
+        for share in shares:
+            pi = rate * share
+            missed += pi * ((1 - pi) ** size - (rate - pi) ** size - (1 - rate) ** size)
+        reached += rate * (1 - rate**size - (1 - rate) ** size)
+    return missed / reached
+
+
+def test_uniform_solve_rates_are_not_their_mean():
+    """At the mean mass and the mean solve rate of correct rollouts, the lemma says 14 % for 40 %."""
+    own = bank("uniform", 500, 0)
+    truth = taught_against(own, 16)
+    sizes = (8, 15, 16)
+    found = tail_misses(typical(solutions(log(own, 32, 1)), LEVEL, 0, sizes), sizes)
+    assert truth == pytest.approx(0.40, abs=0.02)
+    for size, against in zip(sizes, found.against, strict=True):
+        assert against.value == pytest.approx(taught_against(own, size), abs=0.04)
+        assert against.low <= taught_against(own, size) <= against.high
+    mass, rate = found.mass.value, found.solve_rate.value
+    at_means = ((1 - mass) ** 16 - (rate - mass) ** 16 - (1 - rate) ** 16) / (1 - rate**16 - (1 - rate) ** 16)
+    assert at_means < 0.2
+
+
+@pytest.mark.parametrize("trials", [4, 16])
+def test_bounds_beyond_the_data_hold_exact_moments(trials):
+    """The sums of a bank with known masses, not estimates, stand for the data."""
+    random = np.random.default_rng(trials)
+    own = Bank(random.uniform(size=30), [zipf(count) for count in random.integers(1, 12, size=30)])
+    columns, values = [("correct", 0), ("prompts", 0)], [float(own.rates.sum()), 30.0]
+    for size in range(2, trials + 1):
+        whole = float(sum(p * (1 - p**size - (1 - p) ** size) for p in own.rates))
+        columns += [("active", size)]
+        values += [float(sum(1 - p**size - (1 - p) ** size for p in own.rates))]
+        if size < trials:
+            columns += [("reached", size), ("missed", size)]
+            values += [whole, whole * taught_against(own, size)]
+    sums = Sums(tuple(columns), np.array([values]))
+    for size in (trials, trials + 1, 2 * trials, 4 * trials):
+        truth = taught_against(own, size)
+        found = Typical.against(sums, size)
+        assert found.low[0] <= truth <= found.high[0]
+        assert found.low[0] <= found.value[0] <= found.high[0]
+        teaching = float(np.mean([1 - p**size - (1 - p) ** size for p in own.rates]))
+        holding = Typical.teaching_holding(sums, size)
+        assert holding.high[0] >= teaching * (1 - truth) >= holding.low[0]
+    width = [float(np.diff(Typical.against(sums, size)[::2], axis=0)[0, 0]) for size in (trials, 2 * trials)]
+    assert width[0] < width[1]
+
+
+def test_a_solution_drawn_once_is_missed_within_its_bounds():
+    """A hundred solutions of .008 each: a group of 16 misses one in 88 %, and others are right in 80 %."""
+    own = Bank(np.full(500, 0.8), [np.full(100, 0.01)] * 500)
+    found = tail_misses(rarest(solutions(log(own, 32, 0)), LEVEL, 0, (8, 16)), (8, 16))
+    for size, missed in zip((8, 16), found.missed, strict=True):
+        truth = 0.992**size - 0.792**size - 0.2**size
+        assert missed.low <= truth <= missed.high
+        assert missed.value == pytest.approx(truth, abs=0.03)
+
+
+# Intervals
+STUDENT = {2: 2.919985580355516, 6: 1.9431802803927816}  # quantiles at 95 %, by degrees of freedom
+
+
+def naive_interval(value, draws, influence, student, with_more):
+    """BCa by its definition, with Student's quantile for the normal one; each end is one of its own series."""
+    normal = NormalDist()
+    below = sum(draw < value for draw in draws) / len(draws)
+    z0 = normal.inv_cdf(below)
+    a = sum(u**3 for u in influence) / (6 * sum(u**2 for u in influence) ** 1.5)
+    ends = []
+    for t, series in zip((-student, student), with_more, strict=True):
+        share = normal.cdf(z0 + (z0 + t) / (1 - a * (z0 + t)))
+        place = share * (len(series) - 1)
+        left = math.floor(place)
+        ordered = sorted(series)
+        ends.append(ordered[left] + (place - left) * (ordered[min(left + 1, len(draws) - 1)] - ordered[left]))
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("influence", "freedom"),
+    [
+        ([3.0, -1.0, -1.0, -1.0], 6),  # sum u^2 = 12, sum u^4 = 84: 2 / (84 / 144 - 1 / 4) = 6
+        ([1.0, 0.0], 4),  # 2 / (1 - 1 / 2)
+    ],
+)
+def test_the_interval_is_that_of_the_formula(influence, freedom):
+    student = {**STUDENT, 4: 2.13184678632665}[freedom]
+    draws = np.random.default_rng(0).gamma(3.0, size=999)
+    with_more = (draws - 0.5, 1.2 * draws[::-1])
+    found = accelerated("x", 2.5, draws, np.array(influence), with_more=with_more, level=LEVEL, method="m")
+    low, high = naive_interval(2.5, draws.tolist(), influence, student, [own.tolist() for own in with_more])
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert found.method == "accelerated m"
+
+
+def test_the_jackknife_leaves_out_one_prompt_after_the_other():
+    """Of rollouts 3, 1, 0 and 2, so that three prompts have a say: two degrees of freedom."""
+    sums, rollouts = [6.0, 4.0, 0.0, 3.0], [3.0, 1.0, 0.0, 2.0]
+    without = [(13 - sums[out]) / (6 - rollouts[out]) for out in (0, 1, 3)]
+    moved = [own - 13 / 6 for own in without]
+    found = jackknifed("x", np.array(sums), np.array(rollouts), LEVEL)
+    half = STUDENT[2] * math.sqrt(2 / 3 * sum(own**2 for own in moved))
+    assert found.value == pytest.approx(13 / 6)
+    assert (found.low, found.high) == (pytest.approx(13 / 6 - half), pytest.approx(13 / 6 + half))
+
+
+@pytest.mark.slow
+def test_few_prompts_with_a_correct_rollout_do_not_make_their_mean_too_sure():
+    """Twelve prompts, of Beta(1, 3), that differ in the mean; the percentile interval holds it in 80 % of such logs."""
+    random, held, percentile = np.random.default_rng(0), [], []
+    for seed in range(400):
+        correct = random.binomial(4, random.beta(1, 3, size=12)).astype(float)
+        sums = random.uniform(0.5, 1.5, size=12) * random.gamma(4 * np.maximum(correct, 1), 0.25) * (correct > 0)
+        jackknife = jackknifed("x", sums, correct, LEVEL)
+        bootstrap = bootstrapped("x", sums, LEVEL, seed, correct)
+        for kept, found in ((held, jackknife), (percentile, bootstrap)):
+            kept.append(found.low <= 1 <= found.high)
+    assert np.mean(percentile) < 0.82  # standard error of 400 logs: 2 %
+    assert 0.85 < np.mean(held) < 0.95
+
+
+def test_intervals_where_nothing_varies_or_nothing_is_known():
+    """Prompts that agree give an interval of no width; one prompt, or none that counts, gives no interval."""
+    same, unknown = np.full(100, 0.5), np.full(10, math.nan)
+    found = accelerated("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    both = (unknown, unknown)
+    assert math.isnan(accelerated("x", math.nan, unknown, np.zeros(2), with_more=both, level=LEVEL, method="m").low)
+    alone = jackknifed("x", np.array([2.0, 0.0]), np.array([4.0, 0.0]), LEVEL)
+    assert alone.value == 0.5
+    assert math.isnan(alone.low)
+    assert math.isnan(jackknifed("x", np.zeros(2), np.zeros(2), LEVEL).value)
+    agreed = jackknifed("x", np.array([2.0, 1.0]), np.array([4.0, 2.0]), LEVEL)
+    assert (agreed.low, agreed.value, agreed.high) == (0.5, 0.5, 0.5)
+
+
+FIRST_RANKS = [range(1, count + 1) for count in range(1, 41)]  # of the solutions that a prompt has
+
+
+@pytest.mark.slow
+def test_rare_prompts_of_few_solutions_may_come_more_often_than_they_did():
+    """Of forty prompts that are solved, one on average has one solution: such prompts are a fifth of the mass."""
+    squares = [sum(1 / rank**2 for rank in ranks) / sum(1 / rank for rank in ranks) ** 2 for ranks in FIRST_RANKS]
+    truth = 0.1 / 0.25 * np.mean(squares)  # E p^2 / E p of Beta(1, 3)
+    held, without = [], []
+    for seed in range(200):
+        solution = typical(solutions(log(bank("many at 0", 100, seed), 64, 10_000 + seed)), LEVEL, seed, ())
+        for covered, kind in ((held, solution), (without, solution._replace(events=np.zeros_like(solution.events)))):
+            found = kind.estimate("mass", Typical.mass)
+            covered.append(found.low <= truth <= found.high)
+    assert np.mean(without) < 0.85 < np.mean(held)
+
+
+@pytest.mark.parametrize(
+    ("trials", "differ", "measure", "value"),
+    [(2, True, "mass", 0), (4, False, "against", 0), (4, True, "against", 1)],
+)
+def test_an_event_that_has_not_come_may_come(trials, differ, measure, value):
+    """50 prompts of two right rollouts, all alike: three pairs are the 95 % bound of a number that is 0."""
+    prompt, times = (np.repeat(np.arange(50), 2), np.ones(100, int)) if differ else (np.arange(50), np.full(50, 2))
+    pairs = Solutions(np.full(50, 2), np.full(50, trials), prompt, times)
+    found = tail_misses(typical(pairs, LEVEL, 0, (2,)), (2,))
+    found = found.mass if measure == "mass" else found.against[0]
+    assert found.value == value == (found.low if value == 0 else found.high)
+    assert found.high - found.low == pytest.approx(-math.log(0.05) / 50, rel=0.1)
+
+
+def test_without_pairs_of_correct_rollouts_nothing_is_told():
+    single = Solutions(np.ones(20, int), np.full(20, 4), np.arange(20), np.ones(20, int))
+    none = Solutions(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
+    for kind, seen in ((typical, single), (typical, none), (rarest, none)):
+        found = tail_misses(kind(seen, LEVEL, 0, (4,)), (4,))
+        assert math.isnan(found.mass.high)
+        assert math.isnan(found.missed[0].high)
