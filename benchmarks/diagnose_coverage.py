@@ -30,28 +30,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.confidence import confidence
-from simlab.diagnose.estimate import LEVEL, Estimate, bootstrapped
-from simlab.diagnose.groups import RANGES, at_size, dead_share, gradient_parts
+from simlab.diagnose.dead_groups import RANGES, dead_share, estimate_entropy, expected_masses, predict_groups
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate, bootstrap
 from simlab.diagnose.log import Log
 from simlab.diagnose.mixture import components
-from simlab.diagnose.pass_at_k import carried, of_population
 from simlab.diagnose.predict import score
-from simlab.diagnose.rarest import rarest
-from simlab.diagnose.recommend import split_at
-from simlab.diagnose.solutions import solutions
+from simlab.diagnose.recommend import evaluate_split
 from simlab.diagnose.solve_rates import (
-    change,
+    carried_pass_at_k,
+    count_by_prompt,
+    fit_population,
     learnability,
+    mean_change,
     mean_solve_rate,
-    of_prompts,
-    population,
+    population_pass_at_k,
     share_below,
-    split,
+    split_windows,
 )
-from simlab.diagnose.tail_misses import tail_misses
-from simlab.diagnose.typical import typical
-from simlab.diagnose.unseen import unseen, unseen_mass
+from simlab.diagnose.tail_misses import estimate_tail_misses, estimate_unseen, rarest_solution, typical_solution
+from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 from simlab.files import write_whole
 from simlab.identity import code_fingerprint
 
@@ -83,7 +80,7 @@ class Seeds(NamedTuple):
 class Checked(NamedTuple):
     """An estimate and what it should have been."""
 
-    estimate: Estimate
+    estimate: IntervalEstimate
     truth: float
 
 
@@ -216,34 +213,37 @@ def expectation_of_grid(shape: str, function: Callable[[np.ndarray], np.ndarray]
 
 def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iterator[tuple[str, Checked]]:
     """Estimates from rewards and log-probabilities, and what is true, by name."""
-    now, own, none = population(seen, LEVEL), of_prompts(seen), np.array(0)
+    now, own, none = fit_population(seen, LEVEL), count_by_prompt(seen), np.array(0)
     yield "mean solve rate", Checked(mean_solve_rate(now), truth["mean solve rate"])
-    of_window = bootstrapped("mean solve rate", own.successes / own.trials, LEVEL, seeds.resamples)
+    of_window = bootstrap("mean solve rate", own.successes / own.trials, LEVEL, seeds.resamples)
     yield "mean solve rate of a window", Checked(of_window, truth["mean solve rate"])
     yield "mean of p (1 - p)", Checked(learnability(now), truth["mean of p (1 - p)"])
-    yield "change of the mean solve rate", Checked(change(*split(seen, 2), LEVEL, seeds.resamples), 0.0)
+    yield "change of the mean solve rate", Checked(mean_change(*split_windows(seen, 2), LEVEL, seeds.resamples), 0.0)
     for rate in RATES:
         name = f"share of prompts with p <= {rate:g}"
         yield name, Checked(now.estimate(name, share_below(rate)), truth[name])
     for where, times in SIZES.items():
         name = f"dead at {where}"
         yield name, Checked(now.estimate(name, dead_share(int(times * size))), truth[name])
-    here = at_size(now, size, GROUPS_PER_STEP)
+    here = predict_groups(now, size, GROUPS_PER_STEP)
     yield "all right at G", Checked(here.all_right, truth["all right at G"])
     yield "all wrong at G", Checked(here.all_wrong, truth["all wrong at G"])
     yield "effective prompts at G", Checked(here.effective_prompts, truth["effective prompts at G"])
     name = "all wrong at 4 G"
     yield name, Checked(now.estimate(name, components().moment(none, np.array(4 * size))), truth[name])
-    by_prompt, by_group, whole = gradient_parts("grpo", size)
+    by_prompt, by_group, whole = expected_masses("grpo", size)
     for names, parts in ((OF_PROMPTS, by_prompt), (OF_GROUPS, by_group)):
         for name, part in zip(names, parts.values(), strict=True):
             yield name, Checked(now.ratio(name, part, whole), truth[name])
     for where, k in PASSES.items():
-        yield f"pass@{where}", Checked(of_population(now, k * size), truth[f"pass@{where}"])
-    yield "groups gained at 2 G", Checked(split_at(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"])
-    yield "pass@G / 2, carried", Checked(carried(own, now, size // 2), truth["pass@G / 2, carried"])
+        yield f"pass@{where}", Checked(population_pass_at_k(now, k * size), truth[f"pass@{where}"])
+    yield (
+        "groups gained at 2 G",
+        Checked(evaluate_split(now, None, 2 * size, size, size).gain, truth["groups gained at 2 G"]),
+    )
+    yield "pass@G / 2, carried", Checked(carried_pass_at_k(own, now, size // 2), truth["pass@G / 2, carried"])
     told = with_surprise(seen, seeds.log_probabilities, MEAN_SURPRISE, OF_CORRECT)
-    surprise = confidence(told, "grpo", LEVEL)
+    surprise = estimate_entropy(told, "grpo", LEVEL)
     assert surprise is not None
     assert surprise.entropy_per_token is not None
     means = (surprise.entropy, surprise.entropy_per_token, surprise.surprise_of_correct, surprise.surprise_of_wrong)
@@ -253,9 +253,9 @@ def checked(seen: Log, truth: dict[str, float], size: int, seeds: Seeds) -> Iter
 
 def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: int) -> Iterator[tuple[str, Checked]]:
     """What is estimated from answers."""
-    drawn = solutions(seen)
+    drawn = count_solutions(seen)
     left, share = undrawn(own, seen)
-    found = unseen_mass(drawn, LEVEL)
+    found = estimate_unseen_mass(drawn, LEVEL)
     yield "undrawn mass", Checked(found.mass, left)
     yield "undrawn share", Checked(found.share, share)
     without = dataclasses.replace(found.share, low=np.nan, high=np.nan)
@@ -264,23 +264,23 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
     naive = dataclasses.replace(without, value=found.good_turing)
     yield "undrawn share by Good-Turing, error", Checked(naive, share)
     sizes = tuple(int(times * size) for times in SIZES.values())
-    solution = typical(drawn, LEVEL, seed, sizes)
-    usual = tail_misses(solution, sizes)
+    solution = typical_solution(drawn, LEVEL, seed, sizes)
+    usual = estimate_tail_misses(solution, sizes)
     yield "mass of a typical solution", Checked(usual.mass, truth["mass of a typical solution"])
     name = "solve rate of prompts with a typical solution"
     yield name, Checked(usual.solve_rate, truth[name])
     for where, missed, against in zip(SIZES, usual.missed, usual.against, strict=True):
         yield f"tail miss at {where}", Checked(missed, truth[f"tail miss at {where}"])
         yield f"taught against at {where}", Checked(against, truth[f"taught against at {where}"])
-    now = population(seen, LEVEL)
-    part = split_at(now, solution, size // 2, size, size)
+    now = fit_population(seen, LEVEL)
+    part = evaluate_split(now, solution, size // 2, size, size)
     of_groups = {"groups against it": (part.against, part.loss), "groups holding it": (part.holding, part.net)}
     for name, (estimate, more) in of_groups.items():
         assert estimate is not None
         assert more is not None
         yield f"{name} at G / 2", Checked(estimate, truth[f"{name} at G / 2"])
         yield f"more {name} at G / 2", Checked(more, truth[f"more {name} at G / 2"])
-    once = tail_misses(rarest(drawn, LEVEL, seed, (size,)), (size,))
+    once = estimate_tail_misses(rarest_solution(drawn, LEVEL, seed, (size,)), (size,))
     of_once = {
         "mass of": once.mass, "solve rate of prompts with": once.solve_rate, "tail miss of": once.missed[0],
         "taught against of": once.against[0],
@@ -292,8 +292,8 @@ def of_answers(own: Bank, seen: Log, truth: dict[str, float], size: int, seed: i
 
 def change_of_share(own: Bank, seen: Log, seed: int) -> Checked:
     """Of what the second half of the steps leaves undrawn, less what the first half does."""
-    parts = split(seen, 2)
-    found = unseen(parts, LEVEL, seed, ())
+    parts = split_windows(seen, 2)
+    found = estimate_unseen(parts, LEVEL, seed, ())
     assert found is not None
     assert found.change is not None
     first, last = (undrawn(own, part)[1] for part in parts)

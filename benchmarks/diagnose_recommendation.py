@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.diagnosis import diagnosis
+from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.reading import read_log
 from simlab.files import write_whole
 from simlab.llm.compare.estimates import Estimate, estimate
@@ -35,7 +35,7 @@ The trainings' intervals are 95 % t-intervals over seeds."""
 def recommended(folder: Path) -> dict[str, Any]:
     """What one log says of every split of the budget."""
     reading = read_log([folder])
-    found = diagnosis(reading.log, rollouts=ROLLOUTS).recommendation
+    found = diagnose(reading.log, rollouts=ROLLOUTS).recommendation
     return {
         "log": folder.name,
         "steps": len(np.unique(reading.log.step)),

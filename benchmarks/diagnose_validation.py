@@ -26,13 +26,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from simlab.diagnose.estimate import LEVEL, Estimate
-from simlab.diagnose.groups import dead_share, observed
+from simlab.diagnose.dead_groups import dead_share, observe_groups
+from simlab.diagnose.estimate import LEVEL, IntervalEstimate
 from simlab.diagnose.log import Log
-from simlab.diagnose.pass_at_k import of_population
 from simlab.diagnose.predict import STEPS, score
 from simlab.diagnose.reading import read_log
-from simlab.diagnose.solve_rates import population
+from simlab.diagnose.solve_rates import fit_population, population_pass_at_k
 from simlab.files import write_whole
 
 DATA = RESULTS / "diagnose_validation.json"
@@ -57,18 +56,18 @@ def subsets_all_alike(count: np.ndarray, size: np.ndarray, chosen: int) -> np.nd
 def larger_groups(log: Log, random: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Dead groups and pass@k at two and four times the rollouts that are looked at."""
     half = random.permutation(len(log.prompt)) < len(log.prompt) // 2
-    first, second = thinned(log.where(half), random), log.where(~half)
-    now, size = population(first, LEVEL), observed(first).group_size
+    first, second = thinned(log.select(half), random), log.select(~half)
+    now, size = fit_population(first, LEVEL), observe_groups(first).group_size
     for times in (2, THINNED):
         wrong = subsets_all_alike(second.group_size - second.correct, second.group_size, times * size)
         right = subsets_all_alike(second.correct, second.group_size, times * size)
         where = f"{times} G = {times * size}"
         yield beside(now.estimate(f"dead groups at {where}", dead_share(times * size)), wrong + right)
-        found = of_population(now, times * size)
+        found = population_pass_at_k(now, times * size)
         yield beside(found, 1 - wrong) | {"quantity": f"pass@k at k = {where}"}
 
 
-def beside(own: Estimate, seen: np.ndarray) -> dict[str, Any]:
+def beside(own: IntervalEstimate, seen: np.ndarray) -> dict[str, Any]:
     """A prediction and the mean of what is seen of groups."""
     mean, error = float(seen.mean()), float(seen.std(ddof=1)) / math.sqrt(len(seen))
     low = own.value - math.hypot(own.value - own.low, NORMAL * error)
@@ -99,7 +98,7 @@ def validated(name: str, folder: Path) -> dict[str, Any]:
     rows = [*larger_groups(log, np.random.default_rng(0)), *next_steps(log)]
     return {
         "log": name, "format": log.format, "groups": len(log.prompt), "rollouts": int(log.group_size.sum()),
-        "group_size": observed(log).group_size, "steps": len(np.unique(log.step)), "made_by": provenance(folder),
+        "group_size": observe_groups(log).group_size, "steps": len(np.unique(log.step)), "made_by": provenance(folder),
         "machine": describe("numpy", "scipy"), "rows": rows,
     }  # fmt: skip
 

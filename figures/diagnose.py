@@ -23,8 +23,8 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
-from simlab.diagnose.diagnosis import diagnosis
-from simlab.diagnose.estimate import Estimate, as_json
+from simlab.diagnose.diagnosis import diagnose
+from simlab.diagnose.estimate import IntervalEstimate, as_json
 from simlab.diagnose.log import Log
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.report import figure
@@ -41,7 +41,7 @@ DRAWN = ("groups", "pass_at_k", "recommendation")
 
 def condense(log: Log, made: dict[str, Any]) -> dict[str, Any]:
     """What the plots show of a log, and what made it."""
-    found = as_json(diagnosis(log, rollouts=ROLLOUTS))
+    found = as_json(diagnose(log, rollouts=ROLLOUTS))
     return {"provenance": made, "found": {name: found[name] for name in DRAWN}}
 
 
@@ -68,10 +68,10 @@ def draw(data: dict[str, Any]) -> Figure:
         return figure(found)
 
 
-def _record(fields: dict[str, Any]) -> Estimate | SimpleNamespace:
+def _record(fields: dict[str, Any]) -> IntervalEstimate | SimpleNamespace:
     """An object of a diagnosis' JSON."""
-    names = {field.name for field in dataclasses.fields(Estimate)}
-    return Estimate(**fields) if fields.keys() == names else SimpleNamespace(**fields)
+    names = {field.name for field in dataclasses.fields(IntervalEstimate)}
+    return IntervalEstimate(**fields) if fields.keys() == names else SimpleNamespace(**fields)
 
 
 def main(folders: list[Path]) -> None:

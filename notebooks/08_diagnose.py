@@ -13,16 +13,14 @@ with app.setup(hide_code=True):
     import numpy as np
 
     from simlab.bundled import bundled_folder
-    from simlab.diagnose.groups import SIZES, at_size, observed
+    from simlab.diagnose.dead_groups import SIZES, observe_groups, predict_groups
     from simlab.diagnose.predict import score
     from simlab.diagnose.reading import read_log
     from simlab.diagnose.recommend import recommend
-    from simlab.diagnose.solutions import solutions
-    from simlab.diagnose.solve_rates import mean_solve_rate, population, share_below, split
+    from simlab.diagnose.solve_rates import fit_population, mean_solve_rate, share_below, split_windows
     from simlab.diagnose.summary import share, shown
-    from simlab.diagnose.tail_misses import tail_misses
-    from simlab.diagnose.typical import typical
-    from simlab.diagnose.unseen import unseen_mass
+    from simlab.diagnose.tail_misses import estimate_tail_misses, typical_solution
+    from simlab.diagnose.unseen import count_solutions, estimate_unseen_mass
 
     LEVEL, SEED = 0.9, 0
 
@@ -60,7 +58,7 @@ def _():
     reading = read_log([bundled_folder("figures") / "data" / "diagnose.tsv"])
     log = reading.log
     mo.plain_text(
-        f"{int(log.group_size.sum()):,} rollouts in {len(log.prompt)} groups of {observed(log).group_size}, "
+        f"{int(log.group_size.sum()):,} rollouts in {len(log.prompt)} groups of {observe_groups(log).group_size}, "
         f"{log.correct.sum() / log.group_size.sum():.1%} correct"
     )
     return (log,)
@@ -80,8 +78,8 @@ def _():
 
 @app.cell
 def _(log):
-    last = split(log, 4)[-1]
-    now = population(last, LEVEL)
+    last = split_windows(log, 4)[-1]
+    now = fit_population(last, LEVEL)
     unsolved = now.estimate("p <= 0.01", share_below(0.01))
     raw = float((last.correct == 0).mean())
     assert unsolved.low < raw, "some prompts without a right answer are solved now and then"
@@ -105,9 +103,9 @@ def _():
 
 @app.cell
 def _(last, now):
-    seen = observed(last)
+    seen = observe_groups(last)
     sizes = (4, 16, 64)
-    dead = {size: at_size(now, size, seen.groups_per_step).dead for size in sizes}
+    dead = {size: predict_groups(now, size, seen.groups_per_step).dead for size in sizes}
     counted = seen.all_right + seen.all_wrong
     assert dead[16].low <= counted <= dead[16].high
     assert dead[4].low > dead[64].high, "larger groups are dead less often"
@@ -129,10 +127,10 @@ def _():
 
 @app.cell
 def _(last):
-    drawn = solutions(last)
+    drawn = count_solutions(last)
     assert drawn is not None
-    left, usual = unseen_mass(drawn, LEVEL), typical(drawn, LEVEL, SEED, SIZES)
-    missed = tail_misses(usual, (16,))
+    left, usual = estimate_unseen_mass(drawn, LEVEL), typical_solution(drawn, LEVEL, SEED, SIZES)
+    missed = estimate_tail_misses(usual, (16,))
     assert 0 < left.share.low < left.share.high < 0.5
     assert missed.mass.value <= missed.solve_rate.value, "a solution is no likelier than all of them together"
     mo.plain_text(

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 from scipy.stats import beta
 
-from simlab.diagnose.log import Answers, Confidence, Log
+from simlab.diagnose.log import AnswerCounts, Log, RolloutLogProbs
 
 # Shares of prompts, each with a Beta or with one solve rate.
 SHAPES = {
@@ -78,7 +78,7 @@ def log(own: Bank, group_size: int, seed: int, *, steps: int = 1, visits: int = 
         np.full(len(order), group_size),
         np.array(correct, dtype=int),
         tuple(f"prompt {number}" for number in range(len(own.rates))),
-        Answers(*columns) if answers else None,
+        AnswerCounts(*columns) if answers else None,
     )
 
 
@@ -103,8 +103,8 @@ def with_surprise(own: Log, seed: int, mean: float = 20.0, correct: float = 1.0)
     place = np.concatenate([np.arange(size) for size in own.group_size])
     right = place < own.correct[group]
     surprise = of_prompt[own.prompt[group]] * random.gamma(4, 0.25, size=len(group)) * np.where(right, correct, 1.0)
-    found = Confidence(group, right, -surprise, random.integers(5, 16, size=len(group)))
-    return dataclasses.replace(own, confidence=found)
+    found = RolloutLogProbs(group, right, -surprise, random.integers(5, 16, size=len(group)))
+    return dataclasses.replace(own, log_probs=found)
 
 
 def undrawn(own: Bank, seen: Log) -> tuple[float, float]:

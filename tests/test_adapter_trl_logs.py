@@ -13,8 +13,8 @@ from trl_cases import PROMPTS, reward, trainer
 
 from simlab.adapters.trl import DiagnoseCallback, SimlabGRPOTrainer
 from simlab.cli import main
-from simlab.diagnose.groups import observed
-from simlab.diagnose.live import Live, fitted
+from simlab.diagnose.dead_groups import observe_groups
+from simlab.diagnose.live import Live, fit_metrics
 from simlab.diagnose.reading import read_log
 from simlab.diagnose.reading.answers import from_completion
 from simlab.errors import InputError
@@ -108,11 +108,11 @@ def test_the_log_says_what_the_files_say(tmp_path):
     log = read_log([out]).log
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     for line in lines:
-        own = log.where(log.step == line["step"])
+        own = log.select(log.step == line["step"])
         assert line["diagnose/solve_rate"] == pytest.approx(own.correct.sum() / own.group_size.sum())
-        assert line["diagnose/dead"] == pytest.approx(observed(own).all_right + observed(own).all_wrong)
+        assert line["diagnose/dead"] == pytest.approx(observe_groups(own).all_right + observe_groups(own).all_wrong)
         assert ("diagnose/fitted/solve_rate" in line) == (line["step"] % 2 == 0)
-    expected = fitted(log.where(log.step >= 3), 0.9)
+    expected = fit_metrics(log.select(log.step >= 3), 0.9)
     assert {name.removeprefix("diagnose/") for name in lines[3] if "fitted" in name} == expected.keys()
     for name, value in expected.items():
         assert lines[3][f"diagnose/{name}"] == pytest.approx(value, abs=1e-6), name

@@ -10,14 +10,19 @@ from diagnose_logs import bank, log, plain
 from refusals import refusal
 
 from simlab.cli import main
-from simlab.diagnose import difficulty
-from simlab.diagnose.commands import commands
-from simlab.diagnose.diagnosis import diagnosis
-from simlab.diagnose.difficulty import Weighing, WeightEffect, weigh
-from simlab.diagnose.estimate import Estimate, as_json
-from simlab.diagnose.recommend import Recommendation, Split
-from simlab.diagnose.solve_rates import population
-from simlab.diagnose.summary import LINES, weights
+from simlab.diagnose import recommend
+from simlab.diagnose.diagnosis import diagnose
+from simlab.diagnose.estimate import IntervalEstimate, as_json
+from simlab.diagnose.recommend import (
+    BudgetSplit,
+    Recommendation,
+    WeightEffect,
+    WeightEffects,
+    simulate_weights,
+    trainer_commands,
+)
+from simlab.diagnose.solve_rates import fit_population
+from simlab.diagnose.summary import LINES, describe_weights
 
 ROOT = Path(__file__).parent.parent
 PROMPTS, STEPS, GROUP, LEVEL = 40, 12, 8, 0.9
@@ -136,8 +141,8 @@ DEGENERATE = {
     "name", [pytest.param(name, marks=[] if name == "G = 1" else pytest.mark.slow) for name in DEGENERATE]
 )
 def test_a_degenerate_log_is_diagnosed_alike_every_time(name):
-    found = as_json(diagnosis(DEGENERATE[name]))
-    assert found == as_json(diagnosis(DEGENERATE[name]))
+    found = as_json(diagnose(DEGENERATE[name]))
+    assert found == as_json(diagnose(DEGENERATE[name]))
     json.dumps(found, allow_nan=False)
     for entry in estimates(found):
         if entry["value"] is not None and entry["low"] is not None:
@@ -149,20 +154,20 @@ def test_a_degenerate_log_is_diagnosed_alike_every_time(name):
 
 
 def test_what_cannot_be_diagnosed_is_refused():
-    assert "no group" in refusal(diagnosis, plain([], 4))
-    assert "level" in refusal(diagnosis, plain([1], 4), level=1.5)
-    assert "no_such" in refusal(diagnosis, plain([1], 4), estimator="no_such")
-    assert "a group of 1" in refusal(weigh, population(plain([1], 1), 0.9), "grpo", 1)
+    assert "no group" in refusal(diagnose, plain([], 4))
+    assert "level" in refusal(diagnose, plain([1], 4), level=1.5)
+    assert "no_such" in refusal(diagnose, plain([1], 4), estimator="no_such")
+    assert "a group of 1" in refusal(simulate_weights, fit_population(plain([1], 1), 0.9), "grpo", 1)
 
 
 # Advice in the words of the trainer that wrote the log
 
-ONE = Estimate("x", 1.0, 0.5, 1.5, 0.9, "m")
-BEST = Split(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
+ONE = IntervalEstimate("x", 1.0, 0.5, 1.5, 0.9, "m")
+BEST = BudgetSplit(32, 4, ONE, ONE, ONE, ONE, ONE, ONE)
 ADVICE = Recommendation(128, 16, (BEST,), BEST, "why")
 NOTHING = Recommendation(128, 16, (BEST,), None, "why")
 EFFECT = WeightEffect("f_grpo(gamma=1)", None, ONE, ONE)
-BETTER, WORSE = Weighing((), (), EFFECT, None), Weighing((), (), None, EFFECT)
+BETTER, WORSE = WeightEffects((), (), EFFECT, None), WeightEffects((), (), None, EFFECT)
 EXPECTED = {
     "trl": (
         "GRPOConfig(num_generations=4, generation_batch_size=128)",
@@ -178,11 +183,11 @@ EXPECTED = {
 
 @pytest.mark.parametrize("form", EXPECTED)
 def test_a_log_gets_the_commands_of_its_trainer_and_none_without_a_recommendation(form):
-    assert commands(form, ADVICE, BETTER) == EXPECTED[form]
-    assert commands(form, NOTHING) == commands(form, NOTHING, WORSE) == ()
-    assert len(commands(form, NOTHING, BETTER)) == 1
+    assert trainer_commands(form, ADVICE, BETTER) == EXPECTED[form]
+    assert trainer_commands(form, NOTHING) == trainer_commands(form, NOTHING, WORSE) == ()
+    assert len(trainer_commands(form, NOTHING, BETTER)) == 1
     # The split is advice for pass@1, so a weight that raises pass@k alone is no part of it.
-    assert commands(form, ADVICE, WORSE) == commands(form, ADVICE)
+    assert trainer_commands(form, ADVICE, WORSE) == trainer_commands(form, ADVICE)
 
 
 # What difficulty weights would change
@@ -205,31 +210,31 @@ def simulated(monkeypatch):
         first, many = effects[method, overlap]
         return base + first + noise, base + many + noise
 
-    monkeypatch.setattr(difficulty, "_simulated", fake)
+    monkeypatch.setattr(recommend, "_simulate", fake)
     return effects, calls
 
 
 def now():
-    return population(plain([0, 1, 2, 4, 4], 4), LEVEL)
+    return fit_population(plain([0, 1, 2, 4, 4], 4), LEVEL)
 
 
 def test_an_interval_is_students_over_seeds(simulated):
     effects, calls = simulated
     effects |= {("a", 0.0): (0.1, -0.2)}
-    [effect] = weigh(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
+    [effect] = simulate_weights(now(), "grpo", 4, weights=("a", "grpo"), overlaps=(0.0,)).effects
     assert (effect.weight, effect.overlap) == ("a", 0.0)
     found = effect.pass_at_1
     assert (found.value, found.low, found.high) == pytest.approx((0.1, 0.1 - HALF, 0.1 + HALF))
     assert effect.pass_at_k.high == pytest.approx(-0.2 + HALF)
     assert len(calls) == 6  # three banks, each with the weight and what is in use
-    assert {call[2:] for call in calls} == {(4, difficulty.PROMPTS)}
+    assert {call[2:] for call in calls} == {(4, recommend.PROMPTS)}
 
 
 def test_a_weight_is_recommended_where_every_overlap_agrees(simulated):
     effects, _ = simulated
     effects |= {("a", 0.0): (0.05, 0.1), ("a", 0.3): (-0.05, 0.1)}
     effects |= {("b", 0.0): (-0.1, 0.3), ("b", 0.3): (-0.1, 0.05)}
-    found = weigh(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
+    found = simulate_weights(now(), "grpo", 4, weights=("a", "b"), overlaps=(0.0, 0.3))
     assert found.for_pass_at_1 is None  # the bracket of a holds both signs, and b is lower
     assert found.for_pass_at_k.weight == "a"
     first = found.brackets[0].pass_at_1
@@ -237,21 +242,21 @@ def test_a_weight_is_recommended_where_every_overlap_agrees(simulated):
     assert first.value == pytest.approx(0.05)
     assert (first.low, first.high) == pytest.approx((-0.05 - HALF, 0.05 + HALF))
     interval = f"[{0.1 - HALF:+.3g}, {0.1 + HALF:+.3g}]"
-    assert weights(found) == f"simulated; pass@1: none is surely higher; pass@64: a +0.1 {interval}"
+    assert describe_weights(found) == f"simulated; pass@1: none is surely higher; pass@64: a +0.1 {interval}"
 
 
 def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
     effects, _ = simulated
     effects |= {("a", 0.0): (0.05, 0.05)}
-    inner, calls = difficulty._simulated, []
+    inner, calls = recommend._simulate, []
 
     def disagreeing(rates, overlap, method, group_size):
         calls.append(method)
         sign = 1 if len(calls) <= 2 else -1  # of the first bank, and of the others
         return tuple(0.4 + sign * (values - 0.4) for values in inner(rates, overlap, method, group_size))
 
-    monkeypatch.setattr(difficulty, "_simulated", disagreeing)
-    found = weigh(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
+    monkeypatch.setattr(recommend, "_simulate", disagreeing)
+    found = simulate_weights(now(), "grpo", 4, weights=("a",), overlaps=(0.0,))
     assert found.effects[0].pass_at_1.sign == 0
     assert found.for_pass_at_1 is None
     assert found.for_pass_at_k is None
@@ -259,8 +264,8 @@ def test_banks_that_disagree_leave_it_open(simulated, monkeypatch):
 
 @pytest.mark.slow
 def test_the_simulator_says_what_a_weight_would_change(tmp_path, capsys):
-    seen = population(log(bank("many at 0", 400, 0), 8, 1), LEVEL)
-    found = weigh(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
+    seen = fit_population(log(bank("many at 0", 400, 0), 8, 1), LEVEL)
+    found = simulate_weights(seen, "grpo", 8, weights=("grpo", "easy_power(alpha=4)"), overlaps=(0.0, 0.3))
     assert [effect.overlap for effect in found.effects] == [0.0, 0.3]
     assert found.effects[0].pass_at_1.sign < 0  # it learns from what is solved already
     assert found.for_pass_at_1 is None
@@ -269,7 +274,7 @@ def test_the_simulator_says_what_a_weight_would_change(tmp_path, capsys):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "weights   simulated; pass@1: " in run(capsys, path, "--simulate", "--json", out)
     found = json.loads(out.read_text())["diagnosis"]["weights"]
-    assert len(found["effects"]) == len(difficulty.WEIGHTS) * len(difficulty.OVERLAPS)
+    assert len(found["effects"]) == len(recommend.WEIGHTS) * len(recommend.OVERLAPS)
     for effect in (*found["effects"], *found["brackets"]):
         for change in (effect["pass_at_1"], effect["pass_at_k"]):
             assert -1 <= change["low"] <= change["value"] <= change["high"] <= 1

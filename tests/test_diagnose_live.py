@@ -7,8 +7,8 @@ import pytest
 from refusals import refusal
 
 from simlab.diagnose import live as live_module
-from simlab.diagnose.live import Live, fitted
-from simlab.diagnose.log import Answers, Log
+from simlab.diagnose.live import Live, fit_metrics
+from simlab.diagnose.log import AnswerCounts, Log
 
 ROLLOUTS = {  # by prompt, the answers of its group; "no" is wrong
     "p": ["1", "1", "2", "no"],
@@ -54,9 +54,9 @@ def test_what_is_fitted_is_that_of_the_groups_of_the_last_batches():
         group_size=np.full(5, 4),
         correct=np.array([3, 3, 0, 4, 1]),
         prompts=("p", "q", "r", "s"),
-        answers=Answers(np.array([0, 0, 1, 1, 3, 4]), np.array([0, 1, 0, 1, 2, 3]), np.array([1, 2, 2, 1, 4, 1])),
+        answers=AnswerCounts(np.array([0, 0, 1, 1, 3, 4]), np.array([0, 1, 0, 1, 2, 3]), np.array([1, 2, 2, 1, 4, 1])),
     )
-    expected = fitted(log, 0.9)
+    expected = fit_metrics(log, 0.9)
     assert {f"diagnose/{name}" for name in expected} == {name for name in found if "fitted" in name}
     for name, value in expected.items():
         assert found[f"diagnose/{name}"] == pytest.approx(value, abs=1e-6), name

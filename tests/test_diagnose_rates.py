@@ -11,25 +11,24 @@ from diagnose_logs import SHAPES, bank, expectation, log, plain, with_surprise
 from refusals import refusal
 from scipy.optimize import brentq
 
-from simlab.diagnose.confidence import confidence
-from simlab.diagnose.estimate import bootstrapped
-from simlab.diagnose.groups import RANGES, SIZES, gradient_masses, observed
-from simlab.diagnose.log import Confidence
-from simlab.diagnose.mixture import components, counts, fit
-from simlab.diagnose.pass_at_k import pass_at_k
-from simlab.diagnose.predict import extrapolated, holdout, score
+from simlab.diagnose.dead_groups import RANGES, SIZES, estimate_entropy, gradient_masses, observe_groups
+from simlab.diagnose.estimate import bootstrap
+from simlab.diagnose.log import RolloutLogProbs
+from simlab.diagnose.mixture import components, count_pairs, fit
+from simlab.diagnose.predict import extrapolate_line, score, split_holdout
 from simlab.diagnose.recommend import recommend
-from simlab.diagnose.solutions import solutions
 from simlab.diagnose.solve_rates import (
+    count_by_prompt,
+    estimate_pass_at_k,
+    estimate_solve_rates,
+    fit_population,
     learnability,
     mean_solve_rate,
-    of_prompts,
-    population,
     share_below,
-    solve_rates,
-    split,
+    split_windows,
 )
-from simlab.diagnose.typical import typical
+from simlab.diagnose.tail_misses import typical_solution
+from simlab.diagnose.unseen import count_solutions
 
 # The fitted distribution
 
@@ -72,7 +71,7 @@ def test_moments_of_components_are_products_of_ratios():
 
 def test_no_other_weights_are_likelier():
     pairs = [(0, 4)] * 5 + [(1, 4)] * 3 + [(3, 4)] * 4 + [(4, 4), (2, 6)]
-    found = fit(counts(*np.array(pairs).T))
+    found = fit(count_pairs(*np.array(pairs).T))
     best = naive_log_likelihood(found.best, pairs)
     random = np.random.default_rng(0)
     others = [naive_log_likelihood(random.dirichlet(np.full(len(found.best), size)), pairs) for size in [0.02, 1] * 40]
@@ -89,7 +88,7 @@ def test_no_other_weights_are_likelier():
 
 def test_the_ends_of_an_interval_are_as_likely_as_its_level_allows():
     pairs = [(0, 8)] * 20 + [(2, 8)] * 10 + [(7, 8)] * 10
-    found = fit(counts(*np.array(pairs).T))
+    found = fit(count_pairs(*np.array(pairs).T))
     functional = components().moment(np.array(0), np.array(16))
     least, most = found.bounds(functional, LEVEL)
     best = naive_log_likelihood(found.best, pairs)
@@ -101,7 +100,7 @@ def test_the_ends_of_an_interval_are_as_likely_as_its_level_allows():
 def test_many_rollouts_a_prompt_give_raw_frequencies():
     rates = [0.0, 0.05, 0.3, 0.3, 0.62, 0.93, 1.0, 1.0]
     size = 20_000
-    now = population(plain([round(rate * size) for rate in rates] * 100, size), LEVEL)
+    now = fit_population(plain([round(rate * size) for rate in rates] * 100, size), LEVEL)
     assert mean_solve_rate(now).value == pytest.approx(np.mean(rates), abs=0.01)
     for rate in (0.02, 0.2, 0.5, 0.8, 0.97):
         raw = np.mean(np.array(rates) <= rate)
@@ -112,14 +111,14 @@ def test_many_rollouts_a_prompt_give_raw_frequencies():
 
 @pytest.mark.parametrize("right", [0, 8])
 def test_where_all_groups_are_alike_the_interval_reaches_the_end_and_is_no_point(right):
-    found = mean_solve_rate(population(plain([right] * 50, 8), LEVEL))
+    found = mean_solve_rate(fit_population(plain([right] * 50, 8), LEVEL))
     assert (found.low if right == 0 else found.high) == pytest.approx(right / 8, abs=1e-3)
     # 50 prompts without one failure: the share p of prompts that may be otherwise has 50 log(1 - p) = -1.35.
     assert found.high - found.low > 1e-3
 
 
 def test_quantiles_stand_for_the_distribution():
-    now = population(log(bank("two points", 3000, 0), 64, 1), LEVEL)
+    now = fit_population(log(bank("two points", 3000, 0), 64, 1), LEVEL)
     found = now.quantiles(20)
     assert np.all(np.diff(found) >= 0)
     assert np.abs(found[:9] - 0.15).max() < 0.05
@@ -134,7 +133,7 @@ def test_intervals_hold_the_mean_and_the_dead_groups_of_nine_logs_in_ten(shape):
     far = expectation(shape, lambda p: p**32 + (1 - p) ** 32)
     held = np.zeros(3)
     for seed in range(200):
-        now = population(log(bank(shape, 300, seed), 8, 1000 + seed, answers=False), LEVEL)
+        now = fit_population(log(bank(shape, 300, seed), 8, 1000 + seed, answers=False), LEVEL)
         found = [mean_solve_rate(now)]
         for size in (8, 32):
             none, all_of = np.array(0), np.array(size)
@@ -149,7 +148,7 @@ def test_intervals_hold_the_mean_and_the_dead_groups_of_nine_logs_in_ten(shape):
 def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
     """One rollout a prompt tells the mean of the solve rates and nothing else."""
     right, wrong = 40, 60
-    now = population(plain([1] * right + [0] * wrong, 1), LEVEL)
+    now = fit_population(plain([1] * right + [0] * wrong, 1), LEVEL)
     found, spread = mean_solve_rate(now), learnability(now)
 
     def lost(rate):
@@ -163,19 +162,19 @@ def test_groups_of_one_give_the_binomial_interval_of_the_likelihood_ratio():
 
 
 def test_groups_of_a_prompt_are_pooled_and_those_of_equal_counts_fitted_once():
-    found = of_prompts(plain([1, 2, 3], [4, 4, 8], prompt=[5, 0, 5]))
+    found = count_by_prompt(plain([1, 2, 3], [4, 4, 8], prompt=[5, 0, 5]))
     assert [column.tolist() for column in found] == [[0, 5], [2, 4], [4, 12]]
-    found = counts(np.array([1, 0, 1, 1]), np.array([2, 2, 2, 4]))
+    found = count_pairs(np.array([1, 0, 1, 1]), np.array([2, 2, 2, 4]))
     assert list(zip(*(column.tolist() for column in found), strict=True)) == [(0, 2, 1), (1, 2, 2), (1, 4, 1)]
 
 
 def test_windows_hold_as_many_steps_each_and_tell_the_drift():
-    found = split(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
+    found = split_windows(plain([0] * 10, 2, step=[0, 0, 1, 2, 3, 3, 4, 5, 6, 6]), 3)
     assert [sorted(set(window.step.tolist())) for window in found] == [[0, 1, 2], [3, 4], [5, 6]]
-    assert "windows = 0" in refusal(split, plain([1], 2), 0)
+    assert "windows = 0" in refusal(split_windows, plain([1], 2), 0)
     drifting = plain([1] * 60 + [3] * 60, 4, prompt=list(range(60)) * 2, step=[0] * 60 + [1] * 60)
-    parts = split(drifting, 2)
-    found = solve_rates(parts, population(parts[-1], LEVEL), 0)
+    parts = split_windows(drifting, 2)
+    found = estimate_solve_rates(parts, fit_population(parts[-1], LEVEL), 0)
     assert [window.mean.value for window in found.windows] == [0.25, 0.75]
     # Every prompt has gained as much, so that the change of the same prompts is certain.
     assert (found.change.value, found.change.low, found.change.high) == pytest.approx((0.5, 0.5, 0.5))
@@ -183,7 +182,7 @@ def test_windows_hold_as_many_steps_each_and_tell_the_drift():
 
 def test_zero_of_eight_is_not_zero():
     shown = log(bank("uniform", 2000, 0), 8, 1)
-    found = solve_rates([shown], population(shown, LEVEL), 0)
+    found = estimate_solve_rates([shown], fit_population(shown, LEVEL), 0)
     assert found.raw_below[0] > 0.1  # of the prompts that are solved in no rollout
     assert found.below[0].value < 0.05
     assert found.below[0].low <= 0.01 <= found.below[0].high
@@ -201,14 +200,14 @@ def test_gradient_by_the_groups_own_solve_rate_is_that_of_the_groups():
         mass = np.abs((rewards - rewards.mean()) / (rewards.std() + 1e-6)).mean()
         for place, (low, high) in enumerate(RANGES):
             sums[place] += mass * (low < right / 4 <= high)
-    found = gradient_masses(population(seen, LEVEL), "grpo", 4).of_groups
+    found = gradient_masses(fit_population(seen, LEVEL), "grpo", 4).of_groups
     for own, expected in zip(found, np.array(sums) / sum(sums), strict=True):
         assert own.value == pytest.approx(expected, abs=0.01)
         assert own.low <= expected <= own.high
 
 
 def test_a_difficulty_weight_learns_from_harder_prompts():
-    now = population(log(bank("uniform", 3000, 0), 8, 1, answers=False), LEVEL)
+    now = fit_population(log(bank("uniform", 3000, 0), 8, 1, answers=False), LEVEL)
     usual, hard, easy = (gradient_masses(now, own, 8).of_groups for own in ("grpo", "f_grpo", "easy_power"))
     assert hard[0].low > usual[0].high
     assert easy[-1].low > usual[-1].high
@@ -217,7 +216,7 @@ def test_a_difficulty_weight_learns_from_harder_prompts():
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
     right, size = [0, 1, 3, 4], 4
     seen = plain(right, size)
-    found = pass_at_k(of_prompts(seen), population(seen, LEVEL))
+    found = estimate_pass_at_k(count_by_prompt(seen), fit_population(seen, LEVEL))
     assert found.k == (1, 2, 4)
     for k, own in zip(found.k, found.carried, strict=True):
         shares = []
@@ -231,7 +230,7 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_correct_rollout():
 
 def test_what_is_beyond_the_data_is_wider():
     seen = log(bank("u-shaped", 500, 0), 8, 1, answers=False)
-    found = pass_at_k(of_prompts(seen), population(seen, LEVEL))
+    found = estimate_pass_at_k(count_by_prompt(seen), fit_population(seen, LEVEL))
     widths = [own.high - own.low for own in (found.carried[-1], *found.beyond)]
     assert found.beyond_k == (16, 32, 64, 128)
     assert all(later > earlier for earlier, later in itertools.pairwise(widths))
@@ -240,18 +239,18 @@ def test_what_is_beyond_the_data_is_wider():
 
 
 def test_a_bootstrap_of_equal_prompts_has_no_width_and_of_two_reaches_both():
-    same = bootstrapped("x", np.full(10, 0.25), LEVEL, 0)
+    same = bootstrap("x", np.full(10, 0.25), LEVEL, 0)
     assert (same.value, same.low, same.high) == (0.25, 0.25, 0.25)
-    both = bootstrapped("x", np.array([0.0, 1.0]), LEVEL, 0)
+    both = bootstrap("x", np.array([0.0, 1.0]), LEVEL, 0)
     assert (both.value, both.low, both.high) == (0.5, 0.0, 1.0)
-    none = bootstrapped("x", np.zeros(3), LEVEL, 0, np.zeros(3))
+    none = bootstrap("x", np.zeros(3), LEVEL, 0, np.zeros(3))
     assert math.isnan(none.value)
     assert math.isnan(none.low)
 
 
 def test_blocks_of_prompts_are_as_sure_as_prompts():
     values = np.random.default_rng(0).uniform(size=20_000)
-    found = bootstrapped("x", values, LEVEL, 0)
+    found = bootstrap("x", values, LEVEL, 0)
     half = 1.645 * values.std() / math.sqrt(len(values))
     assert found.value == pytest.approx(values.mean())
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
@@ -259,10 +258,10 @@ def test_blocks_of_prompts_are_as_sure_as_prompts():
 
 def test_entropy_and_covariance_are_those_of_the_rollouts():
     seen = plain([1, 2], 2)
-    own = Confidence(
+    own = RolloutLogProbs(
         np.array([0, 0, 1, 1]), np.array([True, False, True, True]), np.array([-1.0, -3.0, -2.0, -6.0]), np.full(4, 2)
     )
-    found = confidence(dataclasses.replace(seen, confidence=own), "dr_grpo", LEVEL)
+    found = estimate_entropy(dataclasses.replace(seen, log_probs=own), "dr_grpo", LEVEL)
     assert found.entropy.value == pytest.approx(3)
     assert found.entropy_per_token.value == pytest.approx(1.5)
     assert found.surprise_of_correct.value == pytest.approx(3)
@@ -286,7 +285,7 @@ def test_a_prediction_is_that_of_the_line_through_the_later_half():
     random = np.random.default_rng(0)
     steps, values = np.arange(0, 60, 3), random.uniform(0.3, 0.5, size=20)
     later = np.array([60.0, 63.0, 66.0])
-    found = extrapolated("x", steps, values, later, groups=10, level=LEVEL)
+    found = extrapolate_line("x", steps, values, later, groups=10, level=LEVEL)
     value, squares, spread = naive_prediction(steps[10:], values[10:], later)
     assert found.value == pytest.approx(value)
     half = 1.8595480375228424 * math.sqrt((squares + 0.01) / 8 * spread)  # Student's quantile of 8 at 95 %
@@ -295,10 +294,10 @@ def test_a_prediction_is_that_of_the_line_through_the_later_half():
 
 
 def test_few_steps_give_no_interval_and_equal_steps_some():
-    few = extrapolated("x", np.arange(3), np.array([0.1, 0.2, 0.3]), np.array([3.0]), groups=4, level=LEVEL)
+    few = extrapolate_line("x", np.arange(3), np.array([0.1, 0.2, 0.3]), np.array([3.0]), groups=4, level=LEVEL)
     assert few.value == pytest.approx(0.2)
     assert math.isnan(few.low)
-    same = extrapolated("x", np.arange(12), np.ones(12), np.array([12.0]), groups=4, level=LEVEL)
+    same = extrapolate_line("x", np.arange(12), np.ones(12), np.array([12.0]), groups=4, level=LEVEL)
     assert same.value == 1
     assert same.low < 0.95
     assert same.high == 1
@@ -306,10 +305,10 @@ def test_few_steps_give_no_interval_and_equal_steps_some():
 
 def test_a_hold_out_is_the_later_steps():
     seen = plain([0, 1, 2, 3, 4], 4, step=[0, 1, 2, 2, 3])
-    early, late = holdout(seen, 0.5)
+    early, late = split_holdout(seen, 0.5)
     assert (early.correct.tolist(), late.correct.tolist()) == ([0, 1], [2, 3, 4])
-    assert "holdout = 0.5 of 1 steps" in refusal(holdout, plain([1], 2), 0.5)
-    assert "holdout" in refusal(holdout, seen, 1.5)
+    assert "holdout = 0.5 of 1 steps" in refusal(split_holdout, plain([1], 2), 0.5)
+    assert "holdout" in refusal(split_holdout, seen, 1.5)
 
 
 def test_predictions_are_scored_against_the_later_steps():
@@ -322,7 +321,7 @@ def test_predictions_are_scored_against_the_later_steps():
 
 
 def test_dead_groups_are_counted():
-    found = observed(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
+    found = observe_groups(plain([0, 4, 2, 8, 8], [4, 4, 4, 8, 8], step=[0, 0, 1, 1, 1]))
     assert (found.all_wrong, found.all_right) == (0.2, 0.6)
     assert (found.group_size, found.sizes, found.groups_per_step) == (4, (4, 8), 2.5)
 
@@ -330,7 +329,7 @@ def test_dead_groups_are_counted():
 @pytest.mark.parametrize("shape", ["two points", "uniform"])
 def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none(shape):
     """Of two points, .15 and .6, no prompt is easy; uniform solve rates lie in every range."""
-    now = population(log(bank(shape, 100, 0), 64, 1, answers=False), LEVEL)
+    now = fit_population(log(bank(shape, 100, 0), 64, 1, answers=False), LEVEL)
     found = gradient_masses(now, "grpo", 64).of_prompts
     if shape == "uniform":
         assert all(share.low > 0.05 for share in found)
@@ -339,14 +338,14 @@ def test_a_share_of_the_gradient_begins_at_none_where_it_may_be_none(shape):
 
 
 def test_entropy_needs_log_probabilities_and_lengths_for_tokens():
-    assert confidence(plain([1], 2), "grpo", LEVEL) is None
+    assert estimate_entropy(plain([1], 2), "grpo", LEVEL) is None
     seen = with_surprise(plain([1, 0], 2), 0)
-    unknown = dataclasses.replace(seen.confidence, length=np.zeros(4, int))
-    assert confidence(dataclasses.replace(seen, confidence=unknown), "grpo", LEVEL).entropy_per_token is None
+    unknown = dataclasses.replace(seen.log_probs, length=np.zeros(4, int))
+    assert estimate_entropy(dataclasses.replace(seen, log_probs=unknown), "grpo", LEVEL).entropy_per_token is None
 
 
 def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
-    found = recommend(population(plain([1, 2, 0, 3], 4), LEVEL), None, 4, 64)
+    found = recommend(fit_population(plain([1, 2, 0, 3], 4), LEVEL), None, 4, 64)
     sizes = [(split.prompts, split.group_size) for split in found.splits]
     assert sizes == [(32, 2), (16, 4), (8, 8), (4, 16), (2, 32), (1, 64)]
     same = found.splits[1]
@@ -357,19 +356,24 @@ def test_splits_spend_the_budget_and_none_is_recommended_without_answers():
 
 def test_a_recommended_split_is_surely_better_in_both():
     seen = log(bank("uniform", 2000, 0), 64, 1)
-    now, solution = population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES)
+    now, solution = fit_population(seen, LEVEL), typical_solution(count_solutions(seen), LEVEL, 0, SIZES)
     found = recommend(now, solution, 64, 2048).recommended
     assert found.group_size < 64
     assert found.gain.low > 0
     assert found.net.low > 0
     single = log(bank("uniform", 1, 3), 4, 1)  # one prompt is no ground for a recommendation
-    assert recommend(population(single, LEVEL), typical(solutions(single), LEVEL, 0, SIZES), 4, 64).recommended is None
+    assert (
+        recommend(
+            fit_population(single, LEVEL), typical_solution(count_solutions(single), LEVEL, 0, SIZES), 4, 64
+        ).recommended
+        is None
+    )
 
 
 @pytest.mark.parametrize(("shape", "size"), [("uniform", 2), ("u-shaped", 8), ("many at 0", 8)])
 def test_groups_that_hold_the_solution_teach(shape, size):
     seen = log(bank(shape, 60, 0), size, 10)
-    found = recommend(population(seen, LEVEL), typical(solutions(seen), LEVEL, 0, SIZES), size, 64)
+    found = recommend(fit_population(seen, LEVEL), typical_solution(count_solutions(seen), LEVEL, 0, SIZES), size, 64)
     for entry in found.splits:
         parts = (entry.holding.value, entry.against.value)
         assert all(math.isnan(part) or 0 <= part <= entry.teaching.value + 1e-12 for part in parts)

@@ -10,13 +10,24 @@ import pytest
 from diagnose_logs import Bank, bank, log, plain, undrawn, zipf
 
 from simlab.diagnose import subsets
-from simlab.diagnose.estimate import accelerated, bootstrapped, jackknifed
-from simlab.diagnose.rarest import rarest
-from simlab.diagnose.solutions import Solutions, drawn_once, linear, never_drawn, solutions
+from simlab.diagnose.estimate import accelerated_bootstrap, bootstrap, jackknife
 from simlab.diagnose.subsets import Sums
-from simlab.diagnose.tail_misses import BOUNDED, tail_misses
-from simlab.diagnose.typical import Typical, typical
-from simlab.diagnose.unseen import unseen, unseen_mass
+from simlab.diagnose.tail_misses import (
+    BOUNDED,
+    Typical,
+    estimate_tail_misses,
+    estimate_unseen,
+    rarest_solution,
+    typical_solution,
+)
+from simlab.diagnose.unseen import (
+    SolutionCounts,
+    count_solutions,
+    estimate_unseen_mass,
+    fit_coefficients,
+    mass_drawn_once,
+    undrawn_mass,
+)
 
 # The undrawn mass
 
@@ -36,10 +47,10 @@ def naive_expectation(pi, coefficients):
 @pytest.mark.parametrize("prompts", [10, 10_000])
 def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
     for wanted, truth in (
-        (never_drawn, lambda pi: pi * (1 - pi) ** trials),
-        (drawn_once, lambda pi: trials * pi**2 * (1 - pi) ** (trials - 1)),
+        (undrawn_mass, lambda pi: pi * (1 - pi) ** trials),
+        (mass_drawn_once, lambda pi: trials * pi**2 * (1 - pi) ** (trials - 1)),
     ):
-        own = linear(wanted, trials, prompts)
+        own = fit_coefficients(wanted, trials, prompts)
         assert own.coefficients[0] == 0  # what was never drawn is not in the log
         for pi in [1e-4, 0.003, 0.02, 0.1, 0.31, 0.5, 0.77, 0.95, 1.0]:
             off = abs(naive_expectation(pi, own.coefficients) - truth(pi))
@@ -49,14 +60,14 @@ def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
 def test_many_rollouts_make_the_bias_small():
     """Chebyshev: no polynomial of degree N - 1 is closer to (1 - pi)^N than 2 / 4^N."""
     for trials in (2, 4, 6):
-        best = linear(never_drawn, trials, 10**9).bias
+        best = fit_coefficients(undrawn_mass, trials, 10**9).bias
         assert 2 / 4**trials <= best * 1.0001
         assert best < 4 / 4**trials
 
 
 def test_solutions_of_all_groups_of_a_prompt_are_pooled():
     own = Bank(np.array([1.0, 0.0]), [zipf(2), zipf(3)])
-    found = solutions(log(own, 50, 0, visits=2))
+    found = count_solutions(log(own, 50, 0, visits=2))
     assert found.successes.tolist() == [100, 0]
     assert found.trials.tolist() == [100, 100]
     assert found.prompt.tolist() == [0, 0]
@@ -69,7 +80,7 @@ def test_the_estimate_is_closer_than_good_turing():
     for seed in range(20):
         own = bank("uniform", 300, seed)
         seen = log(own, 4, 100 + seed)
-        found = unseen_mass(solutions(seen), LEVEL)
+        found = estimate_unseen_mass(count_solutions(seen), LEVEL)
         truth = undrawn(own, seen)[1]
         errors.append((found.share.value - truth, found.good_turing - truth))
     ours, theirs = np.sqrt(np.mean(np.square(errors), axis=0))
@@ -79,29 +90,29 @@ def test_the_estimate_is_closer_than_good_turing():
 def test_the_typical_solution_is_that_of_a_random_correct_rollout():
     """Prompts of two solutions, of which one is three times as likely: E pi = p (9 + 1) / 16."""
     own = Bank(np.full(400, 0.8), [np.array([0.75, 0.25])] * 400)
-    found = tail_misses(typical(solutions(log(own, 8, 0)), LEVEL, 0, ()), ())
+    found = estimate_tail_misses(typical_solution(count_solutions(log(own, 8, 0)), LEVEL, 0, ()), ())
     assert found.mass.value == pytest.approx(0.8 * 10 / 16, abs=0.02)  # standard error .006
     assert found.solve_rate.value == pytest.approx(0.8, abs=0.02)
 
 
 def test_what_every_rollout_gives_leaves_nothing_and_what_is_never_repeated_everything():
-    found = unseen_mass(solutions(log(Bank(np.ones(200), [zipf(1)] * 200), 8, 0)), LEVEL)
+    found = estimate_unseen_mass(count_solutions(log(Bank(np.ones(200), [zipf(1)] * 200), 8, 0)), LEVEL)
     assert found.mass.value == pytest.approx(0, abs=1e-3)
     assert found.mass.high < 0.01
     assert found.good_turing == 0
     many = Bank(np.full(50, 0.9), [np.full(100_000, 1e-5)] * 50)
-    found = unseen_mass(solutions(log(many, 8, 0)), LEVEL)
+    found = estimate_unseen_mass(count_solutions(log(many, 8, 0)), LEVEL)
     assert found.share.value == pytest.approx(1, abs=0.01)
     assert found.share.low > 0.9
 
 
 def test_windows_tell_the_trend_and_logs_without_answers_nothing():
     wide, narrow = Bank(np.full(200, 0.8), [np.full(50, 0.02)] * 200), Bank(np.full(200, 0.8), [zipf(2)] * 200)
-    found = unseen([log(wide, 8, 0), log(narrow, 8, 1)], LEVEL, 0)
+    found = estimate_unseen([log(wide, 8, 0), log(narrow, 8, 1)], LEVEL, 0)
     assert found.change.high < 0
-    assert unseen([log(wide, 8, 0)], LEVEL, 0).change is None
-    assert unseen([plain([1, 2], 4)], LEVEL, 0) is None
-    wrong = unseen([log(Bank(np.zeros(20), [zipf(3)] * 20), 4, 0)], LEVEL, 0)
+    assert estimate_unseen([log(wide, 8, 0)], LEVEL, 0).change is None
+    assert estimate_unseen([plain([1, 2], 4)], LEVEL, 0) is None
+    wrong = estimate_unseen([log(Bank(np.zeros(20), [zipf(3)] * 20), 4, 0)], LEVEL, 0)
     assert wrong.windows[0].mass.value == 0
     assert math.isnan(wrong.windows[0].share.value)
 
@@ -109,9 +120,8 @@ def test_windows_tell_the_trend_and_logs_without_answers_nothing():
 def test_many_prompts_of_few_rollouts_leave_the_bias_of_what_is_drawn_once():
     """One solution a prompt, of four rollouts: the bias is up to .03 of a solve rate, and noise a tenth of it."""
     mass = 0.2
-    found = tail_misses(
-        rarest(solutions(log(Bank(np.full(20_000, mass), [np.ones(1)] * 20_000), 4, 0)), LEVEL, 0, ()), ()
-    )
+    counts = count_solutions(log(Bank(np.full(20_000, mass), [np.ones(1)] * 20_000), 4, 0))
+    found = estimate_tail_misses(rarest_solution(counts, LEVEL, 0, ()), ())
     assert found.mass.low <= mass <= found.mass.high
     assert found.mass.high - found.mass.low < 0.12
     assert found.mass.method.endswith(BOUNDED)
@@ -133,7 +143,9 @@ def outcomes(masses, trials):
 def seen(times, trials):
     """The outcome of one prompt."""
     drawn = [count for count in times if count]
-    return Solutions(np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), np.array(drawn, dtype=int))
+    return SolutionCounts(
+        np.array([sum(times)]), np.array([trials]), np.zeros(len(drawn), int), np.array(drawn, dtype=int)
+    )
 
 
 def naive(masses, size):
@@ -189,7 +201,7 @@ def test_uniform_solve_rates_are_not_their_mean():
     own = bank("uniform", 500, 0)
     truth = taught_against(own, 16)
     sizes = (8, 15, 16)
-    found = tail_misses(typical(solutions(log(own, 32, 1)), LEVEL, 0, sizes), sizes)
+    found = estimate_tail_misses(typical_solution(count_solutions(log(own, 32, 1)), LEVEL, 0, sizes), sizes)
     assert truth == pytest.approx(0.40, abs=0.02)
     for size, against in zip(sizes, found.against, strict=True):
         assert against.value == pytest.approx(taught_against(own, size), abs=0.04)
@@ -228,7 +240,7 @@ def test_bounds_beyond_the_data_hold_exact_moments(trials):
 def test_a_solution_drawn_once_is_missed_within_its_bounds():
     """A hundred solutions of .008 each: a group of 16 misses one in 88 %, and others are right in 80 %."""
     own = Bank(np.full(500, 0.8), [np.full(100, 0.01)] * 500)
-    found = tail_misses(rarest(solutions(log(own, 32, 0)), LEVEL, 0, (8, 16)), (8, 16))
+    found = estimate_tail_misses(rarest_solution(count_solutions(log(own, 32, 0)), LEVEL, 0, (8, 16)), (8, 16))
     for size, missed in zip((8, 16), found.missed, strict=True):
         truth = 0.992**size - 0.792**size - 0.2**size
         assert missed.low <= truth <= missed.high
@@ -266,7 +278,7 @@ def test_the_interval_is_that_of_the_formula(influence, freedom):
     student = {**STUDENT, 4: 2.13184678632665}[freedom]
     draws = np.random.default_rng(0).gamma(3.0, size=999)
     with_more = (draws - 0.5, 1.2 * draws[::-1])
-    found = accelerated("x", 2.5, draws, np.array(influence), with_more=with_more, level=LEVEL, method="m")
+    found = accelerated_bootstrap("x", 2.5, draws, np.array(influence), with_more=with_more, level=LEVEL, method="m")
     low, high = naive_interval(2.5, draws.tolist(), influence, student, [own.tolist() for own in with_more])
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert found.method == "accelerated m"
@@ -277,7 +289,7 @@ def test_the_jackknife_leaves_out_one_prompt_after_the_other():
     sums, rollouts = [6.0, 4.0, 0.0, 3.0], [3.0, 1.0, 0.0, 2.0]
     without = [(13 - sums[out]) / (6 - rollouts[out]) for out in (0, 1, 3)]
     moved = [own - 13 / 6 for own in without]
-    found = jackknifed("x", np.array(sums), np.array(rollouts), LEVEL)
+    found = jackknife("x", np.array(sums), np.array(rollouts), LEVEL)
     half = STUDENT[2] * math.sqrt(2 / 3 * sum(own**2 for own in moved))
     assert found.value == pytest.approx(13 / 6)
     assert (found.low, found.high) == (pytest.approx(13 / 6 - half), pytest.approx(13 / 6 + half))
@@ -290,10 +302,12 @@ def test_few_prompts_with_a_correct_rollout_do_not_make_their_mean_too_sure():
     for seed in range(400):
         correct = random.binomial(4, random.beta(1, 3, size=12)).astype(float)
         sums = random.uniform(0.5, 1.5, size=12) * random.gamma(4 * np.maximum(correct, 1), 0.25) * (correct > 0)
-        jackknife = jackknifed("x", sums, correct, LEVEL)
-        bootstrap = bootstrapped("x", sums, LEVEL, seed, correct)
-        for kept, found in ((held, jackknife), (percentile, bootstrap)):
-            kept.append(found.low <= 1 <= found.high)
+        pairs = (
+            (held, jackknife("x", sums, correct, LEVEL)),
+            (percentile, bootstrap("x", sums, LEVEL, seed, correct)),
+        )
+        for covered, found in pairs:
+            covered.append(found.low <= 1 <= found.high)
     assert np.mean(percentile) < 0.82  # standard error of 400 logs: 2 %
     assert 0.85 < np.mean(held) < 0.95
 
@@ -301,15 +315,17 @@ def test_few_prompts_with_a_correct_rollout_do_not_make_their_mean_too_sure():
 def test_intervals_where_nothing_varies_or_nothing_is_known():
     """Prompts that agree give an interval of no width; one prompt, or none that counts, gives no interval."""
     same, unknown = np.full(100, 0.5), np.full(10, math.nan)
-    found = accelerated("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
+    found = accelerated_bootstrap("x", 0.5, same, np.zeros(10), with_more=(same, same), level=LEVEL, method="m")
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
     both = (unknown, unknown)
-    assert math.isnan(accelerated("x", math.nan, unknown, np.zeros(2), with_more=both, level=LEVEL, method="m").low)
-    alone = jackknifed("x", np.array([2.0, 0.0]), np.array([4.0, 0.0]), LEVEL)
+    assert math.isnan(
+        accelerated_bootstrap("x", math.nan, unknown, np.zeros(2), with_more=both, level=LEVEL, method="m").low
+    )
+    alone = jackknife("x", np.array([2.0, 0.0]), np.array([4.0, 0.0]), LEVEL)
     assert alone.value == 0.5
     assert math.isnan(alone.low)
-    assert math.isnan(jackknifed("x", np.zeros(2), np.zeros(2), LEVEL).value)
-    agreed = jackknifed("x", np.array([2.0, 1.0]), np.array([4.0, 2.0]), LEVEL)
+    assert math.isnan(jackknife("x", np.zeros(2), np.zeros(2), LEVEL).value)
+    agreed = jackknife("x", np.array([2.0, 1.0]), np.array([4.0, 2.0]), LEVEL)
     assert (agreed.low, agreed.value, agreed.high) == (0.5, 0.5, 0.5)
 
 
@@ -323,7 +339,9 @@ def test_rare_prompts_of_few_solutions_may_come_more_often_than_they_did():
     truth = 0.1 / 0.25 * np.mean(squares)  # E p^2 / E p of Beta(1, 3)
     held, without = [], []
     for seed in range(200):
-        solution = typical(solutions(log(bank("many at 0", 100, seed), 64, 10_000 + seed)), LEVEL, seed, ())
+        solution = typical_solution(
+            count_solutions(log(bank("many at 0", 100, seed), 64, 10_000 + seed)), LEVEL, seed, ()
+        )
         for covered, kind in ((held, solution), (without, solution._replace(events=np.zeros_like(solution.events)))):
             found = kind.estimate("mass", Typical.mass)
             covered.append(found.low <= truth <= found.high)
@@ -337,17 +355,17 @@ def test_rare_prompts_of_few_solutions_may_come_more_often_than_they_did():
 def test_an_event_that_has_not_come_may_come(trials, differ, measure, value):
     """50 prompts of two right rollouts, all alike: three pairs are the 95 % bound of a number that is 0."""
     prompt, times = (np.repeat(np.arange(50), 2), np.ones(100, int)) if differ else (np.arange(50), np.full(50, 2))
-    pairs = Solutions(np.full(50, 2), np.full(50, trials), prompt, times)
-    found = tail_misses(typical(pairs, LEVEL, 0, (2,)), (2,))
+    pairs = SolutionCounts(np.full(50, 2), np.full(50, trials), prompt, times)
+    found = estimate_tail_misses(typical_solution(pairs, LEVEL, 0, (2,)), (2,))
     found = found.mass if measure == "mass" else found.against[0]
     assert found.value == value == (found.low if value == 0 else found.high)
     assert found.high - found.low == pytest.approx(-math.log(0.05) / 50, rel=0.1)
 
 
 def test_without_pairs_of_correct_rollouts_nothing_is_told():
-    single = Solutions(np.ones(20, int), np.full(20, 4), np.arange(20), np.ones(20, int))
-    none = Solutions(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
-    for kind, seen in ((typical, single), (typical, none), (rarest, none)):
-        found = tail_misses(kind(seen, LEVEL, 0, (4,)), (4,))
+    single = SolutionCounts(np.ones(20, int), np.full(20, 4), np.arange(20), np.ones(20, int))
+    none = SolutionCounts(np.zeros(5, int), np.full(5, 4), np.zeros(0, int), np.zeros(0, int))
+    for kind, seen in ((typical_solution, single), (typical_solution, none), (rarest_solution, none)):
+        found = estimate_tail_misses(kind(seen, LEVEL, 0, (4,)), (4,))
         assert math.isnan(found.mass.high)
         assert math.isnan(found.missed[0].high)

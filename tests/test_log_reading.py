@@ -27,10 +27,10 @@ from run_folders import evaluation, metrics, write_run
 from sweep_cases import refusal
 
 from simlab.cli import main
-from simlab.diagnose.reading import read_log, rewards, tally
+from simlab.diagnose.reading import columns, gather, read_log
 from simlab.diagnose.reading.answers import from_completion
-from simlab.diagnose.reading.sample import UniformSample
-from simlab.diagnose.reading.values import Unreadable, message_text
+from simlab.diagnose.reading.columns import Unreadable, message_text
+from simlab.diagnose.reading.gather import UniformSample
 
 # Formats
 
@@ -68,11 +68,11 @@ def test_what_is_written_is_read_back_as_the_same_groups(form, rows, rows_at_onc
     assert reading.log.format == (form if form in ("verl", "trl") else "table")
     assert reading.mean_reward == pytest.approx(np.mean([one["reward"] for one in rows]))
     if form in ("csv", "jsonl", "parquet"):
-        assert set(reading.log.confidence.log_probability) == {-1.5}
-        assert set(reading.log.confidence.length) == {3}
-        assert len(reading.log.confidence.group) == len(rows)
+        assert set(reading.log.log_probs.log_probability) == {-1.5}
+        assert set(reading.log.log_probs.length) == {3}
+        assert len(reading.log.log_probs.group) == len(rows)
     else:
-        assert reading.log.confidence is None
+        assert reading.log.log_probs is None
 
 
 def test_log_probabilities_stay_with_their_groups(tmp_path):
@@ -81,7 +81,7 @@ def test_log_probabilities_stay_with_their_groups(tmp_path):
         for step in (2, 1) for prompt in range(3) for _ in range(2)
     ]  # fmt: skip
     log = read_log([write_jsonl(tmp_path, rows)], rows_at_once=5).log
-    drawn = log.confidence
+    drawn = log.log_probs
     for group, right, logp in zip(drawn.group, drawn.correct, drawn.log_probability, strict=True):
         step, prompt = log.step[group], int(log.prompts[log.prompt[group]][1:])
         assert logp == -10.0 * step - prompt
@@ -168,7 +168,7 @@ def test_of_several_rewards_the_sum_counts_or_one_that_is_named(tmp_path):
 
 def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
     """After some rows the first graded reward is one too many: the rest is not read."""
-    monkeypatch.setattr(rewards, "LOOKED_AT", 40)
+    monkeypatch.setattr(columns, "LOOKED_AT", 40)
     rows = [row(1, "p", 0.0)] * 50 + [row(1, "p", reward) for reward in (-1.0, 0.25, 1.0)]
     path = write_csv(tmp_path, rows)
     line = refusal(read_log, [path])
@@ -242,7 +242,7 @@ def test_columns_of_a_table_may_be_named(tmp_path):
     (tmp_path / "log.tsv").write_text("question\tgrade\tepoch\tlogp\np\t1\t4\t-2\np\t1\t4\t\n")
     names = {"prompt": "question", "reward": "grade", "step": "epoch", "log_probability": "logp"}
     log = read_log([tmp_path / "log.tsv"], columns=names).log
-    assert (log.step, log.group_size, log.confidence.log_probability) == ([4], [2], [-2.0])
+    assert (log.step, log.group_size, log.log_probs.log_probability) == ([4], [2], [-2.0])
 
 
 @pytest.mark.parametrize(
@@ -281,8 +281,8 @@ def test_the_rollouts_that_a_run_keeps_are_read(tmp_path):
         assert log.format == "simlab"
         assert (list(log.step), list(log.group_size), list(log.correct)) == ([1, 2], [3, 3], [2, 2])
         assert (list(log.answers.count), list(log.answers.answer)) == ([2, 2], [0, 0])
-        assert sorted(log.confidence.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
-        assert list(log.confidence.length[log.confidence.log_probability == -1.5]) == [2, 2]
+        assert sorted(log.log_probs.log_probability) == [-3.0, -3.0, -2.0, -2.0, -1.5, -1.5]
+        assert list(log.log_probs.length[log.log_probs.log_probability == -1.5]) == [2, 2]
     (folder.parent / "seed-1").mkdir()
     assert "2 arms and seeds" in refusal(read_log, [tmp_path / "run"])
 
@@ -324,8 +324,8 @@ def test_a_sample_is_uniform_and_the_same_in_any_batches():
 )
 def test_rows_are_added_up_by_key_whatever_waits(rows, at_once):
     expected = Counter()
-    with mock.patch.object(tally, "AT_LEAST", 3):
-        found = tally.Tally(2, 1)
+    with mock.patch.object(gather, "WAITING", 3):
+        found = gather.Tally(2, 1)
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
             keys = np.array([row[:2] for row in part], np.uint64)

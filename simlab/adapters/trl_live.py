@@ -13,7 +13,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 from simlab.diagnose.live import Live
-from simlab.diagnose.reading.values import message_text
+from simlab.diagnose.reading.columns import message_text
 
 
 class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped package

@@ -333,13 +333,12 @@ class Diagnose(Command):
 
     def run(self) -> None:
         """Print what the files hold and the diagnosis, and write what is asked for."""
-        from simlab.diagnose.contents import as_entries, in_words
-        from simlab.diagnose.diagnosis import check_options, diagnosis
+        from simlab.diagnose.diagnosis import check_options, diagnose
         from simlab.diagnose.estimate import as_json
         from simlab.diagnose.reading import read_log
-        from simlab.diagnose.reading.layouts import named_columns
+        from simlab.diagnose.reading.columns import named_columns
         from simlab.diagnose.report import report
-        from simlab.diagnose.summary import summary
+        from simlab.diagnose.summary import contents_json, contents_lines, summary
         from simlab.files import check_replaceable, make_folder, write_output
 
         if self.threshold is not None:
@@ -356,11 +355,11 @@ class Diagnose(Command):
             threshold=self.threshold,
             answer=self.answer,
         )
-        entries = {"contents": as_entries(reading)}
+        entries = {"contents": contents_json(reading)}
         if self.contents:
-            print(*in_words(reading), sep="\n")
+            print(*contents_lines(reading), sep="\n")
         else:
-            result = diagnosis(
+            result = diagnose(
                 reading.log,
                 estimator=self.estimator,
                 rollouts=self.rollouts,

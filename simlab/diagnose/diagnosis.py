@@ -1,22 +1,40 @@
-"""Everything a log tells: each estimate with its interval, what to try, what comes next, and what cannot be told."""
+"""Make all estimates of a log, each with its interval: rates, groups, solutions, advice, and what comes next."""
 
 import dataclasses
 
 import numpy as np
 
-from simlab.diagnose.commands import commands
-from simlab.diagnose.confidence import Confidence, confidence
-from simlab.diagnose.difficulty import Weighing, weigh
+from simlab.diagnose.dead_groups import (
+    OTHERS,
+    EntropyEstimates,
+    GroupEstimates,
+    estimate_entropy,
+    estimate_groups,
+    total_mass,
+)
 from simlab.diagnose.estimate import LEVEL
-from simlab.diagnose.groups import OTHERS, Groups, groups, total_mass
 from simlab.diagnose.log import Log
-from simlab.diagnose.pass_at_k import PassAtK, pass_at_k
 from simlab.diagnose.predict import Prediction, predict
-from simlab.diagnose.recommend import SMALLEST, Recommendation, recommend
-from simlab.diagnose.solutions import solutions
-from simlab.diagnose.solve_rates import WINDOWS, SolveRates, of_prompts, population, solve_rates, split
-from simlab.diagnose.typical import typical
-from simlab.diagnose.unseen import Unseen, unseen
+from simlab.diagnose.recommend import (
+    SMALLEST,
+    Recommendation,
+    WeightEffects,
+    recommend,
+    simulate_weights,
+    trainer_commands,
+)
+from simlab.diagnose.solve_rates import (
+    WINDOWS,
+    PassAtK,
+    SolveRates,
+    count_by_prompt,
+    estimate_pass_at_k,
+    estimate_solve_rates,
+    fit_population,
+    split_windows,
+)
+from simlab.diagnose.tail_misses import UnseenSolutions, estimate_unseen, typical_solution
+from simlab.diagnose.unseen import count_solutions
 from simlab.errors import InputError, check_range, check_whole
 
 ROLLOUTS = 2048
@@ -24,7 +42,7 @@ ROLLOUTS = 2048
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What a log tells; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
+    """All estimates of a log; ``simlab.diagnose.estimate.as_json`` makes JSON of it.
 
     Attributes:
         level: the level of all intervals.
@@ -35,27 +53,27 @@ class Diagnosis:
         confidence: None where it has no log-probabilities.
         prediction: the prediction for the next steps.
         recommendation: for a budget of rollouts.
-        weights: what they would change, by simulation; None unless asked for.
+        weights: their simulated effects; None unless asked for.
         commands: what to run next, as the log's own trainer takes it; empty where nothing is recommended.
-        untold: what cannot be told from this log, a sentence each.
+        untold: what this log cannot tell, a sentence each.
     """
 
     level: float
     estimator: str
     steps: tuple[int, int]
     solve_rates: SolveRates
-    groups: Groups
+    groups: GroupEstimates
     pass_at_k: PassAtK
-    unseen: Unseen | None
-    confidence: Confidence | None
+    unseen: UnseenSolutions | None
+    confidence: EntropyEstimates | None
     prediction: Prediction
     recommendation: Recommendation
-    weights: Weighing | None
+    weights: WeightEffects | None
     commands: tuple[str, ...]
     untold: tuple[str, ...]
 
 
-def diagnosis(
+def diagnose(
     log: Log,
     *,
     estimator: str = "grpo",
@@ -72,12 +90,12 @@ def diagnosis(
     Args:
         log: of at least one group.
         estimator: in use, as it is written on the command line.
-        others: whose gradient masses are compared with its own.
+        others: estimators whose gradient masses are compared with its own.
         rollouts: the rollouts of a step; the budget to split into prompts x G.
         level: the level of the intervals.
-        windows: into how many parts the steps are split; the present is the last.
+        windows: windows of steps; the last is the present.
         holdout: share of the steps against which predictions from the others are scored; 0 for none.
-        simulate: whether difficulty weights are simulated on the fitted bank, which takes a minute or two.
+        simulate: simulate difficulty weights on the fitted bank, which takes a minute or two.
         seed: the seed of the bootstrap.
 
     Raises:
@@ -85,30 +103,30 @@ def diagnosis(
             on more than rewards.
     """
     check_options(estimator, others, rollouts=rollouts, level=level, holdout=holdout, seed=seed)
-    parts = split(log, windows)
+    parts = split_windows(log, windows)
     last = parts[-1]
-    now = population(last, level)
-    of_groups = groups(last, now, estimator, others)
-    seen = solutions(last)
-    size = of_groups.observed.group_size
-    sizes = tuple(own.group_size for own in of_groups.at_sizes)
-    solution = typical(seen, level, seed, sizes) if seen is not None else None
+    now = fit_population(last, level)
+    groups = estimate_groups(last, now, estimator, others)
+    size = groups.observed.group_size
+    sizes = tuple(predicted.group_size for predicted in groups.at_sizes)
+    counts = count_solutions(last)
+    solution = typical_solution(counts, level, seed, sizes) if counts is not None else None
     advice = recommend(now, solution, size, rollouts)
-    weights = weigh(now, estimator, size) if simulate else None
+    weights = simulate_weights(now, estimator, size) if simulate else None
     return Diagnosis(
-        level,
-        estimator,
-        (int(log.step.min()), int(log.step.max())),
-        solve_rates(parts, now, seed),
-        of_groups,
-        pass_at_k(of_prompts(last), now),
-        unseen(parts, level, seed, sizes),
-        confidence(last, estimator, level),
-        predict(log, level, share=holdout),
-        advice,
-        weights,
-        commands(log.format, advice, weights),
-        tuple(_untold(log, last)),
+        level=level,
+        estimator=estimator,
+        steps=(int(log.step.min()), int(log.step.max())),
+        solve_rates=estimate_solve_rates(parts, now, seed),
+        groups=groups,
+        pass_at_k=estimate_pass_at_k(count_by_prompt(last), now),
+        unseen=estimate_unseen(parts, level, seed, sizes),
+        confidence=estimate_entropy(last, estimator, level),
+        prediction=predict(log, level, share=holdout),
+        recommendation=advice,
+        weights=weights,
+        commands=trainer_commands(log.format, advice, weights),
+        untold=tuple(_list_gaps(log, last)),
     )
 
 
@@ -121,7 +139,7 @@ def check_options(
     holdout: float = 0.0,
     seed: int = 0,
 ) -> None:
-    """Refuse what ``diagnosis`` would, before a log is read for minutes.
+    """Check the options of ``diagnose``, before a log is read for minutes.
 
     Raises:
         InputError: for a number outside its range, or an estimator that is unknown or whose masses depend on more than
@@ -136,31 +154,26 @@ def check_options(
         total_mass(name, SMALLEST)
 
 
-def _untold(log: Log, last: Log) -> list[str]:
-    """What this log lacks."""
-    largest = int(of_prompts(last).trials.max())
-    found = [
+def _list_gaps(log: Log, last: Log) -> list[str]:
+    """Return what this log cannot tell, and what the estimates assume."""
+    largest = int(count_by_prompt(last).trials.max())
+    gaps = [
         f"solve rates below about 1 / {largest} are not told from 0, nor those above 1 - 1 / {largest} from 1",
         "what prompts share, and so whether learning one helps or harms another",
     ]
     if log.answers is None:
-        found.append("which solutions were never drawn, and which groups teach against them: the log has no answers")
-    if log.confidence is None:
-        found.append("entropy and its drift: the log has no log-probabilities")
+        gaps.append("which solutions were never drawn, and which groups teach against them: the log has no answers")
+    if log.log_probs is None:
+        gaps.append("entropy and its drift: the log has no log-probabilities")
     if len(np.unique(log.step)) == 1:
-        found.append("drift and the next steps: all groups are of one step")
+        gaps.append("drift and the next steps: all groups are of one step")
     if int(last.group_size.max()) == 1:
-        found.append("anything about groups, and how much prompts differ: every group is of one rollout")
-    return found + _assumed(log)
-
-
-def _assumed(log: Log) -> list[str]:
-    """What estimates assume, and no log tells."""
-    found = [
+        gaps.append("anything about groups, and how much prompts differ: every group is of one rollout")
+    gaps += [
         "whether the policy stands still within a window of steps, as is assumed",
         "whether the prompts of a window are a sample of those to come, as is assumed",
         "whether the next steps go on along the line of the last, as is assumed",
     ]
     if log.answers is not None:
-        found.append("whether answers of one canonical form, and only those, are one solution, as is assumed")
-    return found
+        gaps.append("whether answers of one canonical form, and only those, are one solution, as is assumed")
+    return gaps

@@ -1,42 +1,54 @@
-"""Fit a Beta mixture with masses at 0 and 1 to counts of successes, and bound what it can be by its likelihood.
+"""Fit a Beta mixture with masses at 0 and 1 to counts of successes, and bound it by its likelihood.
 
 The components are fixed and only their weights are fitted, so that the likelihood is concave and has no local maxima:
 the fixed-grid form of the nonparametric maximum likelihood estimate of Kiefer and Wolfowitz (1956), as in Koenker and
 Mizera (2014, JASA 109), with narrow Betas in place of points.
 
 The value of an estimate is that of the centre of the weights whose likelihood is about the largest, where the product
-of the weights is; the likeliest weights themselves are 0 but for a few solve rates.
+of the weights is largest; the likeliest weights themselves are 0 but for a few solve rates.
 
 An interval holds the values that a functional takes on all weights whose log-likelihood lies within half the chi-square
 quantile of one degree of freedom below the largest (the profile likelihood). It includes every mixture that explains
-the data as well, so that the interval is wide where the data do not tell a functional, such as for groups of many times
-as many rollouts.
+the data as well, so that the interval is wide where the data do not determine a functional, such as for groups of many
+times as many rollouts.
+
+Example: of four prompts, three were right in 0 of 2 rollouts and one in 2 of 2. Take three components only, at solve
+rates 0, 1/2 and 1. Then log L(w) = 3 log(w_0 + w_half / 4) + log(w_1 + w_half / 4), which is largest, -2.25, at
+w = (3/4, 0, 1/4). The share of dead groups of two is the functional f = (1, 1/2, 1), and f w = 1 there. At a level of
+90 % all weights with log L above -2.25 - 1.35 count, such as (.39, .57, .04), where only 71 % of groups are dead; so
+the interval is [.71, 1].
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg.lapack import dposv
 from scipy.special import betaln
 from scipy.stats import chi2
 
-from simlab.diagnose.interior_point import Objective, Weights, climb, path
+Weights = Float[np.ndarray, " K"]
+# Value, gradient, and the negative of the curvature, (K, K); the value is -infinity where it is not defined.
+Objective = Callable[[Weights], tuple[float, Weights, np.ndarray]]
 
 # Means at equal steps of arcsin(sqrt(p)), on which a binomial share has the same noise at every p. The standard
-# deviation of a component is a fifth of a step, so that prompts of few different solve rates can be told: where it is
-# a whole one, the intervals hold the dead groups of four times the size in 54 % of logs of 10,000 prompts of two
+# deviation of a component is a fifth of a step, so that prompts of few different solve rates can be told apart: where
+# it is a whole step, the intervals hold the dead groups of four times the size in 54 % of logs of 10,000 prompts of two
 # solve rates.
 STEPS, WIDTH = 60, 0.2
-# Means below the first of those, and above the last by symmetry: only pass@k of large k tells them from 0.
+# Means below the first of those, and above the last by symmetry: only pass@k of large k separates them from 0.
 RARE = (3e-4, 1e-4, 3e-5, 1e-5)
 CENTRAL = 0.5  # how far below the largest log-likelihood the centre is sought: what a standard error costs
 FITTED, BOUNDED = 1e-4, 1e-7  # where the two paths of the barrier end: log-likelihood and a share of the range
 MOST_RATIOS = 20  # of Dinkelbach's method, which needs about four
+MOST_STEPS, CENTRED, SHORTEST = 50, 1e-2, 1e-10  # of Newton's method: steps, their gain at the end, and their length
+ROUNDING = 1e-15
 
 
-class Components(NamedTuple):
-    """The Betas of a mixture, the last two of which are the masses at 0 and at 1.
+class BetaComponents(NamedTuple):
+    """The Betas of a mixture; after them come the masses at 0 and at 1.
 
     Attributes:
         a: (K - 2,) first parameter.
@@ -49,59 +61,55 @@ class Components(NamedTuple):
     def log_moment(
         self, successes: Int[np.ndarray, "..."], failures: Int[np.ndarray, "..."]
     ) -> Float[np.ndarray, "... K"]:
-        """log E p^s (1 - p)^f of each component; -infinity where it is 0."""
+        """Return log E p^s (1 - p)^f under each component; -infinity where the moment is 0."""
         s, f = np.broadcast_arrays(np.asarray(successes, float)[..., None], np.asarray(failures, float)[..., None])
         betas = betaln(self.a + s, self.b + f) - betaln(self.a, self.b)
         masses = np.where(np.concatenate([s, f], axis=-1) > 0, -np.inf, 0.0)
-        found: Float[np.ndarray, "... K"] = np.concatenate([betas, masses], axis=-1)
-        return found
+        result: Float[np.ndarray, "... K"] = np.concatenate([betas, masses], axis=-1)
+        return result
 
-    def moment(self, successes: Int[np.ndarray, "..."], failures: Int[np.ndarray, "..."]) -> Float[np.ndarray, "... K"]:
-        """E p^s (1 - p)^f of each component."""
-        found: Float[np.ndarray, "... K"] = np.exp(self.log_moment(successes, failures))
-        return found
+    def moment(
+        self, successes: int | Int[np.ndarray, "..."], failures: int | Int[np.ndarray, "..."]
+    ) -> Float[np.ndarray, "... K"]:
+        """Return E p^s (1 - p)^f under each component."""
+        result: Float[np.ndarray, "... K"] = np.exp(self.log_moment(np.asarray(successes), np.asarray(failures)))
+        return result
 
 
 @functools.cache
-def components() -> Components:
-    """The Betas that every fit uses."""
+def components() -> BetaComponents:
+    """Return the Betas that every fit uses."""
     angles = np.arange(1, STEPS) / STEPS * np.pi / 2
     means, width = np.sin(angles) ** 2, WIDTH * np.pi / 2 / STEPS
     total = 1 / (2 * width) ** 2  # of a + b: arcsin(sqrt(p)) has the standard deviation 1 / (2 sqrt(a + b))
     rare = np.array(RARE)
     a = np.concatenate([means * total, np.ones(len(rare)), 1 / rare])
     b = np.concatenate([(1 - means) * total, 1 / rare, np.ones(len(rare))])
-    return Components(a, b)
+    return BetaComponents(a, b)
 
 
-class Counts(NamedTuple):
-    """How many prompts had so many successes in so many rollouts: one row a pair.
-
-    Attributes:
-        successes: (R,).
-        trials: (R,).
-        prompts: (R,) how many; none is 0.
-    """
+class SuccessCounts(NamedTuple):
+    """Prompts by their counts, one row a pair of successes and rollouts: (R,) each; ``prompts`` is never 0."""
 
     successes: Int[np.ndarray, " R"]
     trials: Int[np.ndarray, " R"]
     prompts: Int[np.ndarray, " R"]
 
 
-def counts(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> Counts:
-    """The counts of prompts with these successes and rollouts."""
+def count_pairs(successes: Int[np.ndarray, " P"], trials: Int[np.ndarray, " P"]) -> SuccessCounts:
+    """Count the prompts of each pair of successes and rollouts."""
     pairs, times = np.unique(np.stack([trials, successes], axis=1), axis=0, return_counts=True)
-    return Counts(pairs[:, 1], pairs[:, 0], times)
+    return SuccessCounts(pairs[:, 1], pairs[:, 0], times)
 
 
 class Mixture(NamedTuple):
-    """A fitted mixture, and what bounds it.
+    """A fitted mixture, with the likelihood that bounds it.
 
     Attributes:
-        weights: (K,) of the components: the centre of those that are about as likely as the likeliest.
+        weights: (K,) of the components: the centre of the weights that are about as likely as the likeliest.
         best: (K,) of the largest likelihood, which are 0 but for a few components.
         likelihood: (R, K) of each row of the counts under each component, each row divided by its largest.
-        prompts: (R,) how often each row was seen.
+        prompts: (R,) prompts of each row.
     """
 
     weights: Weights
@@ -110,96 +118,156 @@ class Mixture(NamedTuple):
     prompts: Int[np.ndarray, " R"]
 
     def log_likelihood(self, weights: Weights) -> float:
-        """Of other weights, but for a constant."""
+        """Return the log-likelihood of other weights, up to a constant."""
         return float(self.prompts @ np.log(self.likelihood @ weights))
 
     def bounds(self, functional: Weights, level: float) -> tuple[float, float]:
-        """The least and the largest value of ``functional @ weights`` within the profile likelihood's interval."""
+        """Return the least and the largest ``functional @ weights`` within the profile likelihood's interval."""
         slack = chi2.ppf(level, 1) / 2
-        return 0 - _largest(self, -functional, slack)[0], _largest(self, functional, slack)[0]  # -x would be -0.0
+        return 0 - _maximise(self, -functional, slack)[0], _maximise(self, functional, slack)[0]  # -x would be -0.0
 
     def ends(self, functional: Weights, level: float) -> tuple[Weights, Weights]:
-        """The weights at which the functional is about the least and the largest."""
+        """Return the weights at which the functional is about the least and the largest."""
         slack = chi2.ppf(level, 1) / 2
-        return _largest(self, -functional, slack)[1], _largest(self, functional, slack)[1]
+        return _maximise(self, -functional, slack)[1], _maximise(self, functional, slack)[1]
 
     def ratio_bounds(self, above: Weights, below: Weights, level: float) -> tuple[float, float]:
-        """The least and the largest ratio of two functionals, the second above 0, by Dinkelbach's method (1967)."""
+        """Return the least and the largest ratio of two functionals, the second above 0 (Dinkelbach 1967)."""
         slack = chi2.ppf(level, 1) / 2
-        ends = [self._ratio_end(sign * above, below, slack) for sign in (-1, 1)]
+        ends = [self._largest_ratio(sign * above, below, slack) for sign in (-1, 1)]
         return 0 - ends[0], ends[1]
 
-    def _ratio_end(self, above: Weights, below: Weights, slack: float) -> float:
-        """The largest ratio; as in ``_largest``, what the barrier's path leaves is added, so that 0 can be reached."""
+    def _largest_ratio(self, above: Weights, below: Weights, slack: float) -> float:
+        """Return the largest ratio: solve max (above - ratio * below) @ w, move the ratio there, and repeat.
+
+        As in ``_maximise``, what the barrier's path may still lie below the largest is added, so that 0 can be reached.
+        """
         ratio = float(above @ self.weights / (below @ self.weights))
         for _ in range(MOST_RATIOS):
-            most, weights = _largest(self, above - ratio * below, slack)
+            most, weights = _maximise(self, above - ratio * below, slack)
             last, ratio = ratio, max(ratio, float(above @ weights / (below @ weights)))
             if ratio - last < BOUNDED:
                 break
-        told = below > 0
-        return min(last + most / float(below @ weights), float((above[told] / below[told]).max()))
+        mask = below > 0
+        return min(last + most / float(below @ weights), float((above[mask] / below[mask]).max()))
 
 
-def fit(observed: Counts) -> Mixture:
-    """The mixture of the largest likelihood, and the centre of those that are about as likely."""
-    log = components().log_moment(observed.successes, observed.trials - observed.successes)
+def fit(counts: SuccessCounts) -> Mixture:
+    """Fit the mixture of the largest likelihood, and the centre of those that are about as likely."""
+    log = components().log_moment(counts.successes, counts.trials - counts.successes)
     likelihood = np.exp(log - log.max(axis=1, keepdims=True))
     start = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
 
-    def at(scale: float) -> Objective:
+    def at_scale(scale: float) -> Objective:
         def objective(weights: Weights) -> tuple[float, Weights, np.ndarray]:
-            value, slope, curvature = _log_likelihood(likelihood, observed.prompts, weights)
+            value, slope, curvature = _log_likelihood(likelihood, counts.prompts, weights)
             return value / scale, slope / scale, curvature / scale
 
         return objective
 
-    best = climb(at, start, path(float(observed.prompts.sum()), FITTED))
+    best = _climb(at_scale, start, _barrier_path(float(counts.prompts.sum()), FITTED))
     best /= best.sum()
-    found = Mixture(best, best, likelihood, observed.prompts)
-    return found._replace(weights=_largest(found, np.zeros(len(best)), CENTRAL)[1])
+    mixture = Mixture(best, best, likelihood, counts.prompts)
+    return mixture._replace(weights=_maximise(mixture, np.zeros(len(best)), CENTRAL)[1])
 
 
 def _log_likelihood(
     likelihood: Float[np.ndarray, "R K"], prompts: Int[np.ndarray, " R"], weights: Weights
 ) -> tuple[float, Weights, Float[np.ndarray, "K K"]]:
-    """Its value, gradient and negative curvature."""
+    """Return the log-likelihood with its gradient and negative curvature."""
     shares = likelihood @ weights
     ratio = likelihood / shares[:, None]
     return float(prompts @ np.log(shares)), prompts @ ratio, (ratio.T * prompts) @ ratio
 
 
-def _largest(mixture: Mixture, functional: Weights, slack: float) -> tuple[float, Weights]:
-    """The largest ``functional @ weights`` of a log-likelihood less than ``slack`` below the mixture's, and where.
+def _maximise(mixture: Mixture, functional: Weights, slack: float) -> tuple[float, Weights]:
+    """Maximise ``functional @ weights`` where the log-likelihood is less than ``slack`` below the mixture's.
 
-    A functional that is the same for all weights gives the centre of these.
+    The second barrier, log(log-likelihood - floor), keeps the weights inside that region. A functional that is the same
+    for all weights gives the centre of the region.
     """
     span = float(np.ptp(functional))
-    wanted = (functional - functional.min()) / (span or 1.0)
+    target = (functional - functional.min()) / (span or 1.0)
     floor = mixture.log_likelihood(mixture.best) - slack
 
-    def at(scale: float) -> Objective:
+    def at_scale(scale: float) -> Objective:
         def objective(weights: Weights) -> tuple[float, Weights, np.ndarray]:
             value, slope, curvature = _log_likelihood(mixture.likelihood, mixture.prompts, weights)
             room = value - floor
             if room <= 0:
                 return -np.inf, slope, curvature
             steep = slope / room
-            gain = float(wanted @ weights) / scale
-            return gain + np.log(room), wanted / scale + steep, curvature / room + np.outer(steep, steep)
+            gain = float(target @ weights) / scale
+            return gain + np.log(room), target / scale + steep, curvature / room + np.outer(steep, steep)
 
         return objective
 
-    weights = climb(at, _inside(mixture, slack), path(1.0, BOUNDED) if span else np.ones(1))
+    weights = _climb(at_scale, _inner_point(mixture, slack), _barrier_path(1.0, BOUNDED) if span else np.ones(1))
     weights = weights / weights.sum()
     gap = (len(weights) + 1) * BOUNDED * span  # the most that the barrier's path may still lie below the largest
     return min(float(functional @ weights) + gap, float(functional.max())), weights
 
 
-def _inside(mixture: Mixture, slack: float) -> Weights:
-    """Weights above 0 that lose no more than half the slack."""
+def _inner_point(mixture: Mixture, slack: float) -> Weights:
+    """Return weights above 0 that lose no more than half the slack."""
     share, even = 0.5, np.full(len(mixture.weights), 1 / len(mixture.weights))
     best = mixture.log_likelihood(mixture.best)
     while best - mixture.log_likelihood((1 - share) * mixture.best + share * even) > slack / 2:
         share /= 2
     return (1 - share) * mixture.best + share * even
+
+
+# Interior point: maximise a concave function of weights that are at least 0 and sum to 1, by Newton's method. The
+# barrier sum(log w) keeps every weight above 0. The objective is divided by a scale that falls tenfold from stage to
+# stage, so that the barrier matters less and less; each stage begins where the one before has ended.
+
+
+def _climb(at_scale: Callable[[float], Objective], start: Weights, scales: Float[np.ndarray, " S"]) -> Weights:
+    """Return the weights of the largest objective + sum log weights, at one scale after the other."""
+    weights = start
+    for scale in scales.tolist():
+        weights = _climb_stage(at_scale(scale), weights)
+    return weights
+
+
+def _barrier_path(start: float, end: float) -> Float[np.ndarray, " S"]:
+    """Return scales from ``start`` to ``end``, each about a tenth of the one before."""
+    stages = max(int(np.ceil(np.log10(start / end))), 1)
+    scales: Float[np.ndarray, " S"] = start * (end / start) ** (np.arange(stages + 1) / stages)
+    return scales
+
+
+def _climb_stage(objective: Objective, weights: Weights) -> Weights:
+    value, slope, curvature = objective(weights)
+    for _ in range(MOST_STEPS):
+        slope = slope + 1 / weights
+        step = _newton_step(slope, curvature, weights)
+        gain = float(slope @ step)
+        if gain < CENTRED:
+            break
+        length = min(1.0, 0.99 / max(float(-(step / weights).min()), 0.1))
+        least = value + np.log(weights).sum()
+        while True:
+            moved = weights + length * step
+            value, slope, curvature = objective(moved)
+            if value + np.log(moved).sum() >= least + 0.1 * length * gain:
+                break
+            length /= 2
+            if length < SHORTEST:  # rounding hides the gain
+                return weights
+        weights = moved
+    return weights
+
+
+def _newton_step(slope: Weights, curvature: np.ndarray, weights: Weights) -> Weights:
+    """Return the Newton step that leaves the sum of the weights as it is.
+
+    It is solved for step / weight, in which the barrier's curvature is the identity whatever the weights are.
+    """
+    scaled = weights[:, None] * curvature * weights
+    # Close to where the objective ends, one curvature is larger than the others by more than a float can hold.
+    scaled += max(1.0, ROUNDING * float(scaled.trace())) * np.eye(len(weights))
+    _, solved, _ = dposv(scaled, np.stack([weights * slope, weights], axis=1))
+    price = (weights @ solved[:, 0]) / (weights @ solved[:, 1])
+    step: Weights = weights * (solved[:, 0] - price * solved[:, 1])
+    return step

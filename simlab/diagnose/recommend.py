@@ -1,30 +1,35 @@
-"""How to split a budget of rollouts a step into prompts x G: what teaches more, and what teaches against a solution.
+"""Recommend a split of a step's rollouts into prompts x G, and a difficulty weight, in the words of the trainer.
 
 For every split, groups that teach a step are (R / G) Pr(active), and of these the share Pr(missed | active) teaches
-against the typical solution ``[f-grpo:lemma-3.1]``. What remains, the groups that teach and hold the solution, is what
-a recommendation goes by: more groups that only teach against it are no gain.
+against the typical solution ``[f-grpo:lemma-3.1]``. A recommendation goes by the others, the groups that teach and hold
+the solution: more groups that only teach against it are no gain.
 
 It is advice for pass@1. Where it was tested by training, the recommended split raised pass@1 and lowered pass@64:
 what prompts share is not in a log (``benchmarks/results/diagnose_recommendation.md``).
 """
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from simlab.diagnose.estimate import Estimate
-from simlab.diagnose.groups import dead_share
+import numpy as np
+from scipy.special import stdtrit
+
+from simlab.arms import parse
+from simlab.diagnose.dead_groups import dead_share
+from simlab.diagnose.estimate import IntervalEstimate
+from simlab.diagnose.mixture import components
 from simlab.diagnose.solve_rates import Population
-from simlab.diagnose.subsets import Range, Sums, exactly
-from simlab.diagnose.tail_misses import Solution
-from simlab.diagnose.typical import Typical
-from simlab.errors import check_whole
+from simlab.diagnose.subsets import Range, Sums, exact
+from simlab.diagnose.tail_misses import SolutionKind, Typical
+from simlab.errors import InputError, check_whole
 
 SMALLEST, LARGEST = 2, 256  # group sizes of the splits
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class BudgetSplit:
     """One way to spend the rollouts of a step, beside the group size in use at the same cost.
 
     Attributes:
@@ -37,34 +42,34 @@ class Split:
 
     prompts: int
     group_size: int
-    teaching: Estimate
-    gain: Estimate
-    against: Estimate | None
-    loss: Estimate | None
-    holding: Estimate | None
-    net: Estimate | None
+    teaching: IntervalEstimate
+    gain: IntervalEstimate
+    against: IntervalEstimate | None
+    loss: IntervalEstimate | None
+    holding: IntervalEstimate | None
+    net: IntervalEstimate | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Recommendation:
-    """The splits of a budget, and which one is recommended.
+    """The splits of a budget, and the recommended one.
 
     Attributes:
         rollouts: the rollouts of a step.
         group_size: in use.
         splits: by group size.
-        recommended: None where the intervals leave open whether any split is better, or what they say disagrees.
+        recommended: None where the intervals leave open which split is better, or disagree.
         reason: in one line.
     """
 
     rollouts: int
     group_size: int
-    splits: tuple[Split, ...]
-    recommended: Split | None
+    splits: tuple[BudgetSplit, ...]
+    recommended: BudgetSplit | None
     reason: str
 
 
-def recommend(now: Population, solution: Solution | None, group_size: int, rollouts: int) -> Recommendation:
+def recommend(now: Population, solution: SolutionKind | None, group_size: int, rollouts: int) -> Recommendation:
     """Compare the splits of a budget.
 
     Args:
@@ -79,13 +84,15 @@ def recommend(now: Population, solution: Solution | None, group_size: int, rollo
     check_whole("rollouts", rollouts, SMALLEST)
     powers = [2**power for power in range(1, LARGEST.bit_length())]
     sizes = sorted({size for size in (*powers, group_size) if 2 <= size <= rollouts})
-    splits = tuple(split_at(now, solution, size, group_size, rollouts) for size in sizes)
-    chosen, reason = _chosen(splits, group_size)
-    return Recommendation(rollouts, group_size, splits, chosen, reason)
+    splits = tuple(evaluate_split(now, solution, size, group_size, rollouts) for size in sizes)
+    best, reason = _choose_split(splits, group_size)
+    return Recommendation(rollouts, group_size, splits, best, reason)
 
 
-def split_at(now: Population, solution: Solution | None, size: int, in_use: int, rollouts: int) -> Split:
-    """The rollouts in groups of one size, beside the size in use.
+def evaluate_split(
+    now: Population, solution: SolutionKind | None, size: int, in_use: int, rollouts: int
+) -> BudgetSplit:
+    """Estimate groups of one size, beside the size in use.
 
     Groups that hold the solution are those that teach, times 1 - ``Typical.against``: never more than those that teach.
     Values are those of the fitted population, intervals those of the resampled prompts.
@@ -94,11 +101,11 @@ def split_at(now: Population, solution: Solution | None, size: int, in_use: int,
     teaching, usual = groups * (1 - dead_share(size)), base * (1 - dead_share(in_use))
     teach = now.estimate(f"groups that teach at G = {size}", teaching)
     gain = now.estimate(f"more groups that teach at G = {size}", teaching - usual)
-    of_solution: tuple[Estimate | None, ...] = (None,) * 4
+    estimates: tuple[IntervalEstimate | None, ...] = (None,) * 4
     if solution is not None:
         sizes = _Size(size, groups, teach.value), _Size(in_use, base, float(usual @ now.mixture.weights))
-        of_solution = (*_beside(solution, AGAINST, *sizes), *_beside(solution, HOLDING, *sizes))
-    return Split(int(groups), size, teach, gain, *of_solution)
+        estimates = (*_compare_sizes(solution, AGAINST, *sizes), *_compare_sizes(solution, HOLDING, *sizes))
+    return BudgetSplit(int(groups), size, teach, gain, *estimates)
 
 
 class _Size(NamedTuple):
@@ -110,7 +117,7 @@ class _Size(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """Groups of a kind: their share of all groups, and of those that teach."""
+    """A kind of groups: their share of all groups, and of the groups that teach."""
 
     name: str
     of_groups: Callable[[Sums, int], Range]
@@ -121,27 +128,31 @@ AGAINST = _Share("groups against", Typical.teaching_against, Typical.against)
 HOLDING = _Share("groups holding it", Typical.teaching_holding, Typical.holding)
 
 
-def _beside(solution: Solution, own: _Share, here: _Size, in_use: _Size) -> tuple[Estimate, Estimate]:
-    """Groups of a kind, and how many more than at the size in use."""
+def _compare_sizes(
+    solution: SolutionKind, share: _Share, here: _Size, in_use: _Size
+) -> tuple[IntervalEstimate, IntervalEstimate]:
+    """Estimate the groups of a kind, and how many more they are than at the size in use."""
 
     def value(at: _Size) -> float:
-        return at.teaching * float(own.of_teaching(solution.sums, at.size).value[0])
+        return at.teaching * float(share.of_teaching(solution.sums, at.size).value[0])
 
     def groups(sums: Sums, at: _Size) -> Range:
-        return own.of_groups(sums, at.size).scaled(at.groups)
+        return share.of_groups(sums, at.size).scale(at.groups)
 
     def more(sums: Sums) -> Range:
-        found = groups(sums, here)
-        return exactly(found.value - found.value) if here.size == in_use.size else found.less(groups(sums, in_use))
+        count = groups(sums, here)
+        if here.size == in_use.size:
+            return exact(count.value - count.value)
+        return count.subtract(groups(sums, in_use))
 
-    name = f"{own.name} at G = {here.size}"
+    name = f"{share.name} at G = {here.size}"
     return (
         solution.estimate(name, lambda sums: groups(sums, here), value(here)),
         solution.estimate(f"more {name}", more, value(here) - value(in_use)),
     )
 
 
-def _chosen(splits: tuple[Split, ...], in_use: int) -> tuple[Split | None, str]:
+def _choose_split(splits: tuple[BudgetSplit, ...], in_use: int) -> tuple[BudgetSplit | None, str]:
     others = [split for split in splits if split.group_size != in_use]
     if any(split.net is None for split in others):
         return (
@@ -158,3 +169,201 @@ def _chosen(splits: tuple[Split, ...], in_use: int) -> tuple[Split | None, str]:
         sizes = ", ".join(str(split.group_size) for split in better)
         return None, f"G = {sizes}: more groups would hold the typical solution, but not surely more would teach"
     return None, f"no split has surely more groups that teach and hold the typical solution than G = {in_use}"
+
+
+# Difficulty weights, by simulation. The bank has the quantiles of the fitted distribution as its prompts. It is
+# simulated three times: as fitted, and as the two distributions that explain the data as well with the fewest and with
+# the most hard prompts. What prompts share is not in a log, so that each bank is simulated with features of several
+# overlaps, among them none. An interval holds those of all banks, and a bracket those of all overlaps too: a weight is
+# recommended only where they agree. Every update has the same norm, so that a weight changes the direction of a step
+# and not its size.
+
+PROMPTS = 32
+SEEDS, SIMULATED_STEPS, RECORD_EVERY = 12, 120, 20
+UPDATE_NORM = 0.1  # of all logits: in these steps, grpo then solves 60 % of the prompts of a uniform bank that failed
+MARGIN = 1e-4  # of solve rates from 0 and 1, which no softmax policy has
+OVERLAPS = (0.0, 0.1, 0.3)
+WEIGHTS = ("f_grpo(gamma=1)", "power_alpha(alpha=2)", "easy_power(alpha=2)")
+PASS_AT = 64
+Curves = tuple[np.ndarray, np.ndarray]  # pass@1 and pass@k of each seed
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightEffect:
+    """A weight against the estimator in use.
+
+    Attributes:
+        weight: as it is written on the command line.
+        overlap: of features; 0 for prompts that share nothing, None for the bracket of all overlaps.
+        pass_at_1, pass_at_k: how much higher at the last step.
+    """
+
+    weight: str
+    overlap: float | None
+    pass_at_1: IntervalEstimate
+    pass_at_k: IntervalEstimate
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightEffects:
+    """The simulated effects of several weights.
+
+    Attributes:
+        effects: of each weight at each overlap.
+        brackets: of each weight, whatever the overlap.
+        for_pass_at_1, for_pass_at_k: the bracket of the weight that surely raises it, the most surely if there are
+            several; None where the brackets of all hold 0 or less.
+    """
+
+    effects: tuple[WeightEffect, ...]
+    brackets: tuple[WeightEffect, ...]
+    for_pass_at_1: WeightEffect | None
+    for_pass_at_k: WeightEffect | None
+
+
+def simulate_weights(
+    now: Population,
+    estimator: str,
+    group_size: int,
+    weights: tuple[str, ...] = WEIGHTS,
+    overlaps: tuple[float, ...] = OVERLAPS,
+) -> WeightEffects:
+    """Simulate weights on the fitted bank; it takes a minute or two.
+
+    Raises:
+        InputError: for an estimator that the simulator cannot run, or a group size of one.
+    """
+    if group_size < 2:
+        raise InputError(
+            f"a group of {group_size} cannot be simulated: it teaches nothing; allowed: 2 rollouts or more"
+        )
+    banks = [population.quantiles(PROMPTS) for population in _plausible_populations(now, group_size)]
+    compared = [weight for weight in weights if weight != estimator]
+    effects = []
+    for overlap in overlaps:
+        curves = [
+            {method: _simulate(bank, overlap, method, group_size) for method in (estimator, *compared)}
+            for bank in banks
+        ]
+        for weight in compared:
+            pairs = [(by_method[weight], by_method[estimator]) for by_method in curves]
+            first, many = ([curve[k] - base[k] for curve, base in pairs] for k in (0, 1))
+            effects.append(
+                WeightEffect(
+                    weight,
+                    overlap,
+                    _seed_interval(_effect_name("pass@1", weight, overlap), first, now.level),
+                    _seed_interval(_effect_name(f"pass@{PASS_AT}", weight, overlap), many, now.level),
+                )
+            )
+    brackets = tuple(_bracket(weight, effects) for weight in compared)
+    return WeightEffects(
+        tuple(effects),
+        brackets,
+        _surest(brackets, lambda effect: effect.pass_at_1.low),
+        _surest(brackets, lambda effect: effect.pass_at_k.low),
+    )
+
+
+def _bracket(weight: str, effects: list[WeightEffect]) -> WeightEffect:
+    """Return the hull of a weight's intervals over all overlaps, about the value of the first overlap."""
+    chosen = [effect for effect in effects if effect.weight == weight]
+
+    def hull(measure: str, estimates: list[IntervalEstimate]) -> IntervalEstimate:
+        first = estimates[0]
+        low, high = min(estimate.low for estimate in estimates), max(estimate.high for estimate in estimates)
+        method = f"{first.method}, {len(estimates)} overlaps"
+        return IntervalEstimate(_effect_name(measure, weight, None), first.value, low, high, first.level, method)
+
+    return WeightEffect(
+        weight,
+        None,
+        hull("pass@1", [effect.pass_at_1 for effect in chosen]),
+        hull(f"pass@{PASS_AT}", [effect.pass_at_k for effect in chosen]),
+    )
+
+
+def _surest(brackets: tuple[WeightEffect, ...], low: Callable[[WeightEffect], float]) -> WeightEffect | None:
+    best = max(brackets, key=low, default=None)
+    return best if best is not None and low(best) > 0 else None
+
+
+def _effect_name(measure: str, weight: str, overlap: float | None) -> str:
+    return f"change of {measure} by {weight} at {'all overlaps' if overlap is None else f'overlap {overlap:g}'}"
+
+
+def _plausible_populations(now: Population, group_size: int) -> Iterator[Population]:
+    """Return the fitted population, and those with the fewest and the most prompts unsolved at four times the size."""
+    hard = components().moment(0, 4 * group_size)
+    yield now
+    for weights in now.mixture.ends(hard, now.level):
+        yield now._replace(mixture=now.mixture._replace(weights=weights))
+
+
+def _simulate(rates: np.ndarray, overlap: float, method: str, group_size: int) -> Curves:
+    """Return pass@1 and pass@k of each seed at the last step."""
+    from simlab.problems import interference  # noqa: PLC0415  # loads JAX
+    from simlab.simulator.api import simulate  # noqa: PLC0415
+
+    solve_rates = np.clip(rates, MARGIN, 1 - MARGIN).tolist()
+    result = simulate(
+        interference(solve_rates=solve_rates, overlap=overlap, rare_modes=1),
+        method,
+        seeds=SEEDS,
+        steps=SIMULATED_STEPS,
+        record_every=RECORD_EVERY,
+        group_size=group_size,
+        optimizer="sgd",
+        update_norm=UPDATE_NORM,
+        pass_at_k=(1, PASS_AT),
+    )
+    last = result.pass_at_k.isel(step=-1)
+    return last.sel(k=1).values, last.sel(k=PASS_AT).values
+
+
+def _seed_interval(name: str, differences: list[np.ndarray], level: float) -> IntervalEstimate:
+    """Return the mean of the fitted bank's seeds, in an interval that holds Student's of every bank."""
+    ends = []
+    for values in differences:
+        half = float(stdtrit(len(values) - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+        ends.append((float(values.mean()) - half, float(values.mean()) + half))
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    method = f"simulation of {len(differences)} banks x {len(differences[0])} seeds"
+    return IntervalEstimate(name, float(differences[0].mean()), low, high, level, method)
+
+
+# What to run next, as the trainer takes it
+
+
+def trainer_commands(form: str, advice: Recommendation, weights: WeightEffects | None = None) -> tuple[str, ...]:
+    """Return options for TRL's, verl's or simlab's trainer, one string each; none where nothing is recommended.
+
+    A weight is included if the simulation surely finds it better in pass@1, which is what the split is advice for.
+
+    Args:
+        form: the trainer that wrote the log, ``Log.format``; for any but ``trl`` and ``verl`` the options are simlab's.
+        advice: the recommended split.
+        weights: simulated effects; None for none.
+    """
+    weight = weights.for_pass_at_1.weight if weights and weights.for_pass_at_1 else None
+    split, options = advice.recommended, []
+    if form == "trl":
+        if split is not None:
+            batch = split.prompts * split.group_size
+            options.append(f"GRPOConfig(num_generations={split.group_size}, generation_batch_size={batch})")
+        if weight is not None:
+            options.append(f'SimlabGRPOTrainer(..., method="{weight}")')
+        return tuple(options)
+    if form == "verl":
+        if split is not None:
+            options += [f"data.train_batch_size={split.prompts}", f"actor_rollout_ref.rollout.n={split.group_size}"]
+        if weight is not None:
+            base = parse(weight).base
+            options.append(f"algorithm.adv_estimator=simlab_{base.name}")
+            options += [f"+algorithm.simlab.{name}={value}" for name, value in dict(base.parameters).items()]
+        return (" ".join(options),) if options else ()
+    if split is not None:
+        options += [f"--prompts {split.prompts}", f"--group-size {split.group_size}"]
+    if weight is not None:
+        options.append(f'--arms "{weight}"')
+    return (f"simlab train {' '.join(options)}",) if options else ()

@@ -1,9 +1,9 @@
-"""The report of a diagnosis: one HTML file that opens offline, with its plots inside."""
+"""Write the report of a diagnosis: one HTML file that opens offline, with its plots inside."""
 
 import html
 import io
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.estimate import Estimate
+from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.reading import Reading
 from simlab.diagnose.summary import shown, summary
 from simlab.plotting import STYLE
@@ -42,113 +42,99 @@ svg {{ max-width: 100%; height: auto }}
 NO_COMMAND = "No split of the budget is surely better than the one in use."
 
 
-def report(reading: Reading, found: Diagnosis) -> str:
-    """The page."""
-    listed = "".join(f"<li><code>{_text(command)}</code></li>" for command in found.commands)
+def report(reading: Reading, result: Diagnosis) -> str:
+    """Return the page."""
+    commands = "".join(f"<li><code>{html.escape(command)}</code></li>" for command in result.commands)
     return PAGE.format(
-        summary=_text("\n".join(summary(reading, found))),
-        plots=_plots(found),
-        commands=f"<ul>{listed}</ul>" if listed else f"<p>{NO_COMMAND}</p>",
-        untold="".join(f"<li>{_text(sentence)}</li>" for sentence in found.untold),
-        level=f"{found.level:.0%}",
-        rows="\n".join(map(_row, dict.fromkeys(_estimates(found)))),
+        summary=html.escape("\n".join(summary(reading, result))),
+        plots=_draw_plots(result),
+        commands=f"<ul>{commands}</ul>" if commands else f"<p>{NO_COMMAND}</p>",
+        untold="".join(f"<li>{html.escape(sentence)}</li>" for sentence in result.untold),
+        level=f"{result.level:.0%}",
+        rows="\n".join(_table_row(estimate) for estimate in dict.fromkeys(_list_estimates(result))),
     )
 
 
-def _row(one: Estimate) -> str:
-    cells = "".join(f"<td>{_text(cell)}</td>" for cell in (one.name, shown(one), one.method))
-    return f"<tr>{cells}</tr>"
+def _table_row(estimate: IntervalEstimate) -> str:
+    texts = (estimate.name, shown(estimate), estimate.method)
+    return f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>"
 
 
-def _text(text: str) -> str:
-    return html.escape(text)
+def _list_estimates(record: object) -> list[IntervalEstimate]:
+    """Return all estimates within a record of them, in order."""
+    if isinstance(record, IntervalEstimate):
+        return [record]
+    fields = (
+        record if isinstance(record, (tuple, list)) else vars(record).values() if hasattr(record, "__dict__") else ()
+    )
+    return [estimate for field in fields for estimate in _list_estimates(field)]
 
 
-def _estimates(found: object) -> list[Estimate]:
-    """All estimates within a record of them."""
-    if isinstance(found, Estimate):
-        return [found]
-    if isinstance(found, (tuple, list)):
-        return [one for part in found for one in _estimates(part)]
-    return [one for part in vars(found).values() for one in _estimates(part)] if hasattr(found, "__dict__") else []
-
-
-def _plots(found: Diagnosis) -> str:
+def _draw_plots(result: Diagnosis) -> str:
     file = io.StringIO()
     with mpl.style.context(STYLE):
-        figure(found).savefig(file, format="svg")
+        figure(result).savefig(file, format="svg")
     text = file.getvalue()
     return text[text.index("<svg") :]
 
 
-@runtime_checkable
-class Plotted(Protocol):
-    """What the plots read of a diagnosis, or of its JSON."""
+def figure(result: Any) -> Figure:
+    """Draw dead groups, pass@k, and splits of the budget, in the style in use.
 
-    @property
-    def groups(self) -> Any:
-        """What ``Diagnosis.groups`` holds."""
-
-    @property
-    def pass_at_k(self) -> Any:
-        """What ``Diagnosis.pass_at_k`` holds."""
-
-    @property
-    def recommendation(self) -> Any:
-        """What ``Diagnosis.recommendation`` holds."""
-
-
-def figure(found: Plotted) -> Figure:
-    """The report's plots: dead groups, pass@k, and what splits of the budget would teach, in the style in use."""
-    drawn: dict[str, Callable[[Axes, Plotted], None]] = {
-        "Dead groups": _dead,
-        "pass@k": _pass_at_k,
-        f"Groups of {found.recommendation.rollouts:,} rollouts a step": _teaching,
+    Args:
+        result: a ``Diagnosis``, or its JSON as objects with ``groups``, ``pass_at_k`` and ``recommendation``.
+    """
+    panels: dict[str, Callable[[Axes, Any], None]] = {
+        "Dead groups": _draw_dead_groups,
+        "pass@k": _draw_pass_at_k,
+        f"Groups of {result.recommendation.rollouts:,} rollouts a step": _draw_teaching_groups,
     }
-    whole = Figure(figsize=(7.2, 2.7), layout="constrained")
-    for (title, draw), axes in zip(drawn.items(), whole.subplots(1, len(drawn)).flat, strict=True):
-        draw(axes, found)
+    page = Figure(figsize=(7.2, 2.7), layout="constrained")
+    for (title, draw), axes in zip(panels.items(), page.subplots(1, len(panels)).flat, strict=True):
+        draw(axes, result)
         axes.set_title(title, loc="left", fontsize=9)
         axes.set_xscale("log", base=2)
-    return whole
+        axes.legend(fontsize=7)
+    return page
 
 
-def _band(axes: Axes, x: Sequence[int], of: Sequence[Estimate], label: str | None = None, colour: str = "C0") -> None:
-    axes.fill_between(x, [one.low for one in of], [one.high for one in of], color=colour, alpha=0.2, linewidth=0)
-    axes.plot(x, [one.value for one in of], color=colour, label=label, marker="o", markersize=3)
+def _draw_band(
+    axes: Axes, x: Sequence[int], estimates: Sequence[IntervalEstimate], label: str, colour: str = "C0"
+) -> None:
+    low, high = [estimate.low for estimate in estimates], [estimate.high for estimate in estimates]
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(x, [estimate.value for estimate in estimates], color=colour, label=label, marker="o", markersize=3)
 
 
-def _in_use(axes: Axes, group_size: int) -> None:
+def _mark_size_in_use(axes: Axes, group_size: int) -> None:
     axes.axvline(group_size, color="0.6", linewidth=0.8)
-    place = axes.get_xaxis_transform()
-    axes.text(group_size, 0.12, "in use", transform=place, rotation=90, ha="right", color="0.4", fontsize=7)
+    transform = axes.get_xaxis_transform()
+    axes.text(group_size, 0.12, "in use", transform=transform, rotation=90, ha="right", color="0.4", fontsize=7)
 
 
-def _dead(axes: Axes, found: Plotted) -> None:
-    sizes = [own.group_size for own in found.groups.at_sizes]
-    _band(axes, sizes, [own.all_wrong for own in found.groups.at_sizes], "all wrong", "C3")
-    _band(axes, sizes, [own.all_right for own in found.groups.at_sizes], "all right", "C2")
-    _in_use(axes, found.groups.observed.group_size)
+def _draw_dead_groups(axes: Axes, result: Any) -> None:
+    by_size = result.groups.at_sizes
+    sizes = [groups.group_size for groups in by_size]
+    _draw_band(axes, sizes, [groups.all_wrong for groups in by_size], "all wrong", "C3")
+    _draw_band(axes, sizes, [groups.all_right for groups in by_size], "all right", "C2")
+    _mark_size_in_use(axes, result.groups.observed.group_size)
     axes.set(xlabel="group size G", ylabel="share of groups", ylim=(0, 1))
-    axes.legend(fontsize=7)
 
 
-def _pass_at_k(axes: Axes, found: Plotted) -> None:
-    own = found.pass_at_k
-    _band(axes, own.k, own.carried, "carried by the log")
-    if own.beyond:
-        _band(axes, own.beyond_k, own.beyond, "extrapolated", "C1")
+def _draw_pass_at_k(axes: Axes, result: Any) -> None:
+    curve = result.pass_at_k
+    _draw_band(axes, curve.k, curve.carried, "carried by the log")
+    if curve.beyond:
+        _draw_band(axes, curve.beyond_k, curve.beyond, "extrapolated", "C1")
     axes.set(xlabel="k", ylim=(0, 1))
-    axes.legend(fontsize=7)
 
 
-def _teaching(axes: Axes, found: Plotted) -> None:
-    splits = found.recommendation.splits
+def _draw_teaching_groups(axes: Axes, result: Any) -> None:
+    splits = result.recommendation.splits
     sizes = [split.group_size for split in splits]
-    _band(axes, sizes, [split.teaching for split in splits], "teach")
+    _draw_band(axes, sizes, [split.teaching for split in splits], "teach")
     against = [split.against for split in splits if split.against is not None]
     if len(against) == len(splits):
-        _band(axes, sizes, against, "teach against a\ntypical solution", "C3")
-    _in_use(axes, found.recommendation.group_size)
+        _draw_band(axes, sizes, against, "teach against a\ntypical solution", "C3")
+    _mark_size_in_use(axes, result.recommendation.group_size)
     axes.set(xlabel="group size G", ylabel="groups a step", ylim=(0, None))
-    axes.legend(fontsize=7)

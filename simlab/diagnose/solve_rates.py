@@ -1,35 +1,36 @@
-"""The distribution of the prompts' solve rates, by empirical Bayes, and how it drifts over steps.
+"""Estimate the distribution of solve rates by empirical Bayes, how it drifts over steps, and pass@k.
 
 The prompts of a log are taken for a sample of those that the run draws from, and the rollouts of a prompt for
 independent draws at one solve rate within a window of steps. Raw frequencies are wider than the truth: 0 of 8 is not 0.
 """
 
 import dataclasses
-import math
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import betainc
 
-from simlab.diagnose.estimate import Estimate, between, bootstrapped, resampled_sums
-from simlab.diagnose.interior_point import Weights
+from simlab.diagnose.estimate import IntervalEstimate, bootstrap, missing, percentile_interval, resample_sums
 from simlab.diagnose.log import Log
-from simlab.diagnose.mixture import Mixture, components, counts, fit
+from simlab.diagnose.mixture import Mixture, Weights, components, count_pairs, fit
 from simlab.errors import InputError, check_whole
+from simlab.llm.instruments.pass_at_k import powers, unbiased_pass_at_k
+from simlab.theory.power_law import ShiftedPowerLaw, fit_shifted_power_law
 
 PROFILE = "profile likelihood of a Beta mixture with masses at 0 and 1"
 SHARES_BELOW = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)  # solve rates whose distribution function is reported
 WINDOWS = 4
+BEYOND = 16  # pass@k is extrapolated up to this many times the largest k that the rollouts carry
 
 
-class Prompts(NamedTuple):
-    """The rollouts of each prompt that occurs in a log.
+class PromptCounts(NamedTuple):
+    """The rollouts of each prompt, all its groups together: (P,) each.
 
     Attributes:
-        prompt: (P,) which one, in increasing order.
-        successes: (P,) correct rollouts in all its groups.
-        trials: (P,) rollouts in all its groups.
+        prompt: its number, in increasing order.
+        successes: correct rollouts.
+        trials: rollouts.
     """
 
     prompt: Int[np.ndarray, " P"]
@@ -38,50 +39,40 @@ class Prompts(NamedTuple):
 
 
 class Population(NamedTuple):
-    """The fitted distribution of solve rates.
-
-    Attributes:
-        mixture: over ``simlab.diagnose.mixture.components()``.
-        level: the level of the intervals.
-    """
+    """The fitted distribution of solve rates: a mixture of ``components()``, and the level of its intervals."""
 
     mixture: Mixture
     level: float
 
-    def estimate(self, name: str, functional: Weights) -> Estimate:
-        """The mean over prompts of what has this mean under each component."""
+    def estimate(self, name: str, functional: Weights) -> IntervalEstimate:
+        """Estimate the mean over prompts of a quantity whose mean under each component is ``functional``."""
         value = float(functional @ self.mixture.weights)
         low, high = self.mixture.bounds(functional, self.level)
-        return Estimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
+        return IntervalEstimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
 
-    def ratio(self, name: str, above: Weights, below: Weights) -> Estimate:
-        """The ratio of two such means; NaN where the second is 0 for all components."""
+    def ratio(self, name: str, above: Weights, below: Weights) -> IntervalEstimate:
+        """Estimate the ratio of two such means; NaN where the second is 0 for all components."""
         if not below.any():
-            return Estimate(name, math.nan, math.nan, math.nan, self.level, PROFILE)
+            return missing(name, self.level, PROFILE)
         value = float(above @ self.mixture.weights / (below @ self.mixture.weights))
         low, high = self.mixture.ratio_bounds(above, below, self.level)
-        return Estimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
+        return IntervalEstimate(name, value, min(low, value), max(high, value), self.level, PROFILE)
 
     def quantiles(self, count: int) -> Float[np.ndarray, " count"]:
-        """The solve rates at the probabilities (i + 1/2) / count: prompts that stand for the distribution."""
+        """Return the solve rates at the probabilities (i + 1/2) / count: prompts that stand for the distribution."""
         grid = np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 400), np.linspace(0.01, 1, 2000)[1:]])
         below = np.array([share_below(rate) @ self.mixture.weights for rate in grid])
-        places = np.searchsorted(below, (np.arange(count) + 0.5) / count)
-        return grid[np.minimum(places, len(grid) - 1)]
+        index = np.searchsorted(below, (np.arange(count) + 0.5) / count)
+        return grid[np.minimum(index, len(grid) - 1)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """The solve rates of some steps.
-
-    Attributes:
-        first, last: its steps.
-        mean: the mean of the solve rates of its prompts.
-    """
+    """The mean solve rate of the prompts between two steps."""
 
     first: int
     last: int
-    mean: Estimate
+    mean: IntervalEstimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +80,7 @@ class SolveRates:
     """The distribution of solve rates in the last window, and the means of all windows.
 
     Attributes:
-        prompts: how many the last window holds.
+        prompts: prompts of the last window.
         mean: solve rate.
         learnability: mean of p (1 - p), the variance of a reward, which is what a rollout can teach.
         below: the share of prompts with a solve rate of at most each of ``SHARES_BELOW``.
@@ -99,31 +90,35 @@ class SolveRates:
     """
 
     prompts: int
-    mean: Estimate
-    learnability: Estimate
-    below: tuple[Estimate, ...]
+    mean: IntervalEstimate
+    learnability: IntervalEstimate
+    below: tuple[IntervalEstimate, ...]
     raw_below: tuple[float, ...]
     windows: tuple[Window, ...]
-    change: Estimate | None
+    change: IntervalEstimate | None
 
 
-def of_prompts(log: Log) -> Prompts:
-    """The rollouts of each prompt, all its groups together."""
+def count_by_prompt(log: Log) -> PromptCounts:
+    """Add up the groups of each prompt.
+
+    Raises:
+        InputError: for an empty log.
+    """
     if not len(log.prompt):
         raise InputError("the log holds no group; allowed: one or more")
-    prompt, place = np.unique(log.prompt, return_inverse=True)
-    sums = [np.bincount(place, values, len(prompt)).astype(int) for values in (log.correct, log.group_size)]
-    return Prompts(prompt, *sums)
+    prompt, index = np.unique(log.prompt, return_inverse=True)
+    sums = [np.bincount(index, values, len(prompt)).astype(int) for values in (log.correct, log.group_size)]
+    return PromptCounts(prompt, *sums)
 
 
-def population(log: Log, level: float) -> Population:
-    """The distribution of solve rates that a log's groups tell."""
-    own = of_prompts(log)
-    return Population(fit(counts(own.successes, own.trials)), level)
+def fit_population(log: Log, level: float) -> Population:
+    """Fit the distribution of solve rates to a log's groups."""
+    counts = count_by_prompt(log)
+    return Population(fit(count_pairs(counts.successes, counts.trials)), level)
 
 
-def split(log: Log, windows: int = WINDOWS) -> list[Log]:
-    """The log in windows of as many steps each, as far as there are steps.
+def split_windows(log: Log, windows: int = WINDOWS) -> list[Log]:
+    """Cut the log into windows of equally many steps, as far as there are steps.
 
     Raises:
         InputError: for fewer windows than one, or an empty log.
@@ -132,50 +127,44 @@ def split(log: Log, windows: int = WINDOWS) -> list[Log]:
     steps = np.unique(log.step)
     if not steps.size:
         raise InputError("the log holds no group; allowed: one or more")
-    parts = np.array_split(steps, min(windows, len(steps)))
-    return [log.where((log.step >= part[0]) & (log.step <= part[-1])) for part in parts]
+    pieces = np.array_split(steps, min(windows, len(steps)))
+    return [log.select((log.step >= piece[0]) & (log.step <= piece[-1])) for piece in pieces]
 
 
 def share_below(rate: float) -> Weights:
-    """The probability of at most a solve rate under each component."""
-    own = components()
-    return np.concatenate([betainc(own.a, own.b, rate), [1.0, float(rate >= 1)]])
+    """Return the probability of at most this solve rate under each component."""
+    betas = components()
+    return np.concatenate([betainc(betas.a, betas.b, rate), [1.0, float(rate >= 1)]])
 
 
-def mean_solve_rate(now: Population) -> Estimate:
-    """E p."""
-    return now.estimate("mean solve rate", components().moment(np.array(1), np.array(0)))
+def mean_solve_rate(now: Population) -> IntervalEstimate:
+    """Estimate E p."""
+    return now.estimate("mean solve rate", components().moment(1, 0))
 
 
-def learnability(now: Population) -> Estimate:
-    """E p (1 - p)."""
-    return now.estimate("mean of p (1 - p)", components().moment(np.array(1), np.array(1)))
+def learnability(now: Population) -> IntervalEstimate:
+    """Estimate E p (1 - p)."""
+    return now.estimate("mean of p (1 - p)", components().moment(1, 1))
 
 
-def change(first: Log, last: Log, level: float, seed: int) -> Estimate:
-    """The difference of the mean solve rates of two windows; prompts of both are resampled together."""
-    early, late = of_prompts(first), of_prompts(last)
-    everyone = np.union1d(early.prompt, late.prompt)
-    table = np.zeros((len(everyone), 4))
-    for column, own in zip((0, 2), (early, late), strict=True):
-        rows = np.searchsorted(everyone, own.prompt)
-        table[rows, column], table[rows, column + 1] = own.successes / own.trials, 1
-    sums = resampled_sums(table, seed)
+def mean_change(first: Log, last: Log, level: float, seed: int) -> IntervalEstimate:
+    """Estimate the difference of the mean solve rates of two windows; prompts of both are resampled together."""
+    early, late = count_by_prompt(first), count_by_prompt(last)
+    prompts = np.union1d(early.prompt, late.prompt)
+    table = np.zeros((len(prompts), 4))
+    for column, counts in zip((0, 2), (early, late), strict=True):
+        rows = np.searchsorted(prompts, counts.prompt)
+        table[rows, column], table[rows, column + 1] = counts.successes / counts.trials, 1
+    sums = resample_sums(table, seed)
     with np.errstate(invalid="ignore", divide="ignore"):
         draws = sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1]
     name = "change of the mean solve rate"
-    return between(name, float(draws[0]), draws[1:], level, "bootstrap over prompts")
+    return percentile_interval(name, float(draws[0]), draws[1:], level, "bootstrap over prompts")
 
 
-def solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
-    """What the windows of a log tell of solve rates.
-
-    Args:
-        windows: of ``split``.
-        now: the population of the last one.
-        seed: the seed of the bootstrap.
-    """
-    last = of_prompts(windows[-1])
+def estimate_solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
+    """Estimate the solve rates of windows (``split_windows``), ``now`` being the population of the last."""
+    last = count_by_prompt(windows[-1])
     raw = last.successes / last.trials
     return SolveRates(
         len(last.prompt),
@@ -183,12 +172,85 @@ def solve_rates(windows: list[Log], now: Population, seed: int) -> SolveRates:
         learnability(now),
         tuple(now.estimate(f"share of prompts with p <= {rate:g}", share_below(rate)) for rate in SHARES_BELOW),
         tuple(float((raw <= rate).mean()) for rate in SHARES_BELOW),
-        tuple(_window(window, now.level, seed) for window in windows),
-        change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
+        tuple(_window_mean(window, now.level, seed) for window in windows),
+        mean_change(windows[0], windows[-1], now.level, seed) if len(windows) > 1 else None,
     )
 
 
-def _window(window: Log, level: float, seed: int) -> Window:
-    own = of_prompts(window)
-    mean = bootstrapped("mean solve rate", own.successes / own.trials, level, seed)
+def _window_mean(window: Log, level: float, seed: int) -> Window:
+    counts = count_by_prompt(window)
+    mean = bootstrap("mean solve rate", counts.successes / counts.trials, level, seed)
     return Window(int(window.step[0]), int(window.step[-1]), mean)
+
+
+# Pass@k as far as the rollouts of a prompt carry it, and beyond
+
+
+@dataclasses.dataclass(frozen=True)
+class PassAtK:
+    """Pass@k of the prompts of a window.
+
+    Attributes:
+        k: up to the rollouts of every prompt.
+        carried: the unbiased estimate at each, with the interval of the mixtures that explain the data as well: the
+            bootstrap over prompts has no width where all are solved.
+        beyond_k: larger ones.
+        beyond: the values under the mixtures that explain the data as well: wide where the data do not determine them.
+        power_law: G(k) = exp(-a (k + c)^-b) at ``beyond_k``, fitted to ``carried`` ``[fade:fig-6]``; None where those
+            are fewer than four, or do not rise. It has no interval: that its form holds on is not in the data.
+        power_law_within: true if it stays within the intervals of ``beyond``.
+        scale, exponent, shift: a, b and c.
+    """
+
+    k: tuple[int, ...]
+    carried: tuple[IntervalEstimate, ...]
+    beyond_k: tuple[int, ...]
+    beyond: tuple[IntervalEstimate, ...]
+    power_law: tuple[float, ...] | None
+    power_law_within: bool | None
+    scale: float | None
+    exponent: float | None
+    shift: float | None
+
+
+def estimate_pass_at_k(counts: PromptCounts, now: Population) -> PassAtK:
+    """Estimate pass@k of a window's prompts, whose population is ``now``."""
+    carried_k = powers(int(counts.trials.min()))
+    carried = tuple(carried_pass_at_k(counts, now, k) for k in carried_k)
+    beyond_k = tuple(k for k in powers(BEYOND * carried_k[-1]) if k > carried_k[-1])
+    beyond = tuple(population_pass_at_k(now, k) for k in beyond_k)
+    law = _power_law(carried_k, carried)
+    if law is None:
+        return PassAtK(tuple(carried_k), carried, beyond_k, beyond, None, None, None, None, None)
+    curve = tuple(law(np.array(beyond_k)).tolist())
+    within = all(estimate.low <= value <= estimate.high for estimate, value in zip(beyond, curve, strict=True))
+    return PassAtK(tuple(carried_k), carried, beyond_k, beyond, curve, within, law.scale, law.exponent, law.shift)
+
+
+def carried_pass_at_k(counts: PromptCounts, now: Population, k: int) -> IntervalEstimate:
+    """Return the unbiased estimate, every prompt having k rollouts, in the population's interval widened to hold it."""
+    value, estimate = float(prompt_pass_at_k(counts, k).mean()), population_pass_at_k(now, k)
+    return dataclasses.replace(estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value))
+
+
+def prompt_pass_at_k(counts: PromptCounts, k: int) -> Float[np.ndarray, " P"]:
+    """Return the unbiased pass@k of each prompt; NaN where it has fewer than k rollouts."""
+    values = np.full(len(counts.trials), np.nan)
+    for trials in np.unique(counts.trials[counts.trials >= k]).tolist():
+        mask = counts.trials == trials
+        values[mask] = unbiased_pass_at_k(counts.successes[mask], trials, k)
+    return values
+
+
+def population_pass_at_k(now: Population, k: int) -> IntervalEstimate:
+    """Estimate 1 - E (1 - p)^k."""
+    return now.estimate(f"pass@{k}", 1 - components().moment(0, k))
+
+
+def _power_law(k: list[int], curve: tuple[IntervalEstimate, ...]) -> ShiftedPowerLaw | None:
+    if len(k) < 4:
+        return None
+    try:
+        return fit_shifted_power_law(np.array(k), np.array([estimate.value for estimate in curve]))
+    except InputError:
+        return None

@@ -1,24 +1,98 @@
-"""What a log tells, on a terminal: at most 25 lines, each number with its interval."""
+"""Write a log's contents, and a diagnosis of it, for a terminal: at most 25 lines, each number with its interval."""
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from simlab.diagnose.diagnosis import Diagnosis
-from simlab.diagnose.difficulty import PASS_AT, Weighing
-from simlab.diagnose.estimate import Estimate
+from simlab.diagnose.estimate import IntervalEstimate
 from simlab.diagnose.reading import Reading
-from simlab.diagnose.recommend import Split
+from simlab.diagnose.recommend import PASS_AT, BudgetSplit, WeightEffects
 
 LINES = 25
 SHARE_BELOW = 0.1  # solve rates that count as hard
+COMMON_SIZES = 4  # sizes of groups that are named
+
+# Contents, before anything is estimated
 
 
-def summary(reading: Reading, found: Diagnosis) -> list[str]:
-    """At most ``LINES`` lines; the JSON and the report hold the rest."""
-    lines = [*_log(reading), "", *_now(found), "", *_next(found), "", *_budget(found)]
-    untold = [f"not told  {sentence}" for sentence in found.untold]
+def contents_json(reading: Reading) -> dict[str, Any]:
+    """Return what a log holds, for JSON.
+
+    Shares are of groups; ``mean_reward`` is of rows, before the threshold. ``distinct_answers`` counts the correct
+    answers of each prompt once, and is null without answers.
+    """
+    log = reading.log
+    sizes, groups = np.unique(log.group_size, return_counts=True)
+    return {
+        "format": log.format,
+        "files": reading.files,
+        "rows": int(log.group_size.sum()),
+        "refused": {"count": log.refused.count, "first": list(log.refused.first)},
+        "prompts": len(np.unique(log.prompt)),
+        "groups": len(log.prompt),
+        "steps": {"number": len(np.unique(log.step)), "first": int(log.step[0]), "last": int(log.step[-1])},
+        "group_sizes": {str(size): int(count) for size, count in zip(sizes, groups, strict=True)},
+        "reward": reading.reward,
+        "mean_reward": reading.mean_reward,
+        "solve_rate": float(log.correct.sum() / log.group_size.sum()),
+        "all_right": float((log.correct == log.group_size).mean()),
+        "all_wrong": float((log.correct == 0).mean()),
+        "answer": reading.answer,
+        "distinct_answers": None if log.answers is None else len(np.unique(log.answers.answer)),
+        "log_probabilities": 0 if log.log_probs is None else len(log.log_probs.group),
+        "notes": list(reading.notes),
+    }
+
+
+def contents_lines(reading: Reading) -> list[str]:
+    """Return what a log holds, a line each."""
+    entries = contents_json(reading)
+    steps, refused, answers = entries["steps"], entries["refused"], entries["distinct_answers"]
+    solutions = "not told: " if answers is None else f"{answers:,} distinct correct answers ("
+    solutions += entries["answer"] if answers is None else f"{entries['answer']})"
+    files = f"{entries['files']:,} file{'' if entries['files'] == 1 else 's'}"
+    lines = [
+        f"format      {entries['format']}, {files}",
+        f"rows        {entries['rows']:,}, and {refused['count']:,} refused",
+        f"prompts     {entries['prompts']:,}",
+        f"groups      {entries['groups']:,} of {_describe_sizes(entries['group_sizes'])}",
+        f"steps       {steps['number']:,}, from {steps['first']} to {steps['last']}",
+        f"reward      {entries['mean_reward']:.4g} on average ({entries['reward']})",
+        f"correct     {entries['solve_rate']:.1%} of rollouts",
+        f"no signal   {entries['all_right']:.1%} of groups are all right, {entries['all_wrong']:.1%} all wrong",
+        f"solutions   {solutions}",
+    ]
+    if entries["log_probabilities"]:
+        drawn = ", drawn at random" if entries["log_probabilities"] < entries["rows"] else ""
+        lines.append(f"likelihood  log-probabilities of {entries['log_probabilities']:,} rollouts{drawn}")
+    lines += [f"note        {note}" for note in entries["notes"]]
+    lines += [f"refused     {why}" for why in refused["first"]]
+    more = refused["count"] - len(refused["first"])
+    return [*lines, f"refused     and {more:,} more"] if more else lines
+
+
+def _describe_sizes(groups: dict[str, int]) -> str:
+    """Name the most common sizes.
+
+    >>> _describe_sizes({"7": 1, "8": 40}), _describe_sizes({"1": 1, "2": 1, "3": 1, "4": 1, "6": 2})
+    ('8 rollouts (40), 7 (1)', '6 rollouts (2), 1 (1), 2 (1), 3 (1), other sizes: 1')
+    """
+    common = sorted(groups.items(), key=lambda item: -item[1])
+    names = [f"{size} ({count:,})" for size, count in common[:COMMON_SIZES]]
+    names[0] = names[0].replace(" (", " rollouts (")
+    others = len(common) - COMMON_SIZES
+    return ", ".join([*names, f"other sizes: {others}"] if others > 0 else names)
+
+
+# The summary of a diagnosis
+
+
+def summary(reading: Reading, result: Diagnosis) -> list[str]:
+    """Return at most ``LINES`` lines; the JSON and the report hold the rest."""
+    lines = [*_log(reading), "", *_now(result), "", *_next(result), "", *_budget(result)]
+    untold = [f"not told  {sentence}" for sentence in result.untold]
     return [*lines, *untold[: LINES - len(lines)]]
 
 
@@ -35,117 +109,107 @@ def _log(reading: Reading) -> list[str]:
     ]
 
 
-def _now(found: Diagnosis) -> list[str]:
-    rates, groups, size = found.solve_rates, found.groups, found.groups.observed.group_size
+def _now(result: Diagnosis) -> list[str]:
+    rates, groups, size = result.solve_rates, result.groups, result.groups.observed.group_size
     last = rates.windows[-1]
-    dead = {own.group_size: own for own in groups.at_sizes}
-    masses = ", ".join(f"{own.estimator} {share(own.of_prompts[0])}" for own in groups.gradient_masses[:4])
+    by_size = {predicted.group_size: predicted for predicted in groups.at_sizes}
+    dead = f"{share(by_size[size].dead)} at G = {size}"
+    dead += "".join(f", {share(by_size[g].dead)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in by_size)
+    change = "" if rates.change is None else f", changed by {shown(rates.change, '+')} since the first steps"
+    masses = ", ".join(f"{entry.estimator} {share(entry.of_prompts[0])}" for entry in groups.gradient_masses[:4])
+    hard = next(n for n, estimate in enumerate(rates.below) if estimate.name.endswith(f"<= {SHARE_BELOW:g}"))
+    effective = shown(by_size[size].effective_prompts)
     lines = [
-        f"now, steps {last.first} to {last.last} [{found.level:.0%} intervals]",
-        f"  mean solve rate     {shown(rates.mean)}{_change(rates.change)}",
-        *(
-            f"  prompts p <= {SHARE_BELOW:g}    {share(own)}; raw frequencies say {percent(raw)}"
-            for own, raw in zip(rates.below, rates.raw_below, strict=True)
-            if own.name.endswith(f"<= {SHARE_BELOW:g}")
-        ),
-        f"  dead groups         {share(dead[size].dead)} at G = {size}"
-        + "".join(f", {share(dead[g].dead)} at {g}" for g in (size // 2, 2 * size, 4 * size) if g in dead),
-        f"  effective prompts   {shown(dead[size].effective_prompts)} of {groups.observed.groups_per_step:.4g} a step",
+        f"now, steps {last.first} to {last.last} [{result.level:.0%} intervals]",
+        f"  mean solve rate     {shown(rates.mean)}{change}",
+        f"  prompts p <= {SHARE_BELOW:g}    {share(rates.below[hard])}; "
+        f"raw frequencies say {percent(rates.raw_below[hard])}",
+        f"  dead groups         {dead}",
+        f"  effective prompts   {effective} of {groups.observed.groups_per_step:.4g} a step",
         f"  gradient, p <= 1/4   {masses}",
-        f"  pass@k              {_pass_at_k(found)}",
+        f"  pass@k              {_pass_at_k(result)}",
     ]
-    if found.unseen is not None:
-        window, typical = found.unseen.windows[-1], found.unseen.typical
+    if result.unseen is not None:
+        window, typical = result.unseen.windows[-1], result.unseen.typical
         lines.append(
             f"  unseen solutions    {share(window.share)} of the correct mass; Good-Turing "
             f"{percent(window.good_turing)}; {window.distinct:,} drawn"
         )
         if size in typical.group_sizes:
-            place = typical.group_sizes.index(size)
-            lines.append(f"  typical solution    taught against by {share(typical.against[place])} of teaching groups")
-    if found.confidence is not None:
-        lines.append(f"  entropy             {shown(found.confidence.entropy)} nats a rollout")
+            against = typical.against[typical.group_sizes.index(size)]
+            lines.append(f"  typical solution    taught against by {share(against)} of teaching groups")
+    if result.confidence is not None:
+        lines.append(f"  entropy             {shown(result.confidence.entropy)} nats a rollout")
     return lines
 
 
-def _change(change: Estimate | None) -> str:
-    return "" if change is None else f", changed by {shown(change, '+')} since the first steps"
+def _pass_at_k(result: Diagnosis) -> str:
+    curve = result.pass_at_k
+    text = f"pass@{curve.k[-1]} {shown(curve.carried[-1])}"
+    return f"{text}; extrapolated pass@{curve.beyond_k[-1]} {shown(curve.beyond[-1])}" if curve.beyond else text
 
 
-def _pass_at_k(found: Diagnosis) -> str:
-    own = found.pass_at_k
-    carried, beyond = own.carried[-1], own.beyond[-1] if own.beyond else None
-    text = f"pass@{own.k[-1]} {shown(carried)}"
-    return text if beyond is None else f"{text}; extrapolated pass@{own.beyond_k[-1]} {shown(beyond)}"
-
-
-def _next(found: Diagnosis) -> list[str]:
-    own = found.prediction
-    if not own.next_steps:
+def _next(result: Diagnosis) -> list[str]:
+    prediction = result.prediction
+    if not prediction.next_steps:
         return ["next      not predicted: too few steps"]
-    several = "; ".join(f"{one.name.removeprefix('next steps: ')} {shown(one)}" for one in own.next_steps[:3])
-    lines = [f"next {own.steps:<4} {several}"]
-    if own.scored:
-        scored = [one for one in own.scored if math.isfinite(one.predicted.low)]
-        held = sum(one.held for one in scored)
-        lines.append(
-            f"held out  {held} of {len(scored)} intervals hold what came in the last {own.share:.0%} of the steps"
-        )
+    means = "; ".join(f"{estimate.name} {shown(estimate)}" for estimate in prediction.next_steps[:3])
+    lines = [f"next {prediction.steps:<4} {means}"]
+    if prediction.scored:
+        scored = [entry for entry in prediction.scored if math.isfinite(entry.predicted.low)]
+        inside = sum(entry.held for entry in scored)
+        steps = f"in the last {prediction.share:.0%} of the steps"
+        lines.append(f"held out  {inside} of {len(scored)} intervals hold what came {steps}")
     return lines
 
 
-def _budget(found: Diagnosis) -> list[str]:
-    own = found.recommendation
-    named = {own.group_size // 2, own.group_size, 2 * own.group_size}
-    if own.recommended is not None:
-        named.add(own.recommended.group_size)
-    splits = [split for split in own.splits if split.group_size in named]
-    others = [split for split in splits if split.group_size != own.group_size]
+def _budget(result: Diagnosis) -> list[str]:
+    advice = result.recommendation
+    sizes = {advice.group_size // 2, advice.group_size, 2 * advice.group_size}
+    if advice.recommended is not None:
+        sizes.add(advice.recommended.group_size)
+    splits = [split for split in advice.splits if split.group_size in sizes]
+    others = [split for split in splits if split.group_size != advice.group_size]
     lines = [
-        f"budget    {own.rollouts:,} rollouts a step: {own.reason}",
-        "  teaching groups     " + ", ".join(_teaching(split, own.group_size) for split in splits),
+        f"budget    {advice.rollouts:,} rollouts a step: {advice.reason}",
+        "  teaching groups     " + ", ".join(_teaching(split, advice.group_size) for split in splits),
         "  more than in use    " + ", ".join(f"{shown(split.gain, '+')} at G = {split.group_size}" for split in others),
     ]
-    if found.weights is not None:
-        lines.append(f"weights   {weights(found.weights)}")
-    return [*lines, *(f"try       {command}" for command in found.commands)]
+    if result.weights is not None:
+        lines.append(f"weights   {describe_weights(result.weights)}")
+    return [*lines, *(f"try       {command}" for command in result.commands)]
 
 
-def weights(found: Weighing) -> str:
-    """Which weight surely raises pass@1 and pass@k, and by how much."""
-    first, many = found.for_pass_at_1, found.for_pass_at_k
-    parts = (("pass@1", first, first and first.pass_at_1), (f"pass@{PASS_AT}", many, many and many.pass_at_k))
-    told = [
-        f"{name}: {own.weight} {shown(change, '+')}" if own and change else f"{name}: none is surely higher"
-        for name, own, change in parts
-    ]
-    return f"simulated; {'; '.join(told)}"
+def describe_weights(effects: WeightEffects) -> str:
+    """Name the weights that surely raise pass@1 and pass@k, and by how much."""
+    first, many = effects.for_pass_at_1, effects.for_pass_at_k
+    first_text = "none is surely higher" if first is None else f"{first.weight} {shown(first.pass_at_1, '+')}"
+    many_text = "none is surely higher" if many is None else f"{many.weight} {shown(many.pass_at_k, '+')}"
+    return f"simulated; pass@1: {first_text}; pass@{PASS_AT}: {many_text}"
 
 
-def _teaching(split: Split, in_use: int) -> str:
+def _teaching(split: BudgetSplit, in_use: int) -> str:
     mark = " (in use)" if split.group_size == in_use else ""
     return f"{shown(split.teaching)} at {split.prompts} x {split.group_size}{mark}"
 
 
-def shown(one: Estimate, sign: str = "") -> str:
-    """``0.073 [0.051, 0.093]``; "-" where the log tells none."""
-    if not math.isfinite(one.value):
+def shown(estimate: IntervalEstimate, sign: str = "") -> str:
+    """Write ``0.073 [0.051, 0.093]``; "-" where there is no value."""
+    return _with_interval(estimate, f"{sign}.3g")
+
+
+def share(estimate: IntervalEstimate) -> str:
+    """Write ``58% [49%, 66%]``; "-" where there is no value."""
+    return _with_interval(estimate, ".0%")
+
+
+def _with_interval(estimate: IntervalEstimate, form: str) -> str:
+    if not math.isfinite(estimate.value):
         return "-"
-    return _between([f"{value:{sign}.3g}" for value in (one.value, one.low, one.high)])
-
-
-def share(one: Estimate) -> str:
-    """``58% [49%, 66%]``."""
-    return (
-        "-" if not math.isfinite(one.value) else _between([percent(value) for value in (one.value, one.low, one.high)])
-    )
+    value = f"{estimate.value:{form}}"
+    return value if math.isnan(estimate.low) else f"{value} [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 def percent(value: float) -> str:
-    """A share in words; "-" for NaN."""
+    """Write a share; "-" for NaN."""
     return f"{value:.0%}" if math.isfinite(value) else "-"
-
-
-def _between(texts: Sequence[str]) -> str:
-    value, low, high = texts
-    return value if low in ("nan", "-") else f"{value} [{low}, {high}]"

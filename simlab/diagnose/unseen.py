@@ -1,31 +1,161 @@
-"""The correct mass that was never drawn, and how it changes.
+"""Estimate the correct mass that was never drawn, and how it changes.
 
 Assumed: within a window the policy stays as it is, and two answers are one solution exactly where their canonical forms
 are equal. A solution with a thousand phrasings counts as a thousand if the canonical form keeps them apart.
+
+A solution of probability pi is drawn x times in the N rollouts of its prompt, x ~ Binomial(N, pi). Wanted is a sum over
+all solutions of some h(pi), those never drawn included. The estimator is a sum over the drawn ones of c_x, with
+
+    sum_x c_x Binomial(x; N, pi)  close to  h(pi) on [0, 1], and no term at x = 0.
+
+Good's estimate of the mass never drawn (1953, Biometrika 40) is c_1 = 1 / N alone, which is what N - 1 rollouts
+leave; all terms of its alternating series, c_x = -(-1)^x / C(N, x), remove that (Lee and Boehme, arXiv 2402.05835),
+but count a solution that every rollout finds as plus or minus 1. Here the c_x are fitted to h over all pi, so that
+the rest of the bias is small and bounded: by the largest misfit / pi, times the solve rate, since the pi of a prompt
+sum to that.
 """
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from scipy.stats import ncx2
+from jaxtyping import Float, Int
+from scipy.stats import binom, ncx2
 
-from simlab.diagnose.estimate import Estimate
+from simlab.diagnose.estimate import IntervalEstimate, missing
 from simlab.diagnose.log import Log
-from simlab.diagnose.rarest import rarest
-from simlab.diagnose.solutions import Solutions, estimated, never_drawn, solutions
-from simlab.diagnose.tail_misses import TailMiss, tail_misses
-from simlab.diagnose.typical import typical
 
+MOST_TERMS = 24  # a solution that is drawn more often adds less than e^-12 to the sums estimated here
+POINTS = 600  # of pi, at which the misfit is made small
 UNSEEN = "Good-Turing with fitted terms"
 MOST_BIAS = 30.0  # in standard errors; beyond it, the bias alone is the interval
-SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
+Target = Callable[[Float[np.ndarray, " points"], int], Float[np.ndarray, " points"]]
+
+
+class SolutionCounts(NamedTuple):
+    """Draws of each solution of each prompt.
+
+    Attributes:
+        successes, trials: (P,) correct rollouts and rollouts of each prompt.
+        prompt: (S,) index of each drawn solution's prompt.
+        times: (S,) draws of it.
+    """
+
+    successes: Int[np.ndarray, " P"]
+    trials: Int[np.ndarray, " P"]
+    prompt: Int[np.ndarray, " S"]
+    times: Int[np.ndarray, " S"]
+
+    def sum_by_prompt(self, values: Float[np.ndarray, " S"]) -> Float[np.ndarray, " P"]:
+        """Sum a number of each drawn solution over the solutions of a prompt."""
+        total: Float[np.ndarray, " P"] = np.bincount(self.prompt, values, len(self.trials)).astype(float)
+        return total  # of no solutions, bincount's sums are whole numbers
+
+    def answered(self) -> Float[np.ndarray, " P"]:
+        """Count the correct rollouts of each prompt that have an answer."""
+        return self.sum_by_prompt(self.times.astype(float))
+
+    def drawn(self) -> Int[np.ndarray, " P"]:
+        """Count the solutions of each prompt that were drawn."""
+        return np.bincount(self.prompt, minlength=len(self.trials))
+
+    def drop_short(self, fewest: int) -> "SolutionCounts":
+        """Leave out the prompts of fewer rollouts."""
+        mask = self.trials >= fewest
+        inside, index = mask[self.prompt], np.cumsum(mask) - 1
+        return SolutionCounts(self.successes[mask], self.trials[mask], index[self.prompt[inside]], self.times[inside])
+
+
+def count_solutions(log: Log) -> SolutionCounts | None:
+    """Count the solutions of a log, all groups of a prompt together; None where the log has no answers."""
+    if log.answers is None:
+        return None
+    _, index = np.unique(log.prompt, return_inverse=True)
+    count = int(index.max()) + 1
+    successes, trials = (np.bincount(index, values, count).astype(int) for values in (log.correct, log.group_size))
+    answers, first, number = np.unique(log.answers.answer, return_index=True, return_inverse=True)
+    times = np.bincount(number, log.answers.count, len(answers)).astype(int)
+    return SolutionCounts(successes, trials, index[log.answers.group[first]], times)
+
+
+def undrawn_mass(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
+    """Return pi (1 - pi)^N, the mass that N rollouts are expected to leave undrawn."""
+    mass: Float[np.ndarray, " points"] = pi * (1 - pi) ** trials
+    return mass
+
+
+def mass_drawn_once(pi: Float[np.ndarray, " points"], trials: int) -> Float[np.ndarray, " points"]:
+    """Return N pi^2 (1 - pi)^(N - 1), the expected mass of the solutions that are drawn once."""
+    mass: Float[np.ndarray, " points"] = trials * pi**2 * (1 - pi) ** (trials - 1)
+    return mass
+
+
+class Coefficients(NamedTuple):
+    """The coefficients c_x for x = 0 to N, and the largest misfit / pi."""
+
+    values: Float[np.ndarray, " x"]
+    bias: float
+
+
+@functools.cache
+def fit_coefficients(target: Target, trials: int, prompts: int) -> Coefficients:
+    """Fit the coefficients whose mean squared error over so many prompts is about the least.
+
+    Bias adds up over prompts and noise does not, so that the misfit counts ``prompts`` times what the squares of the
+    coefficients do.
+    """
+    pi = np.sin(np.arange(1, POINTS + 1) / POINTS * np.pi / 2) ** 2
+    x = np.arange(1, min(trials, MOST_TERMS) + 1)
+    basis = binom.pmf(x, trials, pi[:, None]) / pi[:, None]
+    scaled = target(pi, trials) / pi
+    # Of solutions spread evenly over log pi, about 1 / x are drawn x times.
+    penalty = np.diag(1 / np.sqrt(x * prompts)) * np.sqrt(POINTS)
+    system = np.concatenate([basis, penalty])
+    solved = np.linalg.lstsq(system, np.concatenate([scaled, np.zeros(len(x))]), rcond=None)[0]
+    values = np.zeros(trials + 1)
+    values[x] = solved
+    return Coefficients(values, float(np.abs(basis @ solved - scaled).max()))
+
+
+class SumEstimate(NamedTuple):
+    """An estimated sum over the solutions of each prompt: (P,) each.
+
+    Attributes:
+        per_prompt: the sum.
+        variance: of it, about its expectation.
+        bias: the most that its expectation may be off.
+    """
+
+    per_prompt: Float[np.ndarray, " P"]
+    variance: Float[np.ndarray, " P"]
+    bias: Float[np.ndarray, " P"]
+
+
+def estimate_sum(counts: SolutionCounts, target: Target) -> SumEstimate:
+    """Estimate the sum of h(pi) over the solutions of each prompt, drawn or not.
+
+    The variance is sum c_s^2 over drawn solutions s, less sum c_s c_t / N over pairs of them: a rollout that finds one
+    solution finds no other (Esty 1983, Annals of Statistics 11, has both terms for Good's estimate).
+    """
+    values = np.zeros(len(counts.times))
+    bias = np.zeros(len(counts.trials))
+    trials = counts.trials[counts.prompt]
+    for size in np.unique(counts.trials).tolist():
+        coefficients = fit_coefficients(target, size, len(counts.trials))
+        mask = trials == size
+        values[mask] = coefficients.values[counts.times[mask]]
+        bias[counts.trials == size] = coefficients.bias
+    total, squares = counts.sum_by_prompt(values), counts.sum_by_prompt(values**2)
+    variance = squares - (total**2 - squares) / counts.trials
+    return SumEstimate(total, np.maximum(variance, 0), bias * counts.successes / counts.trials)
 
 
 @dataclasses.dataclass(frozen=True)
 class UnseenMass:
-    """What a window leaves undrawn, as the mean over its prompts.
+    """The undrawn correct mass of a window, as the mean over its prompts.
 
     Attributes:
         first, last: steps of the window.
@@ -38,92 +168,58 @@ class UnseenMass:
     first: int
     last: int
     distinct: int
-    mass: Estimate
-    share: Estimate
+    mass: IntervalEstimate
+    share: IntervalEstimate
     good_turing: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Unseen:
-    """Undrawn mass by window, and what happens to solutions of two kinds.
+def estimate_unseen_mass(counts: SolutionCounts, level: float, steps: tuple[int, int] = (0, 0)) -> UnseenMass:
+    """Estimate the undrawn correct mass of a window, with normal intervals that allow for the bound on the bias.
 
-    Attributes:
-        windows: from the first steps to the last.
-        change: share of the last window less that of the first; None where there is one window.
-        typical: the solution that a random correct rollout gives.
-        rarest: a solution that was drawn once.
+    The truth that they are to hold is the mass that these prompts have left, not the expected mass of such prompts.
     """
-
-    windows: tuple[UnseenMass, ...]
-    change: Estimate | None
-    typical: TailMiss
-    rarest: TailMiss
-
-
-def unseen(windows: list[Log], level: float, seed: int, group_sizes: tuple[int, ...] = SIZES) -> Unseen | None:
-    """What the windows of a log tell of undrawn solutions; None where the log has no answers."""
-    found = [solutions(window) for window in windows]
-    kept = [seen for seen in found if seen is not None]
-    if not kept:
-        return None
-    pairs = zip(windows, kept, strict=True)
-    masses = tuple(unseen_mass(seen, level, (int(log.step[0]), int(log.step[-1]))) for log, seen in pairs)
-    change = _change(masses[0].share, masses[-1].share, level) if len(masses) > 1 else None
-    kinds = (kind(kept[-1], level, seed, group_sizes) for kind in (typical, rarest))
-    return Unseen(masses, change, *(tail_misses(solution, group_sizes) for solution in kinds))
+    prompts = len(counts.trials)
+    total = estimate_sum(counts, undrawn_mass)
+    variance = float((total.variance + _undrawn_variance(counts)).sum()) / prompts**2
+    value, half = total.per_prompt.mean(), float(_half_width(np.array(variance), total.bias.mean(), level))
+    inside, low, high = float(np.clip(value, 0, 1)), max(value - half, 0.0), min(value + half, 1.0)
+    mass = IntervalEstimate("undrawn correct mass", inside, low, high, level, UNSEEN)
+    correct, once = int(counts.successes.sum()), int((counts.times == 1).sum())
+    good_turing = once / correct if correct else math.nan
+    return UnseenMass(*steps, len(counts.times), mass, _unseen_share(counts, level), good_turing)
 
 
-def unseen_mass(seen: Solutions, level: float, steps: tuple[int, int] = (0, 0)) -> UnseenMass:
-    """The undrawn correct mass of a window, with normal intervals that allow for the bound on the bias.
-
-    The truth that they are to hold is what these prompts have left, not what is expected of such prompts.
-    """
-    prompts = len(seen.trials)
-    own = estimated(seen, never_drawn)
-    noise = own.variance + _left(seen)
-    mass = _around("undrawn correct mass", own.per_prompt.mean(), noise.sum() / prompts**2, own.bias.mean(), level)
-    correct = int(seen.successes.sum())
-    once = int((seen.times == 1).sum())
-    return UnseenMass(*steps, len(seen.times), mass, _share(seen, level), once / correct if correct else math.nan)
+def _undrawn_variance(counts: SolutionCounts) -> Float[np.ndarray, " P"]:
+    """Estimate sum pi^2 (1 - pi)^N, the variance of the undrawn mass itself."""
+    pairs = np.maximum(counts.trials * (counts.trials - 1) / 2, 1)
+    variance: Float[np.ndarray, " P"] = counts.sum_by_prompt((counts.times == 2).astype(float)) / pairs
+    return variance
 
 
-def _left(seen: Solutions) -> Float[np.ndarray, " P"]:
-    """An estimate of sum pi^2 (1 - pi)^N: the variance of what is left itself."""
-    pairs = np.maximum(seen.trials * (seen.trials - 1) / 2, 1)
-    left: Float[np.ndarray, " P"] = seen.summed((seen.times == 2).astype(float)) / pairs
-    return left
-
-
-def _share(seen: Solutions, level: float) -> Estimate:
-    """The undrawn mass over the solve rate, with Fieller's interval: every share that the errors of both allow.
+def _unseen_share(counts: SolutionCounts, level: float) -> IntervalEstimate:
+    """Estimate the undrawn mass over the solve rate; Fieller's interval holds every ratio that both errors allow.
 
     Where a prompt has by chance more correct rollouts, it also has more solutions drawn once, so that both errors
-    cancel in part. How many more is the slope: without one of its X correct rollouts, it had (f_1 - 2 f_2) / X fewer.
+    cancel in part. The slope says how many more: without one of its X correct rollouts, it had (f_1 - 2 f_2) / X fewer.
     """
-    name, own = "undrawn share of the correct mass", estimated(seen, never_drawn)
-    rates = seen.successes / seen.trials
-    above, below = float(own.per_prompt.sum()), float(rates.sum())
+    name, total = "undrawn share of the correct mass", estimate_sum(counts, undrawn_mass)
+    rates = counts.successes / counts.trials
+    above, below = float(total.per_prompt.sum()), float(rates.sum())
     if below == 0:
-        return Estimate(name, math.nan, math.nan, math.nan, level, UNSEEN)
-    slope = seen.summed(np.select([seen.times == 1, seen.times == 2], [1.0, -2.0])) / np.maximum(seen.successes, 1)
-    of_rates = rates * (1 - rates) / np.maximum(seen.trials - 1, 1)
+        return missing(name, level, UNSEEN)
+    once_less_twice = np.select([counts.times == 1, counts.times == 2], [1.0, -2.0])
+    slope = counts.sum_by_prompt(once_less_twice) / np.maximum(counts.successes, 1)
+    rate_variance = rates * (1 - rates) / np.maximum(counts.trials - 1, 1)
     ratio = np.linspace(0, 1, 2001)
-    variance = (own.variance + _left(seen)).sum() + ratio**2 * of_rates.sum() - 2 * ratio * (slope * of_rates).sum()
-    room = _half(variance, float(own.bias.sum()), level)
+    variance = (total.variance + _undrawn_variance(counts)).sum() + ratio**2 * rate_variance.sum()
+    room = _half_width(variance - 2 * ratio * (slope * rate_variance).sum(), float(total.bias.sum()), level)
     value = float(np.clip(above / below, 0, 1))
     allowed = np.append(ratio[np.abs(above - ratio * below) <= room], value)
-    return Estimate(name, value, float(allowed.min()), float(allowed.max()), level, UNSEEN)
+    return IntervalEstimate(name, value, float(allowed.min()), float(allowed.max()), level, UNSEEN)
 
 
-def _around(name: str, value: float, variance: float, bias: float, level: float) -> Estimate:
-    """A normal interval, of probabilities."""
-    half = float(_half(np.array(variance), bias, level))
-    inside = float(np.clip(value, 0, 1))
-    return Estimate(name, inside, max(value - half, 0.0), min(value + half, 1.0), level, UNSEEN)
-
-
-def _half(variance: Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
-    """Half the width of a normal interval around an estimate that is off by up to ``bias``.
+def _half_width(variance: Float[np.ndarray, "..."], bias: float, level: float) -> Float[np.ndarray, "..."]:
+    """Return half the width of a normal interval around an estimate that is off by up to ``bias``.
 
     It is the quantile of abs(z + bias) (Armstrong and Kolesar 2018, Econometrica 86), which is less than that of abs(z)
     and the bias together.
@@ -134,9 +230,9 @@ def _half(variance: Float[np.ndarray, "..."], bias: float, level: float) -> Floa
     return widest
 
 
-def _change(first: Estimate, last: Estimate, level: float) -> Estimate:
-    """The difference of two windows, whose rollouts are independent."""
+def share_change(first: IntervalEstimate, last: IntervalEstimate, level: float) -> IntervalEstimate:
+    """Return the difference of the undrawn shares of two windows, whose rollouts are independent."""
     below = math.hypot(last.value - last.low, first.high - first.value)
     above = math.hypot(last.high - last.value, first.value - first.low)
     value = last.value - first.value
-    return Estimate("change of the undrawn share", value, value - below, value + above, level, UNSEEN)
+    return IntervalEstimate("change of the undrawn share", value, value - below, value + above, level, UNSEEN)

@@ -1,148 +1,122 @@
-"""What the columns of a log mean: which is the prompt, which the reward, and what else there is.
+"""The layouts of trainers' logs: which columns they have, and how a line with several rollouts becomes rows.
 
-Each format has a file of its own (``trl``, ``verl``, ``table``), which says how its columns are called.
+TRL: with ``log_completions=True`` its trainers write a parquet file at each step that they log. Its columns are
+``step``, ``prompt``, ``completion``, one for each reward function, others that reward functions log, and ``advantage``
+(``GRPOTrainer.log``, trl/trainer/grpo_trainer.py, TRL 1.16). The files do not say
+
+- the weights of the reward functions (``reward_weights``): several are summed as they are;
+- which columns are rewards: those of floats between ``completion`` and ``advantage`` are taken for rewards;
+- that rollouts are old: where one generation serves several steps (``num_iterations``, ``steps_per_generation``), each
+  of them writes its rows again. A step whose rows are those of the step before is left out;
+- steps in between: with ``logging_steps`` above 1 only the rollouts of the last generation are written.
+
+verl: with ``trainer.rollout_data_dir`` its trainers write a JSONL file a step, named by the step. Its lines have
+``input``, ``output``, ``gts`` (the ground truth), ``score`` and ``step``, and whatever the reward function returns
+besides (``_write_generations``, verl/trainer/ppo/ray_trainer.py and v1/trainer_base.py, verl 0.9). The score is the sum
+of the rewards of the tokens; ``--reward acc`` takes the reward function's own column.
+
+simlab: a line of ``rollouts.jsonl`` has the first groups of a step (``simlab.llm.training.kept_rollouts``), a line of
+``evaluation.jsonl`` how many samples of each problem are right. ``simlab compare`` checks that lines are as they were
+written; here they are only read.
 """
 
-import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simlab.diagnose.reading.values import SHOWN, Unreadable, number
-from simlab.errors import InputError
+from simlab.diagnose.reading.columns import ROLES, Format, Unreadable
 
-OPTIONAL = ("step", "completion", "answer", "log_probability", "length")
-MAY_LACK = ("answer", "log_probability", "length")
-ROLES = ("prompt", "reward", *OPTIONAL)
+MOST_SAMPLES = 10**6  # of a problem in an evaluation
 
 
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """How a format calls its columns.
-
-    Attributes:
-        name: the name of the format.
-        columns: the usual column of each role.
-        marks: columns by which a file of this format is known; a row has all of them.
-        rewards: the reward columns of a row where there may be several, in place of one in ``columns``.
-        repeats: whether a step may hold the rows of the step before once more, as they are.
-        note: what the reader of such a log should know of it.
-    """
-
-    name: str
-    columns: Mapping[str, str]
-    marks: frozenset[str]
-    rewards: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
-    repeats: bool = False
-    note: str = ""
+def _trl_rewards(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns of floats between the completion and the advantage."""
+    names = list(row)
+    if "completion" not in names or "advantage" not in names:
+        return []
+    between = names[names.index("completion") + 1 : names.index("advantage")]
+    return [name for name in between if isinstance(row[name], float)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """The columns of one log, which all of its rows have.
-
-    Attributes:
-        format: the one that they belong to.
-        columns: by role, without the reward.
-        rewards: the reward is the sum of these columns.
-    """
-
-    format: Format
-    columns: Mapping[str, str]
-    rewards: tuple[str, ...]
-
-    def reward(self, row: Mapping[str, Any]) -> float:
-        """The sum of the row's rewards; among several those that are null or NaN do not count, as in TRL.
-
-        Raises:
-            Unreadable: for a reward that is no finite number.
-        """
-        if len(self.rewards) == 1:
-            return number(row[self.rewards[0]], self.rewards[0])
-        given = [number(row[name], name) for name in self.rewards if not _is_missing(row[name])]
-        if not given:
-            raise Unreadable(f"no reward function judged it: {', '.join(self.rewards)} are all null")
-        return sum(given)
-
-    def check(self, row: Mapping[str, Any]) -> None:
-        """Raise ``Unreadable`` for a row that lacks a column, or has one of which the first row told nothing."""
-        if not self.needed.keys() <= row.keys():
-            name = next(name for name in self.needed if name not in row)
-            raise Unreadable(
-                f"no column {name!r} for the {self.needed[name]} (--columns); its columns: {in_words(row)}"
-            )
-        if self.untold.keys() & row.keys():
-            name = next(name for name in self.untold if name in row)
-            raise Unreadable(f"the first row has no column {name!r}; allowed: --columns {self.untold[name]}={name}")
-
-    @functools.cached_property
-    def needed(self) -> Mapping[str, str]:
-        """By the columns that every row has, their roles; where others have no value, a row of JSON may lack them."""
-        others = {name: role for role, name in self.columns.items() if role not in MAY_LACK}
-        return others | dict.fromkeys(self.rewards, "reward")
-
-    @functools.cached_property
-    def untold(self) -> Mapping[str, str]:
-        """By the columns that the format has and this log has not, their roles."""
-        usual = self.format.columns
-        return {name: role for role, name in usual.items() if role not in self.columns and role != "reward"}
+TRL = Format(
+    "trl",
+    {"prompt": "prompt", "completion": "completion", "step": "step"},
+    frozenset({"step", "prompt", "completion", "advantage"}),
+    _trl_rewards,
+    repeats=True,
+)
+VERL = Format(
+    "verl",
+    {"prompt": "input", "completion": "output", "reward": "score", "step": "step"},
+    frozenset({"input", "output", "score", "step"}),
+)
+SIMLAB = Format(
+    "simlab",
+    {
+        "prompt": "prompt",
+        "reward": "reward",
+        "step": "step",
+        "completion": "text",
+        "answer": "solution",
+        "log_probability": "logp",
+        "length": "length",
+    },
+    frozenset({"step", "prompt", "reward", "rollout", "text"}),
+)
+SIMLAB_EVALUATIONS = Format(
+    "simlab",
+    {"prompt": "prompt", "reward": "reward", "step": "step"},
+    frozenset({"step", "prompt", "reward", "rollout"}),
+    note="the run kept no rollouts (record.rollouts): read are its evaluations, not what it learned from",
+)
+TABLE = Format("table", {role: role for role in ROLES}, frozenset())
+FORMATS = (TRL, VERL, SIMLAB, SIMLAB_EVALUATIONS, TABLE)
+NAMES = tuple(dict.fromkeys(form.name for form in FORMATS))
 
 
-def layout_of(
-    form: Format, row: Mapping[str, Any], columns: Mapping[str, str] | None = None, reward: str | None = None
-) -> Layout:
-    """The layout of a log by its first row.
+def recognise_format(row: Mapping[str, object], name: str | None = None) -> Format:
+    """Return the first format, of this name if any, that has the columns of a row; or the last of them."""
+    allowed = [form for form in FORMATS if name in (None, form.name)]
+    return next((form for form in allowed if form.marks <= row.keys()), allowed[-1])
 
-    Args:
-        form: its format.
-        row: what is to be in all rows that is in this one.
-        columns: columns that the user names, by role; the others are the format's, optional ones where the row has
-            them.
-        reward: the reward column that the user names.
+
+def expand_line(line: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield one row a rollout: those of a step of ``simlab train``, or else the line itself.
 
     Raises:
-        InputError: for a role that there is not, and two columns for the reward.
-        Unreadable: for a row that lacks a column.
+        Unreadable: for a step whose groups are not as ``simlab train`` writes them.
     """
-    named = dict(columns or {})
-    for role in named:
-        if role not in ROLES:
-            raise InputError(f"--columns names {role!r}; allowed: {', '.join(ROLES)}, such as prompt=question")
-    if reward is not None and named.setdefault("reward", reward) != reward:
-        raise InputError(f"--reward {reward} and --columns reward={named['reward']} differ; allowed: one of them")
-    usual = {role: name for role, name in form.columns.items() if role not in OPTIONAL or name in row}
-    chosen = {**usual, **named}
-    one = chosen.pop("reward", None)
-    layout = Layout(form, chosen, (one,) if one is not None else tuple(form.rewards(row)) if form.rewards else ())
-    layout.check(row)
-    if not layout.rewards:
-        raise Unreadable(f"there is no reward column; its columns: {in_words(row)}")
-    return layout
+    try:
+        if isinstance(line.get("groups"), list):
+            yield from _recorded_rollouts(line)
+        elif isinstance(line.get("correct"), list) and "samples" in line:
+            yield from _evaluation_samples(line)
+        else:
+            yield line
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise Unreadable("the line is no step of simlab train") from None
 
 
-def named_columns(text: str | None) -> dict[str, str]:
-    """The columns by role that a text names.
-
-    Raises:
-        InputError: for a text of another form, and a role that stands twice.
-
-    >>> named_columns("prompt=question,reward=score")
-    {'prompt': 'question', 'reward': 'score'}
-    """
-    found: dict[str, str] = {}
-    for part in text.split(",") if text is not None else ():
-        role, equals, name = part.partition("=")
-        if not equals or not name or role in found:
-            raise InputError(f"--columns {text!r} cannot be read; allowed: prompt=NAME,reward=NAME,..., each role once")
-        found[role] = name
-    return found
+def _recorded_rollouts(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for group in line["groups"]:
+        for number, rollout in enumerate(group["rollouts"]):
+            logp = rollout["logp"]
+            yield {
+                "step": line["step"],
+                "prompt": group["prompt"],
+                "rollout": number,
+                "reward": rollout["reward"],
+                "text": rollout["text"],
+                "solution": rollout["solution"],
+                "logp": sum(logp),
+                "length": len(logp),
+            }
 
 
-def in_words(row: Mapping[str, Any]) -> str:
-    """The names of a row's columns, the first of them if there are many."""
-    names = [str(name)[:SHOWN] for name in row]
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124  # NaN
+def _evaluation_samples(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    samples = line["samples"]
+    for problem, correct in enumerate(line["correct"]):
+        if not 0 <= correct <= samples <= MOST_SAMPLES:
+            raise ValueError
+        for sample in range(samples):
+            reward = float(sample < correct)
+            yield {"step": line["step"], "prompt": f"evaluation problem {problem}", "rollout": sample, "reward": reward}

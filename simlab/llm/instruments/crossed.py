@@ -65,8 +65,8 @@ def crossed_interval(values: Float[np.ndarray, "S P"]) -> Interval:
     t-interval over seeds, which has the noise of samples in it, and what the choice of problems adds. Each part takes
     its own t, as in Banerjee's interval for a sum of independent means (Sankhya 22, 1960, 357-358), which covers
     at least 95 %. That the noise is not counted a second time among the problems has no such proof; the coverage is
-    simulated in ``tests/test_instruments.py``. With two or three seeds the interval is wide, since so few say little about
-    seeds; it is never narrower than that over seeds.
+    simulated in ``tests/test_instruments.py``. With two or three seeds the interval is wide, since so few say little
+    about seeds; it is never narrower than that over seeds.
 
     Raises:
         InputError: as ``components``.

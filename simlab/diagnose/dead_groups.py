@@ -1,0 +1,275 @@
+"""Estimate which groups teach nothing, now and at other sizes, and which prompts the gradient comes from.
+
+A group whose rollouts are all right or all wrong has no advantage under any centred estimator; it is *dead*. At a
+solve rate p a group of G is all wrong with probability (1 - p)^G and all right with p^G.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import betainc, gammaln
+
+from simlab.arms import parse
+from simlab.diagnose.estimate import IntervalEstimate, jackknife
+from simlab.diagnose.log import Log
+from simlab.diagnose.mixture import Weights, components
+from simlab.diagnose.solve_rates import Population
+from simlab.estimators import advantages
+from simlab.theory import masses
+from simlab.theory.covariance import TOP_PERCENT, covariance_thresholds
+
+SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
+EDGES = (0.0, 0.25, 0.75, 1.0)  # of the solve rates by which gradient masses are reported
+RANGES = tuple(itertools.pairwise(EDGES))
+OTHERS = ("dr_grpo", "maxrl", "f_grpo(gamma=1)", "power_alpha(alpha=2)")
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservedGroups:
+    """Counts of the groups of a window.
+
+    Attributes:
+        groups: their number.
+        groups_per_step: median.
+        group_size: G, the median; ``sizes`` are all that occur.
+        all_right, all_wrong: shares of the groups.
+    """
+
+    groups: int
+    groups_per_step: float
+    group_size: int
+    sizes: tuple[int, ...]
+    all_right: float
+    all_wrong: float
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedGroups:
+    """Groups of one size, predicted from the fitted population.
+
+    Attributes:
+        group_size: G.
+        all_right, all_wrong, dead: shares of the groups.
+        effective_prompts: groups of a step that are not dead, at as many groups a step as the log has.
+    """
+
+    group_size: int
+    all_right: IntervalEstimate
+    all_wrong: IntervalEstimate
+    dead: IntervalEstimate
+    effective_prompts: IntervalEstimate
+
+
+@dataclasses.dataclass(frozen=True)
+class GradientMasses:
+    """Shares of the gradient of an estimator by solve rate.
+
+    Attributes:
+        estimator: as it is written on the command line.
+        of_prompts: shares of the expected mass m_S + m_F ``[fade:masses]`` of a group, by the prompt's solve rate,
+            between ``EDGES``: few rollouts a prompt determine them badly.
+        of_groups: the same by the share of correct rollouts of the group itself.
+    """
+
+    estimator: str
+    of_prompts: tuple[IntervalEstimate, ...]
+    of_groups: tuple[IntervalEstimate, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupEstimates:
+    """Dead groups and gradient masses.
+
+    Attributes:
+        observed: in the last window.
+        at_sizes: predicted, by size; the size in use is among them.
+        gradient_masses: of the estimator in use, which comes first, and of others.
+    """
+
+    observed: ObservedGroups
+    at_sizes: tuple[PredictedGroups, ...]
+    gradient_masses: tuple[GradientMasses, ...]
+
+
+def estimate_groups(log: Log, now: Population, estimator: str, others: tuple[str, ...] = OTHERS) -> GroupEstimates:
+    """Estimate dead groups and gradient masses of a window.
+
+    Args:
+        log: the last window.
+        now: its population.
+        estimator: in use, such as ``"grpo"``; its masses are those of one group from a fresh state.
+        others: to compare it with.
+
+    Raises:
+        InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
+    """
+    observed = observe_groups(log)
+    sizes = sorted({*SIZES, observed.group_size})
+    names = dict.fromkeys((estimator, *others))
+    return GroupEstimates(
+        observed,
+        tuple(predict_groups(now, size, observed.groups_per_step) for size in sizes),
+        tuple(gradient_masses(now, name, observed.group_size) for name in names),
+    )
+
+
+def observe_groups(log: Log) -> ObservedGroups:
+    """Count the groups of a window, and those that are all right or all wrong."""
+    sizes, times = np.unique(log.group_size, return_counts=True)
+    _, per_step = np.unique(log.step, return_counts=True)
+    median = int(sizes[np.searchsorted(np.cumsum(times), times.sum() / 2)])
+    return ObservedGroups(
+        len(log.prompt),
+        float(np.median(per_step)),
+        median,
+        tuple(sizes.tolist()),
+        float((log.correct == log.group_size).mean()),
+        float((log.correct == 0).mean()),
+    )
+
+
+def dead_share(group_size: int) -> Weights:
+    """Return the probability of a dead group under each component; 1 for groups of one."""
+    share: Weights = components().moment(group_size, 0) + components().moment(0, group_size)
+    return share
+
+
+def predict_groups(now: Population, group_size: int, groups_per_step: float) -> PredictedGroups:
+    """Predict groups of another size."""
+    dead = dead_share(group_size)
+    return PredictedGroups(
+        group_size,
+        now.estimate(f"all right at G = {group_size}", components().moment(group_size, 0)),
+        now.estimate(f"all wrong at G = {group_size}", components().moment(0, group_size)),
+        now.estimate(f"dead at G = {group_size}", dead),
+        now.estimate(f"effective prompts at G = {group_size}", groups_per_step * (1 - dead)),
+    )
+
+
+def gradient_masses(now: Population, estimator: str, group_size: int) -> GradientMasses:
+    """Estimate the shares of an estimator's gradient by solve rate, in groups of one size.
+
+    Raises:
+        InputError: for an estimator that is unknown, or whose masses depend on more than rewards.
+    """
+    by_prompt, by_group, total = expected_masses(estimator, group_size)
+    return GradientMasses(
+        estimator,
+        tuple(now.ratio(f"gradient from prompts with p in {name}", mass, total) for name, mass in by_prompt.items()),
+        tuple(now.ratio(f"gradient from groups with X / G in {name}", mass, total) for name, mass in by_group.items()),
+    )
+
+
+def expected_masses(estimator: str, group_size: int) -> tuple[dict[str, Weights], dict[str, Weights], Weights]:
+    """Return the expected mass under each component: by the prompt's range, by the group's own range, and in all."""
+    mass, rates = total_mass(estimator, group_size), np.arange(group_size + 1) / group_size
+    anywhere = _count_chances(group_size, 0, 1)
+    by_prompt = {_range_name(*edges): mass @ _count_chances(group_size, *edges) for edges in RANGES}
+    by_group = {_range_name(*edges): (mass * _in_range(rates, *edges)) @ anywhere for edges in RANGES}
+    return by_prompt, by_group, mass @ anywhere
+
+
+def total_mass(estimator: str, group_size: int) -> Float[np.ndarray, " counts"]:
+    """Return m_S + m_F for x = 0 to G correct rollouts, each without its sign."""
+    both = masses(parse(estimator).build().estimator, group_size)
+    mass: Float[np.ndarray, " counts"] = np.abs(both.success) + np.abs(both.failure)
+    return mass
+
+
+def _in_range(rates: Float[np.ndarray, " counts"], low: float, high: float) -> Bool[np.ndarray, " counts"]:
+    inside: Bool[np.ndarray, " counts"] = ((rates > low) | ((rates == 0) & (low == 0))) & (rates <= high)
+    return inside
+
+
+def _range_name(low: float, high: float) -> str:
+    return f"{'[' if low == 0 else '('}{low:g}, {high:g}]"
+
+
+def _count_chances(group_size: int, low: float, high: float) -> Float[np.ndarray, "counts K"]:
+    """Return Pr(X = x and low < p <= high) for x = 0 to G under each component; p = 0 is in the lowest range.
+
+    The Beta's density times the binomial's probability is that of Beta(a + x, b + G - x), times E p^x (1 - p)^(G - x).
+    """
+    betas, x = components(), np.arange(group_size + 1)
+    choose = np.exp(gammaln(group_size + 1) - gammaln(x + 1) - gammaln(group_size - x + 1))[:, None]
+    a, b = betas.a + x[:, None], betas.b + (group_size - x)[:, None]
+    inside = betainc(a, b, high) - betainc(a, b, low)
+    at_ends = np.broadcast_to([float(low == 0), float(high == 1)], (group_size + 1, 2))
+    chances: Float[np.ndarray, "counts K"] = (
+        choose * betas.moment(x, group_size - x) * np.concatenate([inside, at_ends], axis=1)
+    )
+    return chances
+
+
+# Entropy and covariance, where a log has log-probabilities
+
+
+@dataclasses.dataclass(frozen=True)
+class EntropyEstimates:
+    """Entropy of a window; a log has log-probabilities of whole rollouts, and of tokens only the mean.
+
+    Attributes:
+        entropy: mean of -log p of a rollout, in nats.
+        entropy_per_token: the same over the tokens; None where the log has no lengths.
+        surprise_of_correct, surprise_of_wrong: mean of -log p of correct and of wrong rollouts.
+        covariance: mean of (log p - its mean)(A - its mean) over the rollouts of the window, A by the estimator in use;
+            above 0, learning makes the policy surer of itself.
+        top_percent: the percentage of the rollouts of either sign that count as the top.
+        positive, negative: the covariance terms that these reach ``[cw-grpo:table-1-dominance]``.
+    """
+
+    entropy: IntervalEstimate
+    entropy_per_token: IntervalEstimate | None
+    surprise_of_correct: IntervalEstimate
+    surprise_of_wrong: IntervalEstimate
+    covariance: IntervalEstimate
+    top_percent: tuple[float, ...]
+    positive: tuple[float, ...]
+    negative: tuple[float, ...]
+
+
+def estimate_entropy(log: Log, estimator: str, level: float) -> EntropyEstimates | None:
+    """Estimate entropy and covariance of a window; None where it has no log-probabilities."""
+    drawn = log.log_probs
+    if drawn is None or not len(drawn.group):
+        return None
+    surprise = -drawn.log_probability
+    prompt = np.unique(log.prompt[drawn.group], return_inverse=True)[1]
+
+    def mean(name: str, values: Float[np.ndarray, " R"], weights: Float[np.ndarray, " R"]) -> IntervalEstimate:
+        return jackknife(name, np.bincount(prompt, values * weights), np.bincount(prompt, weights), level)
+
+    ones, correct = np.ones(len(surprise)), drawn.correct.astype(float)
+    advantage = _rollout_advantages(log, estimator)
+    terms = -(surprise - surprise.mean()) * (advantage - advantage.mean())
+    positive, negative = covariance_thresholds(terms)
+    per_token = mean("entropy per token", surprise / np.maximum(drawn.length, 1), drawn.length.astype(float))
+    return EntropyEstimates(
+        mean("entropy", surprise, ones),
+        per_token if (drawn.length > 0).all() else None,
+        mean("-log p of correct rollouts", surprise, correct),
+        mean("-log p of wrong rollouts", surprise, 1 - correct),
+        mean("covariance", terms, ones),
+        TOP_PERCENT,
+        tuple(positive.tolist()),
+        tuple(negative.tolist()),
+    )
+
+
+def _rollout_advantages(log: Log, estimator: str) -> Float[np.ndarray, " R"]:
+    """Return the advantage of each sampled rollout: that of a correct or wrong one in a group with as many correct."""
+    drawn = log.log_probs
+    assert drawn is not None
+    result = np.full(len(drawn.group), math.nan)
+    size, correct = log.group_size[drawn.group], log.correct[drawn.group]
+    chosen = parse(estimator).build().estimator
+    for group_size in np.unique(size).tolist():
+        # Row x has x correct rollouts first, so that column 0 is a correct one's advantage and the last a wrong one's.
+        rewards = (np.arange(group_size) < np.arange(group_size + 1)[:, None]).astype(float)
+        table = np.stack([advantages(chosen, row[None])[0] for row in rewards])
+        mask, x = size == group_size, correct % (group_size + 1)
+        result[mask] = np.where(drawn.correct, table[x, 0], table[x, -1])[mask]
+    return result
