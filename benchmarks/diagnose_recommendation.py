@@ -20,7 +20,7 @@ from benchmarks.machine import RESULTS, describe
 from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.reading import read_log
 from simlab.files import write_whole
-from simlab.llm.compare.estimates import Estimate, estimate
+from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
 
 DATA = RESULTS / "diagnose_recommendation.json"
 PAGE = DATA.with_suffix(".md")
@@ -59,12 +59,12 @@ def trained() -> dict[int, dict[str, Any]]:
         last = {k: np.array(arms[name][k])[:, -1] for k in SHOWN}
         usual = {k: np.array(arms[ARMS[IN_USE]][k])[:, -1] for k in SHOWN}
         found[size] = {k: float(last[k].mean()) for k in SHOWN} | {
-            f"more {k}": list(_change(estimate(last[k] - usual[k]))) for k in SHOWN
+            f"more {k}": list(_change(estimate_mean(last[k] - usual[k]))) for k in SHOWN
         }
     return found
 
 
-def _change(own: Estimate) -> tuple[float, float, float]:
+def _change(own: MeanEstimate) -> tuple[float, float, float]:
     return own.mean, own.low, own.high
 
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from figures.casp_table6 import BASELINE, DATA, STYLES
 from figures.shared.paper_panels import windows_of
 from figures.shared.paper_runs import START, Data, shown
-from simlab.llm.compare.estimates import estimate
+from simlab.llm.compare.arm_measures import estimate_mean
 from simlab.plotting import STYLE
 
 MESSAGE = "All sharpen as GRPO does but W-REINFORCE and forking tokens: their candidates of ranks 2 and 3 stay"
@@ -83,7 +83,7 @@ def table(data: Data) -> str:
     for arm in (START, *STYLES):
         trained, window = (BASELINE, 0) if arm == START else (arm, -1)  # the first step samples from the start
         logp = np.array(data["training"][trained]["rank_logp"])[:, window]
-        ranks = [shown(estimate(of_rank)) for of_rank in logp.T]
+        ranks = [shown(estimate_mean(of_rank)) for of_rank in logp.T]
         own = shares(data, arm, "candidate_histogram")
         counted = (shares(data, arm, "entropy_histogram")[0], own[0, -1], own[2, 0])
         lines.append(f"| `{arm}` | {' | '.join(ranks)} | {' | '.join(f'{share:.3f}' for share in counted)} |")

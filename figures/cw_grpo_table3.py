@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from figures.shared.condensed import keep
 from figures.shared.paper_panels import windows_of
 from figures.shared.paper_runs import COMPARED, Data, condense, interval, pairs_table, table
-from simlab.llm.compare.estimates import estimate
+from simlab.llm.compare.arm_measures import estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "cw_grpo_table3.json"
@@ -51,7 +51,9 @@ def checkpoints(data: Data) -> str:
         own, other = (
             {name: np.array(data["arms"][arm][name])[:, place] for name in COMPARED} for arm in (OWN, BASELINE)
         )
-        lines.append(f"| {step} | {' | '.join(interval(estimate(own[name] - other[name])) for name in COMPARED)} |")
+        lines.append(
+            f"| {step} | {' | '.join(interval(estimate_mean(own[name] - other[name])) for name in COMPARED)} |"
+        )
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from figures.shared.condensed import keep
 from figures.shared.paper_runs import Data, condense, ends, pairs_table, table
-from simlab.llm.compare.estimates import Estimate, estimate
+from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_table_2.json"
@@ -58,16 +58,18 @@ def _draw_measure(axes: Axes, data: Data, measure: str) -> None:
     arms = sizes(data)
     start = np.mean(np.array(data["arms"][BASELINE][measure])[:, 0])
     axes.axhline(start, color="0.6", lw=1, label="before training")
-    grpo = [estimate(ends(data, arm, measure)) for arm in arms.values()]
+    grpo = [estimate_mean(ends(data, arm, measure)) for arm in arms.values()]
     _mark(axes, list(arms), grpo, fmt="o-", color="C0", label="GRPO")
     beside = [OF_BASELINE * 1.12]  # GRPO's mark
-    _mark(axes, beside, [estimate(ends(data, FOCAL, measure))], fmt="s", color="C1", label=r"F-GRPO, $\gamma$ = 1/2")
+    _mark(
+        axes, beside, [estimate_mean(ends(data, FOCAL, measure))], fmt="s", color="C1", label=r"F-GRPO, $\gamma$ = 1/2"
+    )
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(arms), [str(size) for size in arms])
     axes.set_xlabel("group size")
 
 
-def _mark(axes: Axes, at: Sequence[float], found: Sequence[Estimate], **style: str) -> None:
+def _mark(axes: Axes, at: Sequence[float], found: Sequence[MeanEstimate], **style: str) -> None:
     """Means with one standard error over seeds."""
     means, errors = ([getattr(own, name) for own in found] for name in ("mean", "error"))
     axes.errorbar(at, means, yerr=errors, lw=1, markersize=4, **style)

@@ -18,7 +18,7 @@ from figures.shared.condensed import keep
 from figures.shared.end_labels import end_labels
 from figures.shared.paper_panels import draw_gains, draw_paths
 from figures.shared.paper_runs import COMPARED, Data, condense, ends, interval, pairs_table, table
-from simlab.llm.compare.estimates import estimate
+from simlab.llm.compare.arm_measures import estimate_mean
 from simlab.plotting import STYLE
 
 DATA = Path(__file__).parent / "data" / "f_grpo_tables_1_3.json"
@@ -71,7 +71,7 @@ def low_rate(data: Data) -> str:
 def pairs(data: Data) -> str:
     """The focal weight over each objective, over the low rate, and over all three together; and the objectives."""
     others = [(next(iter(FOCAL)), low_rate(data)), ("dapo", BASELINE), ("cispo", BASELINE)]
-    cells = [interval(estimate(of_all(data, name))) for name in COMPARED]
+    cells = [interval(estimate_mean(of_all(data, name))) for name in COMPARED]
     last = f"| focal weight, mean over the three | {' | '.join(cells)} |"
     return "\n".join([pairs_table(data, [*FOCAL.items(), *others]), last])
 

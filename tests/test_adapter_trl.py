@@ -26,7 +26,7 @@ from trl import GRPOTrainer
 from trl_cases import PROMPTS, model_and_tokenizer, trainer
 
 import simlab
-from simlab.adapters.trl import SimlabGRPOTrainer, SimlabMixin
+from simlab.adapters.trl import SimlabGRPOMixin, SimlabGRPOTrainer
 from simlab.arms import parse
 from simlab.errors import InputError
 from simlab.llm.checkpoint import Model, _as_tensors, read_checkpoint
@@ -324,7 +324,7 @@ def test_settings_that_would_have_no_effect_are_refused(given, settings, complai
 
 
 def test_a_subclass_of_ones_own_takes_the_mixin(tmp_path):
-    class Mine(SimlabMixin, GRPOTrainer):
+    class Mine(SimlabGRPOMixin, GRPOTrainer):
         pass
 
     trainer(tmp_path, kind=Mine, method="f_grpo").train()

@@ -18,7 +18,7 @@ from verl_cases import LENGTHS, LONGEST, PROMPTS, REWARDS, by_prompt, dispatched
 
 import simlab
 from simlab.adapters.verl import estimators
-from simlab.adapters.verl.memory import memory
+from simlab.adapters.verl.estimators import memory
 from simlab.errors import InputError
 from simlab.estimators import REGISTRY
 from simlab.rollouts import Rollouts

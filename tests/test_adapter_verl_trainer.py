@@ -17,7 +17,7 @@ from verl.utils.tensordict_utils import get_tensordict
 from verl_cases import LENGTHS, PROMPTS, REWARDS, dispatched
 
 from simlab.adapters.verl import SimlabPPOTrainerSync, estimators
-from simlab.adapters.verl.memory import memory
+from simlab.adapters.verl.estimators import memory
 from simlab.diagnose.live import Live
 from simlab.errors import InputError
 

@@ -12,13 +12,16 @@ from sweep_cases import refusal
 
 from simlab import theory
 from simlab.llm.instruments import pass_at_k
-from simlab.llm.instruments.crossed import components, crossed_interval
-from simlab.llm.instruments.groups import bins, group_metrics
-from simlab.llm.instruments.histograms import candidate_histogram, entropy_histogram
+from simlab.llm.instruments.batch_metrics import (
+    bins,
+    candidate_histogram,
+    entropy_histogram,
+    group_metrics,
+    token_metrics,
+)
 from simlab.llm.instruments.pass_at_k import interval, unbiased_pass_at_k
-from simlab.llm.instruments.significance import hypergeometric, subsampling_test
-from simlab.llm.instruments.tokens import token_metrics
-from simlab.llm.instruments.tracked import Tracked, choose, tail_miss_of_tracked, tracked_metrics
+from simlab.llm.instruments.rare_solutions import Tracked, choose_tracked, tracked_metrics, tracked_tail_miss
+from simlab.llm.instruments.significance import components, crossed_interval, hypergeometric, subsampling_test
 
 NAN = float("nan")
 
@@ -329,7 +332,7 @@ def test_the_rarest_solution_that_was_found_twice_is_tracked():
         ["a", "b", "c", "d", None, None, None, None],
         ["x", "y", "y", "x", None, None, None, None],  # equally rare: the first found
     ]
-    tracked = choose(solutions)
+    tracked = choose_tracked(solutions)
     assert tracked == ([0, 4], ["b", "x"], [0.75, 0.5], [0.25, 0.25])
     assert Tracked(**json.loads(json.dumps(tracked._asdict()))) == tracked
 
@@ -345,7 +348,7 @@ def is_missed(group):
 def test_groups_are_split_in_order_enumerated_and_drawn_with_replacement():
     """What is measured, its mean over all groups, and the lemma's value at the shares, each by enumeration."""
     samples = ["a", None, "a", None, "b", "t", "a", "a", "a", "t", None]
-    found = tail_miss_of_tracked(tracked_alone(), [samples], 4)
+    found = tracked_tail_miss(tracked_alone(), [samples], 4)
     assert found.active[0] == 1 / 2
     assert found.missed[0] == 1 / 2
     subsets = list(itertools.combinations(samples, 4))
@@ -362,7 +365,7 @@ def test_the_mean_over_groups_is_unbiased_and_the_plugged_in_lemma_is_not(size):
     unbiased = plugged_in = 0.0
     for samples in itertools.product(shares, repeat=4):
         chance = math.prod(shares[sample] for sample in samples)
-        found = tail_miss_of_tracked(tracked_alone(), [samples], size)
+        found = tracked_tail_miss(tracked_alone(), [samples], size)
         unbiased += chance * found.expected[0]
         plugged_in += chance * found.lemma[0]
     truth = theory.tail_miss(size, 0.6, 0.2)
@@ -379,7 +382,7 @@ def test_sampled_groups_miss_at_the_rate_of_the_lemma():
         places = random.choice(3, size=48_000, p=[tau, mu - tau, 1 - mu])
         solutions.append([("t", "a", None)[place] for place in places])
     tracked = Tracked([0, 1, 2], ["t"] * 3, [mu for mu, _ in masses], [tau for _, tau in masses])
-    found = tail_miss_of_tracked(tracked, solutions, 8)
+    found = tracked_tail_miss(tracked, solutions, 8)
     for place, (mu, tau) in enumerate(masses):
         rate, active = theory.tail_miss(8, mu, tau), theory.active(8, mu)
         assert abs(found.missed[place] - rate) < 4 * math.sqrt(rate * (1 - rate) / 6000)
@@ -450,7 +453,7 @@ def test_the_components_are_unbiased_in_a_design_that_is_enumerated():
         found.append(components(values))
         means.append(values.mean())
     assert np.mean(found, axis=0) == pytest.approx([a**2, b**2, e**2], abs=1e-12)
-    assert np.mean([each.of_mean(2, 3) for each in found]) == pytest.approx(np.var(means), abs=1e-12)
+    assert np.mean([each.mean_variance(2, 3) for each in found]) == pytest.approx(np.var(means), abs=1e-12)
 
 
 def test_the_interval_is_that_over_seeds_widened_by_the_variance_of_problems():
@@ -524,8 +527,8 @@ TOKENS = {"logp": np.zeros((1, 2, 3)), "entropy": np.zeros((1, 2, 3)), "mask": n
         (lambda: group_metrics(np.zeros((2, 3)), np.zeros((2, 3)), None, [["a"] * 3]), "2 groups of 3"),
         (lambda: token_metrics(**TOKENS, advantages=np.zeros((3, 5))), "(3, 5)"),
         (lambda: token_metrics(**TOKENS, advantages=np.zeros((1, 2)), scope="prompt"), "'prompt'"),
-        (lambda: choose([["a"], []]), "problem 1"),
-        (lambda: tail_miss_of_tracked(tracked_alone(), [["a"] * 3], 4), "3 samples"),
+        (lambda: choose_tracked([["a"], []]), "problem 1"),
+        (lambda: tracked_tail_miss(tracked_alone(), [["a"] * 3], 4), "3 samples"),
         (lambda: components(np.zeros((1, 3))), "1 x 3"),
         (lambda: crossed_interval(np.array([[0, NAN], [1, 1]])), "NaN"),
     ],

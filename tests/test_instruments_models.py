@@ -13,10 +13,9 @@ from training_cases import settings, task
 
 from simlab.llm.completions import Batch
 from simlab.llm.config import ModelConfig
-from simlab.llm.instruments import weight_change
-from simlab.llm.instruments.entropy_change import entropy_change
-from simlab.llm.instruments.rare import Trajectories, length_normalised_nll, rarest
-from simlab.llm.instruments.weight_change import singular_values, weight_change_metrics, weight_changes
+from simlab.llm.instruments import model_changes
+from simlab.llm.instruments.model_changes import entropy_change, singular_values, weight_change_metrics, weight_changes
+from simlab.llm.instruments.rare_solutions import Trajectories, length_normalised_nll, rarest_trajectories
 from simlab.llm.model import forward, named, shapes
 from simlab.llm.training.evaluator import Evaluator
 from simlab.llm.training.setup import Setup
@@ -172,10 +171,10 @@ def test_the_nll_of_a_trajectory_is_the_mean_over_its_tokens(exactly):
 
 def test_the_rarest_are_those_of_the_highest_nll():
     nll = np.array([1.0, 3.0, 2.0, 3.0, 0.5])
-    chosen = [rarest(TRAJECTORIES, nll, share).completions for share in (0.01, 0.4, 0.6, 0.799, 1.0)]
+    chosen = [rarest_trajectories(TRAJECTORIES, nll, share).completions for share in (0.01, 0.4, 0.6, 0.799, 1.0)]
     order = [TRAJECTORIES.completions[place] for place in (1, 3, 2, 0, 4)]  # of equal ones the earlier first
     assert chosen == [order[:1], order[:2], order[:3], order[:3], order]
-    found = rarest(TRAJECTORIES, nll, 0.4)
+    found = rarest_trajectories(TRAJECTORIES, nll, 0.4)
     assert found.prompts == [[4], [4]]
     assert Trajectories(**json.loads(json.dumps(found._asdict()))) == found
 
@@ -184,7 +183,7 @@ def test_one_percent_of_hundreds_is_one_of_each():
     """Whatever the rounding of .01 times a number is."""
     for hundreds in (1, 7, 29):
         many = Trajectories([[1]] * 100 * hundreds, [[2]] * 100 * hundreds)
-        assert len(rarest(many, np.zeros(100 * hundreds)).prompts) == hundreds
+        assert len(rarest_trajectories(many, np.zeros(100 * hundreds)).prompts) == hundreds
 
 
 def nll_of(prompts, completions):
@@ -240,9 +239,9 @@ def test_the_gram_matrix_gives_the_same_singular_values(shape, monkeypatch):
     right, _ = np.linalg.qr(random.normal(size=(shape[1], min(shape))))
     values = np.logspace(0, -6, min(shape))
     for size in (1e-200, 1.0, 1e200):
-        monkeypatch.setattr(weight_change, "LONGEST", 4096)
+        monkeypatch.setattr(model_changes, "LONGEST", 4096)
         np.testing.assert_allclose(singular_values(size * (left * values) @ right.T), size * values, rtol=1e-9)
-        monkeypatch.setattr(weight_change, "LONGEST", 1)
+        monkeypatch.setattr(model_changes, "LONGEST", 1)
         found = singular_values(size * (left * values) @ right.T)
         np.testing.assert_allclose(found, size * values, atol=1e-7 * size)
     assert singular_values(np.outer(np.arange(40.0), np.arange(9.0)))[1] == 0
@@ -289,9 +288,9 @@ def change_with(advantages=ADVANTAGES, batch=BATCH, temperature=1.0):
         (lambda: change_with(np.zeros((2, 3))), "(2, 3)"),
         (lambda: change_with(batch=BATCH._replace(mask=np.zeros((2, 2, 3), bool))), "no token"),
         (lambda: change_with(temperature=0.0), "temperature = 0.0"),
-        (lambda: rarest(Trajectories([], []), np.zeros(0)), "no correct trajectory"),
-        (lambda: rarest(TRAJECTORIES, np.full(5, np.nan)), "nll"),
-        (lambda: rarest(TRAJECTORIES, np.zeros(5), 0.0), "share = 0.0"),
+        (lambda: rarest_trajectories(Trajectories([], []), np.zeros(0)), "no correct trajectory"),
+        (lambda: rarest_trajectories(TRAJECTORIES, np.full(5, np.nan)), "nll"),
+        (lambda: rarest_trajectories(TRAJECTORIES, np.zeros(5), 0.0), "share = 0.0"),
         (lambda: nll_of([[1], [2]], [[1], []]), "trajectory 1"),
         (lambda: nll_of([[1]], [[6]]), "token 6"),
         (lambda: weight_changes(PARAMETERS, PARAMETERS | {"embed_tokens": np.zeros((7, 8))}), "(7, 8)"),

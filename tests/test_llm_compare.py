@@ -11,8 +11,7 @@ from sweep_cases import refusal
 
 from simlab.cli import main
 from simlab.llm.compare import comparison_table, draw_comparison, read_run
-from simlab.llm.compare.figure import comparison_figure
-from simlab.llm.compare.histograms import histogram_figure
+from simlab.llm.compare.figure import comparison_figure, histogram_figure
 
 STARTS = {seed: evaluation(0, [seed, 0, 1, 2]) for seed in (0, 1, 2)}
 ARMS = {

@@ -13,7 +13,7 @@ from refusals import refusal
 from training_cases import contents, settings
 
 from simlab import cli
-from simlab.llm.compare import comparison_table, of_set, read_run, set_names
+from simlab.llm.compare import comparison_table, read_run, select_set, set_names
 from simlab.llm.tasks import task
 from simlab.llm.tasks.rows import rows
 from simlab.llm.tokenizer import read_tokenizer
@@ -381,10 +381,10 @@ def test_sets_are_evaluated_and_shown_apart(tmp_path, capsys):
     path = tmp_path / "run" / "arms" / "grpo" / "seed-0" / "evaluation.jsonl"
     last = json.loads(path.read_text().splitlines()[-1])
     assert (len(last["correct"]), len(last["sets"]["far"]["correct"])) == (3, 2)
-    (shown,) = of_set(found, "far").arms["grpo"][0].evaluations[-1:]
+    (shown,) = select_set(found, "far").arms["grpo"][0].evaluations[-1:]
     assert shown.correct.tolist() == last["sets"]["far"]["correct"]
-    assert comparison_table([of_set(found, "near")]) == comparison_table([found])
-    assert f"{tmp_path / 'run'} has no evaluation set 'test'; allowed: near, far" in refusal(of_set, found, "test")
+    assert comparison_table([select_set(found, "near")]) == comparison_table([found])
+    assert f"{tmp_path / 'run'} has no evaluation set 'test'; allowed: near, far" in refusal(select_set, found, "test")
     assert cli.main(["compare", str(tmp_path / "run"), "--set", "far", "--figure", str(tmp_path / "far.png")]) == 0
 
 

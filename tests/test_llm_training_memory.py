@@ -13,7 +13,7 @@ import pytest
 from benchmarks import training_sizes
 from benchmarks.training_memory import CASES, MODEL, gradient_bytes, sampling_bytes
 from benchmarks.training_programs import of_shapes, sampling_programs
-from simlab.llm.instruments.weight_change import weight_changes
+from simlab.llm.instruments.model_changes import weight_changes
 from simlab.llm.model import named, shapes
 from simlab.llm.training import memory
 from simlab.llm.training.computed import Computed, at_once

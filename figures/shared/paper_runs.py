@@ -8,7 +8,7 @@ import numpy as np
 
 from figures.shared.condensed import rounded
 from figures.shared.rank_runs import run_file
-from simlab.llm.compare.estimates import Estimate, estimate
+from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean
 from simlab.llm.training.folder import EVALUATIONS, METRICS, arm_folder
 from simlab.llm.training.lines import read_lines
 from simlab.seals import CHECKSUM
@@ -86,9 +86,9 @@ def ends(data: Data, arm: str, measure: str) -> np.ndarray:
     return last
 
 
-def gained(data: Data, arm: str, baseline: str, measure: str) -> Estimate:
+def gained(data: Data, arm: str, baseline: str, measure: str) -> MeanEstimate:
     """By how much an arm ends above another one, paired by seed, with Student's interval."""
-    return estimate(ends(data, arm, measure) - ends(data, baseline, measure))
+    return estimate_mean(ends(data, arm, measure) - ends(data, baseline, measure))
 
 
 def table(data: Data, baseline: str, most: str = "pass@32") -> str:
@@ -99,12 +99,12 @@ def table(data: Data, baseline: str, most: str = "pass@32") -> str:
     heads = ("arm", *MEASURES, "entropy", "clipped share", f"{most} less `{baseline}`")
     lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
     start = [np.array(data["arms"][baseline][name])[:, 0] for name in MEASURES]
-    lines.append(f"| (start) | {' | '.join(shown(estimate(values)) for values in start)} | | | |")
+    lines.append(f"| (start) | {' | '.join(shown(estimate_mean(values)) for values in start)} | | | |")
     for arm, training in data["training"].items():
         own = [ends(data, arm, name) for name in MEASURES]
         own += [np.array(training["entropy"])[:, -1], np.mean(training["clipped_share"], axis=1)]
         less = "" if arm == baseline else interval(gained(data, arm, baseline, most))
-        lines.append(f"| `{arm}` | {' | '.join(shown(estimate(values)) for values in own)} | {less} |")
+        lines.append(f"| `{arm}` | {' | '.join(shown(estimate_mean(values)) for values in own)} | {less} |")
     return "\n".join(lines)
 
 
@@ -117,11 +117,11 @@ def pairs_table(data: Data, pairs: Sequence[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-def shown(found: Estimate) -> str:
+def shown(found: MeanEstimate) -> str:
     """A mean with its standard error."""
     return f"{found.mean:.3f}({found.error:.3f})"
 
 
-def interval(found: Estimate) -> str:
+def interval(found: MeanEstimate) -> str:
     """A difference with its 95 % interval."""
     return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]"

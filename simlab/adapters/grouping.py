@@ -9,7 +9,7 @@ from simlab.rollouts import Array
 
 
 class Grouping:
-    """Which rows are rollouts of one prompt: they may lie anywhere, and groups may differ in size.
+    """The groups of a batch: the rows of one prompt, which may lie anywhere; groups may differ in size.
 
     Attributes:
         shape: (P, G), prompts in the order of their first rows, and rollouts of the largest group.
@@ -33,27 +33,27 @@ class Grouping:
             members.setdefault(prompt, []).append(row)
         largest = max(map(len, members.values()))
         self.shape = len(members), largest
-        self._row_of = [rows + [-1] * (largest - len(rows)) for rows in members.values()]
-        self._place_of = [0] * len(prompts)
+        self._group_rows = [rows + [-1] * (largest - len(rows)) for rows in members.values()]
+        self._row_slots = [0] * len(prompts)
         for group, rows in enumerate(members.values()):
             for member, row in enumerate(rows):
-                self._place_of[row] = group * largest + member
+                self._row_slots[row] = group * largest + member
 
     def mask(self, like: Array) -> Array:
-        """(P, G) where a rollout exists, an array of the kind of ``like`` and where that is."""
+        """Return (P, G), true where a rollout exists: an array of the kind and device of ``like``."""
         xp = array_namespace(like)
-        return xp.asarray([[row >= 0 for row in rows] for rows in self._row_of], device=like.device)
+        return xp.asarray([[row >= 0 for row in rows] for rows in self._group_rows], device=like.device)
 
     def groups(self, rows: Array) -> Array:
-        """(P, G, ...) of (rows, ...); 0 where no rollout is."""
+        """Arrange (rows, ...) into (P, G, ...); 0 where no rollout is."""
         xp = array_namespace(rows)
-        index = xp.asarray([max(row, 0) for rows in self._row_of for row in rows], device=rows.device)
+        index = xp.asarray([max(row, 0) for rows in self._group_rows for row in rows], device=rows.device)
         spread = xp.reshape(xp.take(rows, index, axis=0), (*self.shape, *rows.shape[1:]))
         mask = xp.reshape(self.mask(rows), (*self.shape, *(1 for _ in rows.shape[1:])))
         return xp.where(mask, spread, xp.zeros_like(spread))
 
     def rows(self, groups: Array) -> Array:
-        """(rows, ...) of (P, G, ...)."""
+        """Arrange (P, G, ...) back into (rows, ...)."""
         xp = array_namespace(groups)
         flat = xp.reshape(groups, (-1, *groups.shape[2:]))
-        return xp.take(flat, xp.asarray(self._place_of, device=groups.device), axis=0)
+        return xp.take(flat, xp.asarray(self._row_slots, device=groups.device), axis=0)

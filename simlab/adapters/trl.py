@@ -5,8 +5,8 @@
     SimlabGRPOTrainer(model, reward_funcs=..., args=..., train_dataset=..., method="f_grpo(gamma=0.5)+clip_higher")
 
 With ``method`` the loss is simlab's: its surrogate and aggregation are used too. With ``estimator`` only the
-advantages are simlab's, and TRL's loss and settings stay. Your own subclass of ``GRPOTrainer`` takes ``SimlabMixin``
-before it. ``DiagnoseCallback`` reports what ``simlab diagnose`` would say, while either trainer trains.
+advantages are simlab's, and TRL's loss and settings stay. Your own subclass of ``GRPOTrainer`` takes
+``SimlabGRPOMixin`` before it. ``DiagnoseCallback`` reports estimates of ``simlab diagnose`` while a trainer trains.
 
 TRL 1.16 has no hooks for this, so methods are overridden. ``_generate_and_score_completions`` computes advantages; they
 are replaced after it, from the rewards that ``_calculate_rewards`` has gathered from all processes. Candidates need
@@ -14,18 +14,21 @@ logits, which ``_compute_loss`` does not see.
 """
 
 import dataclasses
-import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import torch
+from transformers import TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOConfig, GRPOTrainer
 
 from simlab.adapters.grouping import Grouping
 from simlab.arms import parse
+from simlab.diagnose.live import Live
+from simlab.diagnose.reading.columns import message_text
 from simlab.errors import InputError
 from simlab.estimators import Estimator
 from simlab.files import write_whole
@@ -34,22 +37,15 @@ from simlab.methods import Method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import add, kl_penalty
 
-__all__ = ["DiagnoseCallback", "SimlabGRPOTrainer", "SimlabMixin"]  # noqa: F822  # the first is below
-
-
-def __getattr__(name: str) -> Any:
-    """``DiagnoseCallback``, which computes no number of a training and so is no part of what identifies one."""
-    if name == "DiagnoseCallback":
-        return importlib.import_module("simlab.adapters.trl_live").DiagnoseCallback
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__all__ = ["DiagnoseCallback", "SimlabGRPOMixin", "SimlabGRPOTrainer"]
 
 MEMORY = "simlab_estimator.json"
-# What TRL's loss reads and simlab's does not; and what its own advantages are made of, which both replace.
+# Settings that TRL's loss reads and simlab's does not; and settings of TRL's own advantages, which both replace.
 LOSS = (
     "loss_type", "importance_sampling_level", "epsilon", "epsilon_high", "delta", "top_entropy_quantile",
     "off_policy_mask_threshold", "entropy_coef", "use_adaptive_entropy", "use_bias_correction_kl", "use_liger_kernel",
 )  # fmt: skip
+SEQUENCES = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
 ADVANTAGES = ("scale_rewards", "multi_objective_aggregation")
 IMAGES = (
     "pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles",
@@ -57,10 +53,10 @@ IMAGES = (
 )  # fmt: skip
 
 
-Trainer: Any = object  # at run time a mixin; what it has beside that is the trainer's
+Trainer: Any = object  # at run time a mixin; all other attributes are the trainer's
 
 
-class SimlabMixin(Trainer):
+class SimlabGRPOMixin(Trainer):
     """Estimators and surrogates of the laboratory, for a subclass of ``GRPOTrainer``.
 
     Args:
@@ -68,8 +64,8 @@ class SimlabMixin(Trainer):
         estimator: an ``Estimator``, or its text, under TRL's loss.
 
     Raises:
-        InputError: unless one of the two is given; for settings of TRL that would have no effect; for a method that
-            needs what TRL does not have.
+        InputError: unless there is exactly one of the two; for settings of TRL that would have no effect; for a method
+            that needs fields which TRL does not have.
     """
 
     def __init__(
@@ -89,8 +85,8 @@ class SimlabMixin(Trainer):
         super().__init__(*arguments, **options)
         _check_settings(self.args, ADVANTAGES if self._method is None else (*ADVANTAGES, *LOSS))
         if self._method is not None:
-            self._check_parts()
-            self._method = self._penalised(self._method)
+            self._check_minibatches()
+            self._method = self._add_kl_penalty(self._method)
         self._needs = self._estimator.needs if self._method is None else self._method.needs
         if "greedy_reward" in self._needs:
             raise InputError(
@@ -99,17 +95,17 @@ class SimlabMixin(Trainer):
         self._memory = self._estimator.init()
         self._schedule = () if self._method is None else self._method.surrogate.init()
 
-    def _check_parts(self) -> None:
+    def _check_minibatches(self) -> None:
         """Refuse several updates by parts of a batch, which TRL makes of rollouts and not of prompts."""
-        steps, wanted = self.args.steps_per_generation, self.args.gradient_accumulation_steps
-        if steps != wanted:
+        steps, accumulated = self.args.steps_per_generation, self.args.gradient_accumulation_steps
+        if steps != accumulated:
             raise InputError(
                 f"GRPOConfig.steps_per_generation = {steps}; allowed: gradient_accumulation_steps = "
-                f"{wanted}, since coefficients are those of a whole batch"
+                f"{accumulated}, since coefficients are those of a whole batch"
             )
 
-    def _penalised(self, method: Method) -> Method:
-        """TRL's ``beta`` as the weight of the penalty that TRL has, k3."""
+    def _add_kl_penalty(self, method: Method) -> Method:
+        """Add TRL's penalty, k3, with TRL's ``beta`` as its weight."""
         if "ref_logp" in method.needs:
             raise InputError("the method has a kl_penalty of its own; allowed: GRPOConfig.beta in its place")
         if self.args.beta == 0.0:
@@ -117,12 +113,12 @@ class SimlabMixin(Trainer):
         return dataclasses.replace(method, surrogate=add(method.surrogate, kl_penalty(self.args.beta, "k3")))
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
-        """As the trainer has it, and kept: of all processes, (rows, reward functions)."""
+        """Record the trainer's rewards of all processes, (rows, reward functions)."""
         self._rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         return self._rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """As the trainer has it, with other advantages, and with what simlab's loss multiplies log pi by."""
+        """Replace the trainer's advantages, and add the coefficients of log pi in simlab's loss."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         rollouts, candidates = self._rollouts(output)
         training = self.model.training
@@ -131,8 +127,8 @@ class SimlabMixin(Trainer):
         if training:
             self._memory = jax.tree.map(float, memory)
         rows = self._grouping.rows(advantages)
-        output["advantages"] = self._own(rows)
-        self._log_anew(rows, rollouts)
+        output["advantages"] = self._local_rows(rows)
+        self._replace_logged_advantages(rows, rollouts)
         if self._method is not None:
             self._batch = rollouts, advantages
             if training:
@@ -144,20 +140,20 @@ class SimlabMixin(Trainer):
         return output
 
     def _rollouts(self, output: dict[str, Any]) -> tuple[Rollouts, torch.Tensor | None]:
-        """The groups of all processes, and the ids of the likeliest candidates of this one's rows."""
+        """Return the groups of all processes, and the ids of the likeliest candidates of this process's rows."""
         weights = self.reward_weights.to(self._rewards.device)
         rewards = (self._rewards * weights).nansum(dim=1)
-        unscorable = self._rewards.isnan().all(dim=1)  # no reward function had anything to say of this row
+        unscorable = self._rewards.isnan().all(dim=1)  # no reward function judged this row
         size = self.num_generations if self.model.training else self.num_generations_eval
-        self._own_shape = output["completion_ids"].shape
+        self._local_shape = output["completion_ids"].shape
         self._grouping = Grouping([row // size for row in range(len(rewards))])
         fields, candidates = self._token_fields(output)
-        tokens = self._grouping.groups(self._everywhere(_mask(output)) > 0)
+        tokens = self._grouping.groups(self._gather_rows(_mask(output)) > 0)
         rollouts = Rollouts(
             self._grouping.groups(rewards),
             mask=self._grouping.groups(~unscorable),
             token_mask=tokens,
-            **{name: self._grouping.groups(self._everywhere(values)) for name, values in fields.items()},
+            **{name: self._grouping.groups(self._gather_rows(values)) for name, values in fields.items()},
         )
         if "noise" in self._needs:
             source = torch.Generator().manual_seed(self.args.seed * 2**32 + self._step)  # the same on all processes
@@ -166,7 +162,7 @@ class SimlabMixin(Trainer):
         return rollouts, candidates
 
     def _token_fields(self, output: dict[str, Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
-        """What the method needs to know of the tokens of this process's rows, (B, T) and (B, T, C)."""
+        """Return the fields of tokens that the method needs, of this process's rows, (B, T) and (B, T, C)."""
         fields: dict[str, torch.Tensor] = {}
         candidates = None
         if "ref_logp" in self._needs:
@@ -174,74 +170,74 @@ class SimlabMixin(Trainer):
         if self._needs & {"old_logp", "entropy", "topn_logp"}:
             count = 0 if self._method is None else self._method.surrogate.candidates
             with torch.no_grad():
-                fields["old_logp"], fields["entropy"], likeliest = self._policy(self.model, output, count)
+                fields["old_logp"], fields["entropy"], likeliest = self._evaluate_policy(self.model, output, count)
             if likeliest is not None:
                 fields["topn_logp"], candidates = likeliest
         return fields, candidates
 
-    def _policy(
+    def _evaluate_policy(
         self, model: Any, inputs: dict[str, Any], top_n: int = 0
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, torch.Tensor] | None]:
-        """(B, T) log pi and entropy at the tokens of the completions; (B, T, C) log pi and ids of the likeliest."""
+        """Return (B, T) log pi and entropy at the completions' tokens; (B, T, C) log pi and ids of the likeliest."""
         if not top_n:
-            ids, attention, length = _whole(inputs)
+            ids, attention, length = _join_sequences(inputs)
             images = {name: inputs[name] for name in IMAGES if inputs.get(name) is not None}
             size = self.args.per_device_train_batch_size
             logp, entropy, _ = self._get_per_token_logps_and_entropies(
                 model, ids, attention, length, batch_size=size, compute_entropy=True, **images
             )
             return logp, entropy, None
-        parts = []
+        chunks = []
         for rows in torch.arange(len(inputs["completion_ids"])).split(self.args.per_device_train_batch_size):
             every = self._distribution(model, {name: inputs[name][rows] for name in SEQUENCES})
             sampled = every.gather(-1, inputs["completion_ids"][rows].unsqueeze(-1)).squeeze(-1)
-            parts.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
-        logp, entropy, values, ids = (torch.cat(part) for part in zip(*parts, strict=True))
+            chunks.append((sampled, _entropy(every), *every.topk(top_n, dim=-1)))
+        logp, entropy, values, ids = (torch.cat(column) for column in zip(*chunks, strict=True))
         return logp, entropy, (values, ids)
 
     def _distribution(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """(B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
-        ids, attention, length = _whole(inputs)
+        """Return (B, T, vocabulary) log pi at the positions of the completions, at the temperature of sampling."""
+        ids, attention, length = _join_sequences(inputs)
         with self.accelerator.autocast():
             logits = model(input_ids=ids, attention_mask=attention, use_cache=False).logits
         distribution: torch.Tensor = (logits[:, -length - 1 : -1].float() / self.temperature).log_softmax(dim=-1)
         return distribution
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
-        """As the trainer has it; where a batch is gone through again, its coefficients follow the policy."""
+        """Update the coefficients where the trainer goes through a batch again: the policy has moved."""
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
-        turn, part = divmod(self._step, self.args.steps_per_generation)
-        if self._method is not None and self.model.training and part == 0 and turn % self.num_iterations:
-            self._follow_the_policy()
+        turn, number = divmod(self._step, self.args.steps_per_generation)
+        if self._method is not None and self.model.training and number == 0 and turn % self.num_iterations:
+            self._update_coefficients()
         return inputs
 
-    def _follow_the_policy(self) -> None:
-        parts: list[dict[str, Any]] = self._buffered_inputs
-        rows = torch.cat([part["simlab_row"] for part in parts])
+    def _update_coefficients(self) -> None:
+        batches: list[dict[str, Any]] = self._buffered_inputs
+        rows = torch.cat([batch["simlab_row"] for batch in batches])
         ratios = []
-        for part in parts:
+        for batch in batches:
             with torch.no_grad():
-                now, _, _ = self._policy(self.model, part)
-            ratios.append((now - part["old_per_token_logps"]).exp())
+                logp, _, _ = self._evaluate_policy(self.model, batch)
+            ratios.append((logp - batch["old_per_token_logps"]).exp())
         ratio = torch.cat(ratios)[rows.argsort()]
         coefficients = self._coefficients(ratio)
-        for part in parts:
-            part["simlab_coefficients"] = coefficients[part["simlab_row"]]
+        for batch in batches:
+            batch["simlab_coefficients"] = coefficients[batch["simlab_row"]]
 
     def _coefficients(self, ratio: torch.Tensor) -> torch.Tensor:
-        """What multiplies log pi in the loss of this process's rows, (B, T) or (B, T, 1 + C), from their ratios.
+        """Return the coefficients of log pi in the loss of this process's rows, (B, T) or (B, T, 1 + C).
 
-        Of the groups of all processes together: surrogates that choose among the tokens of a batch, and means over
-        tokens, see all of it.
+        They are computed from the groups of all processes together: surrogates that choose among the tokens of a batch,
+        and means over tokens, see all of it.
         """
         rollouts, advantages = self._batch
         assert self._method is not None
-        ratio = self._grouping.groups(self._everywhere(ratio))
+        ratio = self._grouping.groups(self._gather_rows(ratio))
         values = self._method.at(self._schedule).from_advantages(ratio, advantages, rollouts)
-        return self._own(self._grouping.rows(values))
+        return self._local_rows(self._grouping.rows(values))
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
-        """Minus the sum of coefficient log pi: its gradient is that of the method's objective, negated."""
+        """Return minus the sum of coefficient log pi: its gradient is that of the method's objective, negated."""
         if self._method is None:
             return super()._compute_loss(model, inputs)
         coefficients = inputs["simlab_coefficients"]
@@ -250,7 +246,7 @@ class SimlabMixin(Trainer):
             moved = torch.cat([inputs["completion_ids"].unsqueeze(-1), inputs["simlab_candidates"]], dim=-1)
             logp, entropy = every.gather(-1, moved), _entropy(every)
         else:
-            logp, entropy, _ = self._policy(model, inputs)
+            logp, entropy, _ = self._evaluate_policy(model, inputs)
         self._log_entropy(entropy.detach(), _mask(inputs))
         if "importance_sampling_ratio" in inputs:  # to the policy as vLLM computed it
             correction = inputs["importance_sampling_ratio"]
@@ -260,7 +256,7 @@ class SimlabMixin(Trainer):
         return -terms.sum() * self.accelerator.num_processes
 
     def _log_entropy(self, entropy: torch.Tensor, mask: torch.Tensor) -> None:
-        """Log what TRL's mean over micro-batches turns into the mean over all tokens of the batch."""
+        """Log a value whose mean over micro-batches, as TRL logs it, is the mean over all tokens of the batch."""
         totals = torch.stack([(entropy * mask).sum(), mask.sum()])
         total, count = self.accelerator.reduce(totals, reduction="sum")
         if self.model.training:
@@ -269,26 +265,26 @@ class SimlabMixin(Trainer):
         self._metrics[mode]["entropy"].append((total / count.clamp(min=1)).item())
 
     def _tokens_of_update(self) -> torch.Tensor:
-        """How many tokens the next update learns from."""
+        """Count the tokens that the next update learns from."""
         rollouts, _ = self._batch
         assert rollouts.token_mask is not None
         return rollouts.token_mask.sum()
 
-    def _everywhere(self, rows: torch.Tensor) -> torch.Tensor:
-        """The rows of all processes, filled up with 0 to one number of tokens."""
+    def _gather_rows(self, rows: torch.Tensor) -> torch.Tensor:
+        """Gather the rows of all processes, filled up with 0 to one number of tokens."""
         padded = self.accelerator.pad_across_processes(rows.float(), dim=1)
         gathered: torch.Tensor = self.accelerator.gather(padded)
         return gathered
 
-    def _own(self, rows: torch.Tensor) -> torch.Tensor:
-        """This process's rows of the batch that was generated, without the filling."""
-        count, length = self._own_shape
+    def _local_rows(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return this process's rows of the batch that was generated, without the filling."""
+        count, length = self._local_shape
         first = self.accelerator.process_index * count
-        own = rows[first : first + count]
-        return own if own.ndim == 1 else own[:, :length]
+        local = rows[first : first + count]
+        return local if local.ndim == 1 else local[:, :length]
 
-    def _log_anew(self, rows: torch.Tensor, rollouts: Rollouts) -> None:
-        """Put our advantages in the log in place of those that the trainer computed; of tokens, their mean."""
+    def _replace_logged_advantages(self, rows: torch.Tensor, rollouts: Rollouts) -> None:
+        """Replace the trainer's advantages in the log; the advantage of a rollout is the mean over its tokens."""
         if rows.ndim == 2:
             mask = self._grouping.rows(rollouts.token_mask)
             rows = (rows * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
@@ -298,48 +294,85 @@ class SimlabMixin(Trainer):
         logged.extend(rows.tolist())
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As the trainer has it, with what the estimator and the surrogate remember."""
+        """Save a checkpoint with the states of the estimator and the surrogate."""
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             write_whole(folder / MEMORY, json.dumps(jax.tree.leaves((self._memory, self._schedule))).encode())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """As the trainer has it, with what the estimator and the surrogate remembered."""
+        """Load a checkpoint with the states of the estimator and the surrogate."""
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and (Path(checkpoint) / MEMORY).exists():
-            kept = json.loads((Path(checkpoint) / MEMORY).read_text())
+            leaves = json.loads((Path(checkpoint) / MEMORY).read_text())
             structure = jax.tree.structure((self._memory, self._schedule))
-            self._memory, self._schedule = jax.tree.unflatten(structure, kept)
+            self._memory, self._schedule = jax.tree.unflatten(structure, leaves)
 
 
-class SimlabGRPOTrainer(SimlabMixin, GRPOTrainer):
-    """``GRPOTrainer`` with ``method=`` or ``estimator=``, see ``SimlabMixin``."""
+class SimlabGRPOTrainer(SimlabGRPOMixin, GRPOTrainer):
+    """``GRPOTrainer`` with ``method=`` or ``estimator=``, see ``SimlabGRPOMixin``."""
 
 
-SEQUENCES = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+class DiagnoseCallback(TrainerCallback):  # type: ignore[misc]  # of an untyped package
+    """Add the metrics of ``simlab.diagnose.live`` of every batch to those that the trainer logs.
+
+        trainer = GRPOTrainer(...)
+        trainer.add_callback(DiagnoseCallback(trainer))
+
+    They have names under ``diagnose/``, and go where ``GRPOConfig.report_to`` says. TRL 1.16 hands callbacks no
+    rollouts; they are read where ``log_completions`` finds them, whether or not that is set.
+
+    Args:
+        trainer: TRL's ``GRPOTrainer``, or a subclass.
+        live: how often and over how many batches to fit, the threshold of graded rewards, and the canonical form of an
+            answer; by default those of ``Live()``.
+
+    Raises:
+        InputError: in training, for rewards other than 0 and 1 where ``live`` has no threshold.
+    """
+
+    def __init__(self, trainer: Any, live: Live | None = None):
+        self._trainer, self._live = trainer, live or Live()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Observe the rollouts that were generated in this step, if any were: the main process does."""
+        if not state.is_world_process_zero or not self._generated(args):
+            return
+        logs = self._trainer._logs
+        columns = [logs["rewards"][name] for name in self._trainer.reward_func_names]
+        rewards = np.array([list(column) for column in columns], dtype=float)  # None becomes NaN
+        weighted = np.nansum(rewards * self._trainer.reward_weights.numpy(force=True)[:, None], axis=0)
+        weighted[np.isnan(rewards).all(axis=0)] = np.nan
+        completions = [message_text(value, "completion") or "" for value in logs["completion"]]
+        for name, value in self._live.observe(list(map(repr, logs["prompt"])), weighted.tolist(), completions).items():
+            self._trainer._metrics["train"][name].append(value)
+
+    def _generated(self, args: Any) -> bool:
+        """Return True if a micro-batch of this step was the first of new rollouts."""
+        last, every = self._trainer._step - 1, args.steps_per_generation * self._trainer.num_iterations
+        return bool(last // every > (last - args.gradient_accumulation_steps) // every)
 
 
-def _whole(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Tokens and mask of prompts and completions, (B, prompt + T), and T."""
+def _join_sequences(inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return tokens and mask of prompts and completions, (B, prompt + T), and T."""
     ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
     attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
     return ids, attention, inputs["completion_ids"].shape[1]
 
 
 def _mask(inputs: dict[str, Any]) -> torch.Tensor:
-    """(B, T) which tokens are learnt from: those that the policy wrote."""
+    """Return (B, T), true for tokens that the policy wrote: it learns from these."""
     mask: torch.Tensor = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 
 
 def _entropy(distribution: torch.Tensor) -> torch.Tensor:
-    """(B, T) of log-probabilities (B, T, vocabulary), in nats."""
+    """Return the entropy, (B, T) in nats, of log-probabilities (B, T, vocabulary)."""
     return -(distribution.exp() * distribution).sum(dim=-1)
 
 
 def _check_settings(args: GRPOConfig, unused: tuple[str, ...]) -> None:
-    """Refuse what would have no effect, and what the loss cannot do."""
+    """Raise ``InputError`` for a setting that would have no effect."""
     defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
     for name in unused:
         value = getattr(args, name, None)

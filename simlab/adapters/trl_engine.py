@@ -1,6 +1,6 @@
 """``simlab train --engine trl``: train the arms of a run with TRL, from the same start and on the same problems.
 
-TRL samples, with transformers or what it is set up to use; rewards, estimator, surrogate, learning rates and
+TRL samples, with transformers or the engine that it is set up with; rewards, estimator, surrogate, learning rates and
 evaluations are simlab's. It runs in one process; for several, use ``SimlabGRPOTrainer`` in a script of accelerate's.
 """
 
@@ -23,7 +23,7 @@ from simlab.adapters.trl import SimlabGRPOTrainer
 from simlab.errors import Diverged, InputError
 from simlab.files import write_whole
 from simlab.llm.checkpoint import from_tensors, read_checkpoint
-from simlab.llm.instruments.groups import group_metrics
+from simlab.llm.instruments.batch_metrics import group_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks.base import Problem
 from simlab.llm.training.folder import TRL_CHECKPOINTS, ArmFolder
@@ -33,7 +33,7 @@ from simlab.llm.training.settings import PolicyGradient, Settings
 from simlab.methods import Method
 from simlab.seals import Damaged
 
-ORIGIN = "simlab_origin.json"  # of a checkpoint: whose it is and who made it
+ORIGIN = "simlab_origin.json"  # of a checkpoint: the arm and the code that made it
 EARLIER = "delete it to resume from an earlier one"
 AfterStep = Callable[[int, Mapping[str, Any], Callable[[], Parameters]], Any]
 
@@ -49,24 +49,24 @@ def train_arm(
     first: int,
     after_step: AfterStep,
 ) -> Parameters:
-    """Train one arm, or go on with it from TRL's last whole checkpoint.
+    """Train one arm, or resume it from TRL's last complete checkpoint.
 
     Args:
         method: the arm's.
         settings: the settings of the run.
-        reader: how the task is put to the model.
+        reader: the task, as the model reads it.
         start: the checkpoint, with its tokenizer, that the arms of the seed begin from.
         folder: the folder of the arm; TRL's checkpoints lie in ``trl`` there.
         seed: of TRL's sampling.
         first: the first training problem.
-        after_step: takes the number of the step, what was seen of it, and what gives the parameters after it.
+        after_step: takes the number of the step, its metrics, and a function that returns the parameters after it.
 
     Returns:
         The parameters after the last step.
 
     Raises:
-        InputError: for settings that TRL has no place for, a tokenizer that reads prompts in another way, a gradient
-            that is not finite, and what the task does wrong.
+        InputError: for settings that TRL does not have, a tokenizer that reads prompts in another way, a gradient that
+            is not finite, and errors of the task.
     """
     if settings.rl.rounds:
         raise InputError(f"rl.rounds = {settings.rl.rounds}; allowed: 0, as TRL drops no groups")
@@ -76,8 +76,8 @@ def train_arm(
         rates = f"rl.false_positive = {settings.rl.false_positive} and rl.false_negative = {settings.rl.false_negative}"
         raise InputError(f"{rates}; allowed: 0, as TRL has the task's own rewards")
     if settings.rl.samples_otherwise:
-        given = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
-        raise InputError(f"{given}; allowed: 0 and 'exact', as TRL's sampler is its own")
+        values = f"rl.lag = {settings.rl.lag} and rl.sampler = {settings.rl.sampler!r}"
+        raise InputError(f"{values}; allowed: 0 and 'exact', as TRL's sampler is its own")
     last = _last_checkpoint(folder.path / TRL_CHECKPOINTS)
     if last:
         _check_origin(last, folder.origins)
@@ -89,7 +89,7 @@ def train_arm(
         raise InputError(f"{error}; allowed: to delete {folder.path}, and so to begin this arm anew") from None
     if last and done == settings.rl.steps * settings.rl.updates:
         return read_checkpoint(last).parameters
-    trainer = _trainer(
+    trainer = _make_trainer(
         reader,
         start,
         args=_config(method, settings, reader, folder.path / TRL_CHECKPOINTS, seed),
@@ -104,7 +104,7 @@ def train_arm(
     return trainer.parameters()
 
 
-def _trainer(
+def _make_trainer(
     reader: Reader,
     start: Path,
     *,
@@ -132,7 +132,7 @@ def _trainer(
 
 
 class ArmTrainer(SimlabGRPOTrainer):
-    """``SimlabGRPOTrainer`` on the problems of a task, ``options`` being its own; its checkpoints say ``origin``.
+    """A ``SimlabGRPOTrainer`` with ``options`` on the problems of a task; its checkpoints have the ``origin``.
 
     TRL splits a batch into parts of rollouts in a random order, and then takes the parts in one order in all
     iterations. Here the parts are of prompts, in the order in which they came, as simlab's and verl's are.
@@ -145,61 +145,61 @@ class ArmTrainer(SimlabGRPOTrainer):
         super().__init__(model, reward_funcs=self.reward, **options)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As the trainer has it; what says whose it is comes last, so that a checkpoint that has it is whole."""
+        """Save a checkpoint, its origin last: a checkpoint with an origin is complete."""
         super()._save_checkpoint(model, trial)
         folder = Path(self.args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
         write_whole(folder / ORIGIN, json.dumps(self.origin).encode())
 
-    def _check_parts(self) -> None:
-        """Several updates by parts of a batch are those of ``_prepare_inputs``."""
+    def _check_minibatches(self) -> None:
+        """Allow several updates by one batch: ``_prepare_inputs`` makes them."""
 
     def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
-        """As the trainer has it; with minibatches, the part of the batch that is next in the order of prompts."""
+        """Return, with minibatches, the piece of the batch that is next in the order of prompts."""
         inputs: dict[str, Any] = super()._prepare_inputs(generation_batch)
         together, parts = self.args.gradient_accumulation_steps, self.args.steps_per_generation
         if not self.model.training or parts == together:
             return inputs
-        turn, part = divmod(self._step, parts)
-        is_first = part == 0 and turn % self.num_iterations == 0
+        turn, number = divmod(self._step, parts)
+        is_first = number == 0 and turn % self.num_iterations == 0
         if is_first:
-            self._put_in_order()
-        if part % together == 0:
-            self._weigh(part // together, is_first)
-        return self._buffered_inputs[part]
+            self._unshuffle()
+        if number % together == 0:
+            self._weigh_minibatch(number // together, is_first)
+        return self._buffered_inputs[number]
 
-    def _put_in_order(self) -> None:
+    def _unshuffle(self) -> None:
         """Undo TRL's shuffle of a batch that was just sampled."""
-        parts = self._buffered_inputs
-        order = torch.cat([part["simlab_row"] for part in parts]).argsort()
-        whole = {
-            name: torch.cat([part[name] for part in parts])[order] if value is not None and value.ndim else value
-            for name, value in parts[0].items()
+        pieces = self._buffered_inputs
+        order = torch.cat([piece["simlab_row"] for piece in pieces]).argsort()
+        batch = {
+            name: torch.cat([piece[name] for piece in pieces])[order] if value is not None and value.ndim else value
+            for name, value in pieces[0].items()
         }
-        self._buffered_inputs = split_tensor_dict(whole, len(parts))
+        self._buffered_inputs = split_tensor_dict(batch, len(pieces))
 
-    def _weigh(self, number: int, is_first: bool) -> None:
-        """Give the rollouts of a minibatch their coefficients, at the policy before its update."""
+    def _weigh_minibatch(self, number: int, is_first: bool) -> None:
+        """Compute the coefficients of a minibatch, at the policy before its update."""
         together, size = self.args.gradient_accumulation_steps, self.num_generations
-        parts = self._buffered_inputs[number * together : (number + 1) * together]
-        prompts = sum(len(part["simlab_row"]) for part in parts) // size
-        places = slice(number * prompts, (number + 1) * prompts)
+        pieces = self._buffered_inputs[number * together : (number + 1) * together]
+        prompts = sum(len(piece["simlab_row"]) for piece in pieces) // size
+        rows = slice(number * prompts, (number + 1) * prompts)
         rollouts, advantages = self._batch
         assert self._method is not None
-        self._minibatch = jax.tree.map(lambda values: values[places], rollouts)
+        self._minibatch = jax.tree.map(lambda values: values[rows], rollouts)
         values = self._method.at(self._schedule).from_advantages(
-            self._ratios(parts, is_first).unflatten(0, (prompts, size)), advantages[places], self._minibatch
+            self._ratios(pieces, is_first).unflatten(0, (prompts, size)), advantages[rows], self._minibatch
         )
-        for part, own in zip(parts, values.flatten(0, 1).chunk(len(parts)), strict=True):
-            part["simlab_coefficients"] = own
+        for piece, coefficients in zip(pieces, values.flatten(0, 1).chunk(len(pieces)), strict=True):
+            piece["simlab_coefficients"] = coefficients
 
-    def _ratios(self, parts: list[dict[str, Any]], is_first: bool) -> torch.Tensor:
-        """(rows, T) of the policy over the one that sampled, which is the same before the first update."""
+    def _ratios(self, pieces: list[dict[str, Any]], is_first: bool) -> torch.Tensor:
+        """Return (rows, T), the policy over the one that sampled, which is the same before the first update."""
         if is_first:
-            return torch.cat([torch.ones_like(part["old_per_token_logps"]) for part in parts])
+            return torch.cat([torch.ones_like(piece["old_per_token_logps"]) for piece in pieces])
         with torch.no_grad():
-            now = [self._policy(self.model, part)[0] for part in parts]
-        old = [part["old_per_token_logps"] for part in parts]
-        return (torch.cat(now) - torch.cat(old)).exp()
+            logp = [self._evaluate_policy(self.model, piece)[0] for piece in pieces]
+        old = [piece["old_per_token_logps"] for piece in pieces]
+        return (torch.cat(logp) - torch.cat(old)).exp()
 
     def _tokens_of_update(self) -> torch.Tensor:
         if self.args.gradient_accumulation_steps == self.args.steps_per_generation:
@@ -207,38 +207,38 @@ class ArmTrainer(SimlabGRPOTrainer):
         tokens: torch.Tensor = self._minibatch.token_mask.sum()
         return tokens
 
-    def _penalised(self, method: Method) -> Method:
+    def _add_kl_penalty(self, method: Method) -> Method:
         return method  # beta only has TRL load the reference, see _config
 
     def reward(self, completion_ids: list[list[int]], problem: list[int], **others: Any) -> list[float]:
-        """The task's rewards of (P G) completions; TRL hands over the prompts' columns, and ``others`` unasked."""
+        """Return the task's rewards of (P G) completions; TRL passes the prompts' columns, and others."""
         size, width = self.args.num_generations, max(map(len, completion_ids))
         tokens = np.zeros((len(problem) // size, size, width), np.int32)
         mask = np.zeros(tokens.shape, bool)
         for row, ids in enumerate(completion_ids):
-            place = divmod(row, size)
-            tokens[place][: len(ids)], mask[place][: len(ids)] = ids, True
+            group = divmod(row, size)
+            tokens[group][: len(ids)], mask[group][: len(ids)] = ids, True
         problems = [self.reader.task.training(index) for index in problem[::size]]
         rewards, self.solutions = self.reader.judged(problems, tokens, mask)
         return [float(reward) for reward in rewards.ravel()]
 
-    def seen(self) -> dict[str, Any]:
-        """What the instruments say of the last batch."""
+    def batch_metrics(self) -> dict[str, Any]:
+        """Measure the last batch."""
         rollouts, advantages = self._batch
         assert rollouts.token_mask is not None
         rewards, mask = rollouts.rewards.numpy(force=True), rollouts.token_mask.numpy(force=True)
-        own = group_metrics(rewards, advantages.numpy(force=True), mask, self.solutions)
-        return {**own, "length": float(mask.sum(axis=2).mean())}
+        metrics = group_metrics(rewards, advantages.numpy(force=True), mask, self.solutions)
+        return {**metrics, "length": float(mask.sum(axis=2).mean())}
 
     def parameters(self) -> Parameters:
-        """The model's parameters now, as simlab's decoder has them."""
+        """Return the model's parameters now, as simlab's decoder has them."""
         state = self.accelerator.unwrap_model(self.model).state_dict()
         tensors = {name: value.float().numpy(force=True) for name, value in state.items()}
         return from_tensors(tensors, self.reader.config, "float32")
 
 
 class _AfterStep(TrainerCallback):
-    """Says what was seen of a step when the last update by its batch is logged, before a checkpoint is written."""
+    """Report a step when the last update by its batch is logged, before a checkpoint is written."""
 
     def __init__(self, trainer: ArmTrainer, settings: PolicyGradient, after_step: AfterStep):
         self.trainer, self.settings, self.after_step = trainer, settings, after_step
@@ -257,7 +257,7 @@ class _AfterStep(TrainerCallback):
             return
         now = time.perf_counter()
         line = {"entropy": self.entropy, "grad_norm": float(np.mean(self.norms)), "seconds": now - self.began}
-        self.after_step(step + 1, self.trainer.seen() | line, self.trainer.parameters)
+        self.after_step(step + 1, self.trainer.batch_metrics() | line, self.trainer.parameters)
         self.began = time.perf_counter()
 
 
@@ -292,7 +292,7 @@ def _config(method: Method, settings: Settings, reader: Reader, out: Path, seed:
 
 
 def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.AdamW:
-    """AdamW with the settings of ``OptimizerSettings``; its rate is multiplied by what ``_schedule`` says."""
+    """Return AdamW with the settings of ``OptimizerSettings``; ``_schedule`` multiplies its rate."""
     parameters = [value for value in model.parameters() if value.requires_grad]
     groups = [
         {"params": [value for value in parameters if value.ndim >= 2], "weight_decay": settings.weight_decay},
@@ -302,22 +302,22 @@ def _adamw(settings: PolicyGradient, model: torch.nn.Module) -> torch.optim.Adam
 
 
 def _schedule(settings: PolicyGradient) -> Callable[[int], float]:
-    """The learning rate by the number of updates before, the same for all updates by one batch."""
+    """Return the learning rate by the number of updates before, the same for all updates by one batch."""
     return lambda updates: settings.rate(updates // settings.updates + 1, settings.steps)
 
 
 def _tokenizer(reader: Reader, start: Path, problem: Problem) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(start)
-    found, wanted = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
-    if found != wanted:
-        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {found}; allowed: {wanted}")
+    ids, expected = tokenizer(problem.prompt)["input_ids"], reader.prompt(problem)
+    if ids != expected:
+        raise InputError(f"the tokenizer in {start} reads {problem.prompt!r} as {ids}; allowed: {expected}")
     return tokenizer
 
 
 def _last_checkpoint(folder: Path) -> Path | None:
-    """The last one that is whole."""
-    found = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
-    return max(found, key=_updates, default=None)
+    """Return the last complete one."""
+    folders = [path.parent for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*/{ORIGIN}")]
+    return max(folders, key=_updates, default=None)
 
 
 def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
@@ -332,11 +332,11 @@ def _check_origin(checkpoint: Path, origins: Sequence[Origin]) -> None:
 
 
 def steps_done(arm: Path, updates: int) -> int:
-    """How many steps of an arm its last whole checkpoint has; 0 without one."""
+    """Count the steps of an arm in its last complete checkpoint; 0 without one."""
     last = _last_checkpoint(arm / TRL_CHECKPOINTS)
     return _updates(last) // updates if last else 0
 
 
 def _updates(checkpoint: Path) -> int:
-    """How many updates were made before a checkpoint of TRL's, by its name."""
+    """Count the updates before a checkpoint of TRL's, by its name."""
     return int(checkpoint.name.rpartition("-")[2])

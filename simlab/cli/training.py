@@ -100,7 +100,7 @@ class Train(Command):
     def run(self) -> None:
         """Train, and print and draw the comparison of the arms."""
         from simlab.files import check_replaceable, make_folder
-        from simlab.llm.compare import comparison_table, draw_comparison, of_set, read_run, set_names
+        from simlab.llm.compare import comparison_table, draw_comparison, select_set, read_run, set_names
         from simlab.llm.training.options import build_settings
         from simlab.llm.training.run import train
         from simlab.plotting import check_figure
@@ -125,7 +125,7 @@ class Train(Command):
         run = read_run(self.out)
         draw_comparison([run], figure)
         for name in set_names(run):
-            print(f"evaluation set {name}:", comparison_table([of_set(run, name)]), "", sep="\n")
+            print(f"evaluation set {name}:", comparison_table([select_set(run, name)]), "", sep="\n")
         if not set_names(run):
             print(comparison_table([run]), "", sep="\n")
         print(f"run     {self.out}\nfigure  {figure}")
@@ -139,7 +139,7 @@ def _read_list(text: str) -> tuple[int, ...]:
 
 
 def _read_moment(text: str) -> str | int:
-    from simlab.llm.compare.moments import read_moment
+    from simlab.llm.compare.run_arms import read_moment
 
     return read_moment(text)
 
@@ -211,7 +211,7 @@ class Compare(Command):
             draw_comparison,
             draw_histograms,
             fit_tables,
-            of_set,
+            select_set,
             read_run,
         )
         from simlab.plotting import check_figure
@@ -226,7 +226,7 @@ class Compare(Command):
             check_replaceable(path)
         runs = [read_run(folder) for folder in self.runs]
         if self.set is not None:
-            runs = [of_set(run, self.set) for run in runs]
+            runs = [select_set(run, self.set) for run in runs]
         print(comparison_table(runs, at=self.at, pass_at_k=self.pass_at_k, baseline=self.baseline))
         if self.fit is not None:
             print("", *fit_tables(runs, self.fit, pass_at_k=self.pass_at_k, baseline=self.baseline), sep="\n")

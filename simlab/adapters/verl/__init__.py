@@ -6,14 +6,14 @@ any estimator, ``actor_rollout_ref.actor.policy_loss.loss_mode`` takes ``simlab_
 ``trainer.v1.trainer_mode`` takes ``simlab_sync``, for estimators that read log-probabilities or entropies and for the
 memory of those that have one.
 
-``python -m simlab.adapters.verl`` says whether verl loads it. JAX is not imported: a process of verl has a GPU to use.
+``python -m simlab.adapters.verl`` checks that verl loads it. JAX is not imported: a process of verl has a GPU to use.
 """
 
 import logging
 
 try:
     from simlab.adapters.verl.registries import missing, register
-    from simlab.adapters.verl.trainer import SimlabMixin, SimlabPPOTrainerSync
+    from simlab.adapters.verl.trainer import SimlabPPOMixin, SimlabPPOTrainerSync
 
     register()
 except Exception:
@@ -21,4 +21,4 @@ except Exception:
     logging.getLogger(__name__).exception("simlab is not registered in verl, because of this:")
     raise
 
-__all__ = ["SimlabMixin", "SimlabPPOTrainerSync", "missing", "register"]
+__all__ = ["SimlabPPOMixin", "SimlabPPOTrainerSync", "missing", "register"]

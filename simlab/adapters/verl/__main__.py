@@ -1,4 +1,4 @@
-"""Say whether verl loads simlab's plug-in, and what it then accepts: ``python -m simlab.adapters.verl``."""
+"""Check that verl loads simlab's plug-in, and list the names that it then takes: ``python -m simlab.adapters.verl``."""
 
 import subprocess
 import sys
@@ -19,8 +19,8 @@ sys.exit(", ".join(missing()) or None)
 
 def main() -> int:
     """Print the names that verl takes, or complain and return 1."""
-    found = subprocess.run([sys.executable, "-c", PROBE], check=False)
-    if found.returncode:
+    probe = subprocess.run([sys.executable, "-c", PROBE], check=False)
+    if probe.returncode:
         print(
             f"verl {verl.__version__} does not load simlab's plug-in, for the reason above; where there is none: "
             "VERL_USE_EXTERNAL_MODULES=simlab.adapters.verl loads it, VERL_USE_EXTERNAL_PLUGINS=none keeps it out",

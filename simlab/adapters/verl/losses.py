@@ -24,7 +24,7 @@ LARGEST_LOG_RATIO = 20.0  # as in verl's own losses: the exponential of more ove
 
 
 def configured(name: str, actor: Any) -> Surrogate:
-    """The surrogate of this name with the clip bounds of verl's actor.
+    """Return the surrogate of this name with the clip bounds of verl's actor.
 
     Args:
         name: the name of a surrogate.
@@ -35,12 +35,12 @@ def configured(name: str, actor: Any) -> Surrogate:
     Raises:
         InputError: for a surrogate that verl cannot run, or a bound outside its range.
     """
-    given = {}
+    bounds = {}
     for parameter in inspect.signature(SURROGATES[name]).parameters:
         if parameter in SETTINGS:
             value = getattr(actor, SETTINGS[parameter])
-            given[parameter] = actor.clip_ratio if value is None else value
-    chosen = surrogate(name, **given)
+            bounds[parameter] = actor.clip_ratio if value is None else value
+    chosen = surrogate(name, **bounds)
     if chosen.schedule is not None:
         reason = "changes from batch to batch, and verl's policy losses see micro-batches"
         raise InputError(f"policy_loss.loss_mode = {PREFIX}{name} {reason}; allowed: surrogates that stay as they are")
@@ -56,7 +56,7 @@ def configured(name: str, actor: Any) -> Surrogate:
 
 @functools.cache
 def policy_loss(name: str) -> PolicyLoss:
-    """The function that verl registers for the surrogate of this name: the same one whenever it is asked for."""
+    """Return the function that verl registers for the surrogate of this name, always the same object."""
 
     def loss(
         *,
@@ -68,7 +68,7 @@ def policy_loss(name: str) -> PolicyLoss:
         config: Any = None,
         rollout_is_weights: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Minus the aggregated coefficient log pi, of (rows, T) each, and two of verl's metrics.
+        """Return minus the aggregated coefficient log pi, of (rows, T) each, and two of verl's metrics.
 
         ``loss_agg_mode`` and ``rollout_is_weights`` act as in verl's own losses. The value says nothing, but its
         gradient is that of the surrogate's objective, negated.
@@ -92,10 +92,10 @@ def policy_loss(name: str) -> PolicyLoss:
 def _coefficients(
     chosen: Surrogate, ratio: torch.Tensor, advantages: torch.Tensor, tokens: torch.Tensor
 ) -> torch.Tensor:
-    """What multiplies log pi, (rows, T): the rows stand as one group, for surrogates do not compare rollouts."""
+    """Return the coefficients of log pi, (rows, T); all rows form one group, for surrogates do not compare rollouts."""
     rewards = torch.zeros_like(ratio[None, :, 0])  # which surrogates do not read
-    found: torch.Tensor = chosen(ratio[None], advantages[None], Rollouts(rewards, token_mask=tokens[None]))
-    return found[0]
+    result: torch.Tensor = chosen(ratio[None], advantages[None], Rollouts(rewards, token_mask=tokens[None]))
+    return result[0]
 
 
 def _metrics(log_ratio: torch.Tensor, clipped: torch.Tensor, tokens: torch.Tensor) -> dict[str, Any]:

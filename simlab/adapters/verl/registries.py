@@ -28,7 +28,7 @@ REGISTER = {"adv_estimator": register_adv_est, "loss_mode": register_policy_loss
 
 
 def entries() -> dict[str, dict[str, Any]]:
-    """What the laboratory has for each of verl's registries, by the names that it has there."""
+    """Return simlab's entries for each of verl's registries, by their names there."""
     return {
         "adv_estimator": {PREFIX + name: advantage_function(name) for name in REGISTRY},
         "loss_mode": {PREFIX + name: policy_loss(name) for name in SURROGATES},
@@ -37,7 +37,7 @@ def entries() -> dict[str, dict[str, Any]]:
 
 
 def register() -> None:
-    """Register all of it; to be called again for estimators and surrogates that have come since.
+    """Register all entries; call it again after adding an estimator or a surrogate.
 
     Raises:
         RuntimeError: if verl's registries do not hold it afterwards.
@@ -51,7 +51,7 @@ def register() -> None:
 
 
 def missing() -> list[str]:
-    """What is not registered, or as something else, such as ``loss_mode = simlab_cispo``."""
+    """Return the names that verl lacks, or has for something else, such as ``loss_mode = simlab_cispo``."""
     return [
         f"{setting} = {name}"
         for setting, named in entries().items()

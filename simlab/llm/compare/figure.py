@@ -1,4 +1,4 @@
-"""The figure of ``simlab compare``: training and evaluations against step, and pass@k against k at the end."""
+"""Draw the figures of ``simlab compare``: training and evaluations against step, pass@k against k, and histograms."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -13,10 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from simlab.errors import InputError
-from simlab.llm.compare.arms import Arm, Shown, arms_of, check_comparable, shown_at, starts_of
-from simlab.llm.compare.estimates import Estimate, estimate
-from simlab.llm.compare.measures import pass_at_k
-from simlab.llm.compare.moments import short
+from simlab.llm.compare.arm_measures import MeanEstimate, estimate_mean, evaluation_pass_at_k
+from simlab.llm.compare.run_arms import (
+    ComparedArm,
+    ShownArm,
+    abbreviate_moment,
+    check_comparable,
+    choose_evaluations,
+    gather_arms,
+    gather_starts,
+)
 from simlab.llm.compare.runs import Evaluation, Run
 from simlab.llm.instruments.pass_at_k import powers
 from simlab.plotting import DASHES, STYLE, check_figure, write_figure
@@ -25,20 +31,31 @@ POINTS = 100  # of a curve of training: a longer one is averaged over so many pa
 COLOURS = 7  # of the style
 LEGEND_WIDTH = 110  # in letters; a label has its line and the gaps beside it, too
 GREY = "0.55"  # of the start
+RANKS = 3  # most panels of candidates, as in CaSP's Figure 9
+LEAST_SHARE = 1e-5  # of tokens, at the lower edge of the histograms
 
 
 def draw_comparison(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
-    """Draw ``comparison_figure`` into a file, of the kind its suffix says: SVG, PDF or PNG.
+    """Draw ``comparison_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG.
 
     Raises:
         InputError: as ``comparison_figure``, for an unknown kind of file, or a path that cannot be written.
     """
     check_figure(path)
-    write(comparison_figure(runs, at=at), path)
+    _write(comparison_figure(runs, at=at), path)
 
 
-def write(figure: Figure, path: Path) -> None:
-    """Write a figure of runs in the style of all figures; ``InputError`` for a path that cannot be written."""
+def draw_histograms(runs: Sequence[Run], path: Path, *, at: str | int = "last") -> None:
+    """Draw ``histogram_figure`` into a file of the kind that its suffix names: SVG, PDF or PNG.
+
+    Raises:
+        InputError: as ``histogram_figure``, for an unknown kind of file, or a path that cannot be written.
+    """
+    check_figure(path)
+    _write(histogram_figure(runs, at=at), path)
+
+
+def _write(figure: Figure, path: Path) -> None:
     try:
         with matplotlib.style.context(STYLE):
             write_figure(figure, path)
@@ -47,125 +64,176 @@ def write(figure: Figure, path: Path) -> None:
 
 
 def comparison_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
-    """Six panels: reward, entropy, pass@1, pass@k of the largest k, distinct solutions; and pass@k against k.
+    """Draw six panels: reward, entropy, pass@1, pass@k of the largest k, distinct solutions; and pass@k against k.
 
     Lines are means over seeds, as far as all seeds of an arm have come, in bands of 95 %: t-intervals over seeds, for
     evaluations the intervals over seeds and problems, or of one seed over problems. Curves of more than ``POINTS``
-    steps are averaged over so many parts. The start is grey. The last panel shows the evaluations that ``at`` says, as
-    in ``comparison_table``.
+    steps are averaged over so many parts. The start is grey. The last panel shows the evaluations at ``at``, as in
+    ``comparison_table``.
 
     Raises:
         InputError: for runs that do not compare, and for an evaluation that there is not.
     """
     check_comparable(runs)
-    arms, starts = arms_of(runs), starts_of(runs)
-    shown = [shown_at(arm, at) for arm in arms]
-    most = min(evaluation.samples for arm in arms for evaluations in _histories(arm) for evaluation in evaluations)
+    arms, starts = gather_arms(runs), gather_starts(runs)
+    shown = [choose_evaluations(arm, at) for arm in arms]
+    most = min(evaluation.samples for arm in arms for history in _histories(arm) for evaluation in history)
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(7.2, 4.8), layout="constrained")
         reward, entropy, first, largest, distinct, by_k = figure.subplots(2, 3).flat
         _draw_training(reward, "reward", arms)
         _draw_training(entropy, "entropy", arms)
-        _draw_evaluations(first, lambda evaluation: pass_at_k(evaluation, 1), arms, starts)
-        _draw_evaluations(largest, lambda evaluation: pass_at_k(evaluation, most), arms, starts)
+        _draw_evaluations(first, lambda evaluation: evaluation_pass_at_k(evaluation, 1), arms, starts)
+        _draw_evaluations(largest, lambda evaluation: evaluation_pass_at_k(evaluation, most), arms, starts)
         _draw_evaluations(distinct, lambda evaluation: evaluation.distinct, arms, starts)
         _draw_by_k(by_k, shown, starts)
-        titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", f"pass@k, {short(at)}")
+        last = f"pass@k, {abbreviate_moment(at)}"
+        titles = ("reward", "entropy", "pass@1", f"pass@{most}", "distinct solutions", last)
         for letter, panel, title in zip("abcdef", figure.axes, titles, strict=True):
             panel.set_title(f"({letter}) {title}", loc="left")
-        add_legend(figure, by_k)
+        _add_legend(figure, by_k)
     return figure
 
 
-def add_legend(figure: Figure, axes: Axes) -> None:
+def _add_legend(figure: Figure, axes: Axes) -> None:
     """Put the names of a panel's lines below all panels."""
     handles, labels = axes.get_legend_handles_labels()
-    fit = LEGEND_WIDTH // (max(map(len, labels)) + 8)
-    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, fit, len(labels))))
+    columns = LEGEND_WIDTH // (max(map(len, labels)) + 8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=max(1, min(4, columns, len(labels))))
 
 
-def _draw_training(axes: Axes, name: str, arms: Sequence[Arm]) -> None:
-    """A metric of training against step; a single seed has no band."""
+def _draw_training(axes: Axes, name: str, arms: Sequence[ComparedArm]) -> None:
+    """Draw a metric of training against step; a single seed has no band."""
     for number, arm in enumerate(arms):
         trainings = [training.metrics for training in arm.seeds.values() if name in training.metrics]
-        steps = _common([metrics["step"] for metrics in trainings])
+        steps = _common_steps([metrics["step"] for metrics in trainings])
         if not steps.size:
             continue
-        found = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
-        parts = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
-        means = [estimate(found[:, part].mean(axis=1)) for part in parts]
-        _draw_line(axes, [steps[part].mean() for part in parts], means, **_look(number))
+        values = np.stack([metrics[name][np.isin(metrics["step"], steps)] for metrics in trainings])
+        pieces = np.array_split(np.arange(len(steps)), min(POINTS, len(steps)))
+        means = [estimate_mean(values[:, piece].mean(axis=1)) for piece in pieces]
+        _draw_line(axes, [steps[piece].mean() for piece in pieces], means, **_line_style(number))
     _label_steps(axes)
 
 
 def _draw_evaluations(
     axes: Axes,
     measure: Callable[[Evaluation], Float[np.ndarray, " P"]],
-    arms: Sequence[Arm],
-    starts: Sequence[Shown],
+    arms: Sequence[ComparedArm],
+    starts: Sequence[ShownArm],
 ) -> None:
-    """A measure against step, with that of the start as a level."""
+    """Draw a measure against step, with that of the start as a level."""
     for number, start in enumerate(starts):
-        level = estimate(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
+        level = estimate_mean(np.stack([measure(evaluation) for evaluation in start.evaluations.values()]))
         axes.axhline(level.mean, color=GREY, linestyle=DASHES[number % len(DASHES)])
     for number, arm in enumerate(arms):
-        histories = [{evaluation.step: evaluation for evaluation in own} for own in _histories(arm)]
-        steps = _common([np.array(list(history)) for history in histories])
-        means = [estimate(np.stack([measure(history[step]) for history in histories])) for step in steps]
-        _draw_line(axes, steps, means, marker="o", **_look(number))
+        histories = [{evaluation.step: evaluation for evaluation in history} for history in _histories(arm)]
+        steps = _common_steps([np.array(list(history)) for history in histories])
+        means = [estimate_mean(np.stack([measure(history[step]) for history in histories])) for step in steps]
+        _draw_line(axes, steps, means, marker="o", **_line_style(number))
     _label_steps(axes)
 
 
-def _draw_by_k(axes: Axes, shown: Sequence[Shown], starts: Sequence[Shown]) -> None:
-    """Pass@k against k, by powers of 2 and the number of samples."""
-    longest = 1
-    for arm, look in with_looks(shown, starts):
+def _draw_by_k(axes: Axes, arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> None:
+    """Draw pass@k against k, by powers of 2 and the number of samples."""
+    most = 1
+    for arm, style in _with_styles(arms, starts):
         evaluations = arm.evaluations.values()
         samples = min((evaluation.samples for evaluation in evaluations), default=0)
         ks = sorted({*powers(samples), samples}) if evaluations else []
-        means = [estimate(np.stack([pass_at_k(evaluation, k) for evaluation in evaluations])) for k in ks]
-        _draw_line(axes, ks, means, label=arm.name, **look)
-        longest = max(longest, samples)
+        means = [
+            estimate_mean(np.stack([evaluation_pass_at_k(evaluation, k) for evaluation in evaluations])) for k in ks
+        ]
+        _draw_line(axes, ks, means, label=arm.name, **style)
+        most = max(most, samples)
     axes.set_xscale("log", base=2)
-    ticks = powers(longest, 4)
+    ticks = powers(most, 4)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xlabel("k")
 
 
-def _histories(arm: Arm) -> list[list[Evaluation]]:
-    """The evaluations of each evaluated seed, from the start on."""
+def _histories(arm: ComparedArm) -> list[list[Evaluation]]:
+    """Return the evaluations of each evaluated seed, from the start on."""
     return [
-        [*([arm.starts[seed]] if seed in arm.starts and own.evaluations[0].step else []), *own.evaluations]
-        for seed, own in arm.seeds.items()
-        if own.evaluations
+        [*([arm.starts[seed]] if seed in arm.starts and training.evaluations[0].step else []), *training.evaluations]
+        for seed, training in arm.seeds.items()
+        if training.evaluations
     ]
 
 
-def _common(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " C"]:
-    """The steps that all seeds have, each given with its own; none of no seed."""
+def _common_steps(steps: Sequence[Int[np.ndarray, "..."]]) -> Int[np.ndarray, " C"]:
+    """Return the steps that all seeds have; none of no seed."""
     return functools.reduce(np.intersect1d, steps) if steps else np.array([], dtype=int)
 
 
-def with_looks(shown: Sequence[Shown], starts: Sequence[Shown]) -> list[tuple[Shown, dict[str, Any]]]:
-    """Each arm, and in grey below them each start, with what its lines look like."""
-    looks = [(arm, _look(number)) for number, arm in enumerate(shown)]
+def _with_styles(arms: Sequence[ShownArm], starts: Sequence[ShownArm]) -> list[tuple[ShownArm, dict[str, Any]]]:
+    """Return each arm, and in grey below them each start, with the style of its lines."""
+    styles = [(arm, _line_style(number)) for number, arm in enumerate(arms)]
     for number, start in enumerate(starts):
-        looks.append((start, {"color": GREY, "linestyle": DASHES[number % len(DASHES)], "zorder": 0.5}))
-    return looks
+        styles.append((start, {"color": GREY, "linestyle": DASHES[number % len(DASHES)], "zorder": 0.5}))
+    return styles
 
 
-def _look(number: int) -> dict[str, Any]:
-    """The colour and the dashes of an arm, in every panel."""
+def _line_style(number: int) -> dict[str, Any]:
+    """Return the colour and the dashes of an arm, the same in every panel."""
     return {"color": f"C{number % COLOURS}", "linestyle": DASHES[number % len(DASHES)]}
 
 
-def _draw_line(axes: Axes, x: Sequence[float] | np.ndarray, means: Sequence[Estimate], **style: Any) -> None:
-    """Means in their 95 % band, where that is known."""
-    (line,) = axes.plot(x, [found.mean for found in means], **style)
-    low, high = [found.low for found in means], [found.high for found in means]
+def _draw_line(axes: Axes, x: Sequence[float] | np.ndarray, means: Sequence[MeanEstimate], **style: Any) -> None:
+    """Draw means in their 95 % band, where that is known."""
+    (line,) = axes.plot(x, [estimate.mean for estimate in means], **style)
+    low, high = [estimate.low for estimate in means], [estimate.high for estimate in means]
     axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
 
 
 def _label_steps(axes: Axes) -> None:
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+
+
+# Histograms of token entropies and of the likeliest candidates' probabilities, as CaSP's Figures 8 and 9
+
+
+def histogram_figure(runs: Sequence[Run], *, at: str | int = "last") -> Figure:
+    """Draw a panel of tokens by their entropy, and one of each of the likeliest candidates by its probability.
+
+    A line is the mean over seeds of the shares of tokens, at the evaluations of ``at``; the start is grey. There are as
+    many candidates as all runs have recorded (``record.top_n``), 3 at most. The last bin of entropies, from 4 nats on,
+    has no end.
+
+    Raises:
+        InputError: for runs that do not compare, without histograms, and for an evaluation that there is not.
+    """
+    check_comparable(runs)
+    arms = [shown for arm in gather_arms(runs) if (shown := choose_evaluations(arm, at)).evaluations]
+    starts = gather_starts(runs)
+    for arm in (*arms, *starts):
+        if not all(evaluation.entropies.sum() for evaluation in arm.evaluations.values()):
+            raise InputError(f"an evaluation of {arm.name} has no histogram; allowed: runs of this version and later")
+    ranks = min(RANKS, *(len(entry.candidates) for arm in (*arms, *starts) for entry in arm.evaluations.values()))
+    with matplotlib.style.context(STYLE):
+        figure = Figure(figsize=(3.6 if not ranks else 2.4 + 1.8 * ranks, 2.6), layout="constrained")
+        panels = np.atleast_1d(figure.subplots(1, 1 + ranks, sharey=True))
+        for arm, style in _with_styles(arms, starts):
+            for axes, shares in zip(panels, _token_shares(arm, ranks), strict=True):
+                axes.stairs(shares, np.arange(len(shares) + 1) / 10, baseline=None, label=arm.name, **style)
+        titles = [f"(a) tokens, {abbreviate_moment(at)}"]
+        titles += [f"({'bcd'[rank]}) candidate {rank + 1}" for rank in range(ranks)]
+        labels = ["entropy (nats)"] + ["probability"] * ranks
+        for axes, title, label in zip(panels, titles, labels, strict=True):
+            axes.set_title(title, loc="left")
+            axes.set_xlabel(label)
+            axes.set(yscale="log", ylim=(LEAST_SHARE, 1.2))
+        figure.supylabel("share of tokens")
+        for axes in panels[1:]:
+            axes.set_xticks([0, 0.5, 1])
+        _add_legend(figure, panels[0])
+    return figure
+
+
+def _token_shares(arm: ShownArm, ranks: int) -> list[Float[np.ndarray, " B"]]:
+    """Return the shares of tokens by entropy, then by the probability of each candidate, averaged over seeds."""
+    evaluations = arm.evaluations.values()
+    counts = [np.stack([evaluation.entropies for evaluation in evaluations])]
+    counts += [np.stack([evaluation.candidates[rank] for evaluation in evaluations]) for rank in range(ranks)]
+    return [(by_seed / by_seed.sum(axis=1, keepdims=True)).mean(axis=0) for by_seed in counts]

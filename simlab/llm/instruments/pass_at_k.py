@@ -1,4 +1,4 @@
-"""Pass@k from counts of correct samples, and how sure its mean over problems is."""
+"""Estimate pass@k from counts of correct samples, and an interval of its mean over problems."""
 
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ AT_ONCE = 2**22  # values of a resample's problems held in memory at a time
 
 
 def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> Float[np.ndarray, " P"]:
-    """1 - C(n - c, k) / C(n, k) of each problem ``[f-grpo:eq-27]``: unbiased for 1 - (1 - p)^k.
+    """Return 1 - C(n - c, k) / C(n, k) of each problem ``[f-grpo:eq-27]``: unbiased for 1 - (1 - p)^k.
 
     It is the share of the k-subsets of the n samples that hold a correct one. The relative error is about n times that
     of a float at most, for any c and k, also where pass@k is tiny.
 
     Args:
-        correct: c, how many of the samples of each problem are correct, 0 to n.
+        correct: c, the correct samples of each problem, 0 to n.
         samples: n, from 1 up.
         k: from 1 to n.
 
@@ -33,8 +33,8 @@ def unbiased_pass_at_k(correct: Int[np.ndarray, " P"], samples: int, k: int) -> 
     check_whole("k", k, 1)
     check_range("k", k, 1, samples)
     check_counts("correct", correct, samples)
-    found: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
-    return found
+    values: np.ndarray = 0 - np.expm1(log_missed(samples, k)[correct])  # 0 - x, for -x would print -0.
+    return values
 
 
 def check_counts(name: str, counts: Int[np.ndarray, " P"], samples: int) -> None:
@@ -47,7 +47,7 @@ def check_counts(name: str, counts: Int[np.ndarray, " P"], samples: int) -> None
 
 
 def log_missed(samples: int, k: int) -> Float[np.ndarray, " counts"]:
-    """log C(n - h, k) / C(n, k) for h = 0 to n: k of n samples, drawn without replacement, miss all h hits.
+    """Return log C(n - h, k) / C(n, k) for h = 0 to n: k of n samples, drawn without replacement, miss all h hits.
 
     From one h to the next it falls by log(1 - k / (n - h)), so that a sum of logarithms of one sign gives them all.
     """
@@ -59,11 +59,11 @@ def log_missed(samples: int, k: int) -> Float[np.ndarray, " counts"]:
 
 
 def powers(samples: int, base: int = 2) -> list[int]:
-    """The k to report: 1, ``base``, ``base``^2, ... up to ``samples``."""
+    """Return the k to report: 1, ``base``, ``base``^2, ... up to ``samples``."""
     return [base**power for power in range(samples.bit_length()) if base**power <= samples]
 
 
-class Interval(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean over problems and the interval around it."""
 
     mean: float
@@ -71,8 +71,8 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> Interval:
-    """The mean over problems and its 95 % interval: the percentile bootstrap over problems.
+def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMPLES) -> MeanInterval:
+    """Return the mean over problems and its 95 % interval: the percentile bootstrap over problems.
 
     It says how the mean would vary had other problems been drawn from where these come from, and other samples with
     them: a problem is resampled with the noise of its own samples. It says nothing about other training runs, which
@@ -82,7 +82,7 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
     Args:
         values: such as the pass@k of each problem.
         seed: the seed of the resamples.
-        resamples: how many, from 2000 up.
+        resamples: their number, from 2000 up.
 
     Raises:
         InputError: for no values, values that are not finite, or numbers outside their ranges.
@@ -101,4 +101,4 @@ def interval(values: Float[np.ndarray, " P"], seed: int, resamples: int = RESAMP
         ]
     )
     low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return Interval(float(values.mean()), float(low), float(high))
+    return MeanInterval(float(values.mean()), float(low), float(high))

@@ -1,29 +1,29 @@
-"""Test whether two models differ in pass@k, by the m-out-of-n subsampling test of F-GRPO's Appendix Q."""
+"""Intervals over seeds and problems, and F-GRPO's test of a difference of pass@k between two models."""
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import stdtrit
 
 from simlab.errors import InputError, check_range, check_whole
-from simlab.llm.instruments.pass_at_k import check_counts, unbiased_pass_at_k
+from simlab.llm.instruments.pass_at_k import COVERAGE, MeanInterval, check_counts, unbiased_pass_at_k
 
 LEVEL = 0.05
 ITERATIONS = 50_000  # as in the paper
 ROUNDING = 1e-12  # a smaller difference is none: sums of the same numbers in another order
 
 
-class Difference(NamedTuple):
-    """How much higher the second model's pass@k is, averaged over problems.
+class PassAtKDifference(NamedTuple):
+    """The second model's pass@k less the first model's, averaged over problems.
 
     Attributes:
         difference: the difference of the estimates from all n samples.
         low: lower end of the 95 % interval.
         high: its upper end.
         p: two-sided p-value.
-        significant: whether 0 lies outside the interval; then, and only then, p is below .05.
+        significant: true if 0 lies outside the interval; then, and only then, p is below .05.
     """
 
     difference: float
@@ -43,19 +43,19 @@ def subsampling_test(
     subsample: int | None = None,
     rescale: bool = True,
     iterations: int = ITERATIONS,
-) -> Difference:
-    """The paired m-out-of-n subsampling test ``[f-grpo:app-q-mean]``.
+) -> PassAtKDifference:
+    """Run the paired m-out-of-n subsampling test ``[f-grpo:app-q-mean]``.
 
     Each iteration draws m of the n samples of every problem without replacement, for both models, and takes the
     difference of their pass@k by the formula, averaged over problems. The 95 % interval is the middle of these
     differences; p = 2 (1 + how many lie on the rarer side of 0, or on it) / (1 + iterations). Where many are
     exactly 0, as with few problems and samples at m = n / 2, that makes the test a little careful.
 
-    What is random here: the samples of the two models as they are. Not the problems, which are taken as given (on
-    others the difference may be another; for that see ``pass_at_k.interval``), and not the training: two runs of one
-    method with two seeds differ "significantly" as soon as n is large. It compares two checkpoints, not two methods.
+    Only the samples of the two models are random here. The problems are fixed (on others the difference may be another;
+    for that see ``pass_at_k.interval``), and so is the training: two runs of one method with two seeds differ
+    "significantly" as soon as n is large. It compares two checkpoints, not two methods.
 
-    What the paper does not mention: without a rescaling the width depends on m, which the experimenter chooses
+    The paper does not mention that without a rescaling the width depends on m, which the experimenter chooses
     ``[f-grpo:app-q-spread]``. The differences vary as 1/m - 1/n, the estimate from n samples as 1/n. So here the
     deviations from the estimate are multiplied by sqrt(m / (n - m)), and the interval is that of the estimate from all
     n samples. For pass@1 its variance is then right in expectation, whatever m is; for k above 1 it is too large, never
@@ -64,33 +64,34 @@ def subsampling_test(
     none.
 
     Args:
-        first_correct: how many of the first model's samples of each problem are correct.
+        first_correct: the correct samples of the first model, for each problem.
         second_correct: the second model's, for the same problems.
         samples: n, of each problem and model, from 2 up.
         k: from 1 to m.
         seed: the seed of the subsamples.
         subsample: m, from 1 to n - 1; n / 2 by default, or k if that is more.
-        rescale: whether to multiply deviations by sqrt(m / (n - m)); the paper does not.
+        rescale: multiply deviations by sqrt(m / (n - m)); the paper does not.
         iterations: from 1000 up.
 
     Raises:
         InputError: for counts outside 0 to n, different numbers of problems, or numbers outside their ranges.
     """
-    m = _checked(first_correct, second_correct, samples, k, subsample)
+    m = _check_test(first_correct, second_correct, samples, k, subsample)
     check_whole("seed", seed, 0)
     check_whole("iterations", iterations, 1000)
-    random, whole, drawn = np.random.default_rng(seed), 0.0, np.zeros(iterations)
+    random, difference, draws = np.random.default_rng(seed), 0.0, np.zeros(iterations)
+    by_count = unbiased_pass_at_k(np.arange(m + 1), m, k)
     for correct, sign in ((second_correct, 1.0), (first_correct, -1.0)):
-        whole += sign * float(np.mean(unbiased_pass_at_k(correct, samples, k)))
-        of_counts = unbiased_pass_at_k(np.arange(m + 1), m, k)
-        drawn += sign * _subsampled(correct, samples, of_counts, random.random, iterations)
-    return _judged(whole, whole + (math.sqrt(m / (samples - m)) if rescale else 1.0) * (drawn - whole))
+        difference += sign * float(np.mean(unbiased_pass_at_k(correct, samples, k)))
+        draws += sign * _subsample_means(correct, samples, by_count, random, iterations)
+    factor = math.sqrt(m / (samples - m)) if rescale else 1.0
+    return _judge(difference, difference + factor * (draws - difference))
 
 
-def _checked(
+def _check_test(
     first: Int[np.ndarray, " P"], second: Int[np.ndarray, " Q"], samples: int, k: int, subsample: int | None
 ) -> int:
-    """m, if everything is allowed."""
+    """Return m after checking everything."""
     check_whole("samples", samples, 2)
     check_whole("k", k, 1)
     m = max(samples // 2, k) if subsample is None else subsample
@@ -105,24 +106,24 @@ def _checked(
     return m
 
 
-def _subsampled(
+def _subsample_means(
     correct: Int[np.ndarray, " P"],
     samples: int,
-    of_counts: Float[np.ndarray, " counts"],
-    uniform: Callable[[int], Float[np.ndarray, " iterations"]],
+    by_count: Float[np.ndarray, " counts"],
+    random: np.random.Generator,
     iterations: int,
 ) -> Float[np.ndarray, " iterations"]:
-    """The mean over problems of what each subsample's count gives; a problem at a time, so that memory stays small."""
+    """Return the mean over problems of a value of each subsample's count; a problem at a time, to keep memory small."""
     total = np.zeros(iterations)
     for count in correct:
-        cumulative = np.cumsum(hypergeometric(samples, int(count), len(of_counts) - 1))
+        cumulative = np.cumsum(hypergeometric(samples, int(count), len(by_count) - 1))
         cumulative[-1] = 1.0  # rounding may have left it below
-        total += of_counts[np.searchsorted(cumulative, uniform(iterations), side="right")]
+        total += by_count[np.searchsorted(cumulative, random.random(iterations), side="right")]
     return total / len(correct)
 
 
 def hypergeometric(samples: int, correct: int, m: int) -> Float[np.ndarray, " hits"]:
-    """The probabilities of 0 to min(c, m) correct ones among m of n samples drawn without replacement."""
+    """Return the probabilities of 0 to min(c, m) correct ones among m of n samples drawn without replacement."""
     hits = np.arange(max(0, m - (samples - correct)), min(correct, m) + 1)
     before = hits[:-1]
     ratios = (correct - before) * (m - before) / ((before + 1.0) * (samples - correct - m + before + 1))
@@ -131,11 +132,82 @@ def hypergeometric(samples: int, correct: int, m: int) -> Float[np.ndarray, " hi
     return np.concatenate([np.zeros(hits[0]), shares / shares.sum()])
 
 
-def _judged(whole: float, drawn: Float[np.ndarray, " iterations"]) -> Difference:
-    """The interval between the places where p passes the level."""
-    ordered, more = np.sort(np.where(np.abs(drawn) < ROUNDING, 0.0, drawn)), len(drawn) + 1
+def _judge(difference: float, draws: Float[np.ndarray, " iterations"]) -> PassAtKDifference:
+    """Return p, and the interval whose ends are the draws at which p passes the level."""
+    ordered, more = np.sort(np.where(np.abs(draws) < ROUNDING, 0.0, draws)), len(draws) + 1
     below, above = int(np.sum(ordered <= 0)), int(np.sum(ordered >= 0))
     p = min(1.0, 2 * (1 + min(below, above)) / more)
     edge = math.ceil(more * LEVEL / 2) - 2
     low, high = float(ordered[edge]), float(ordered[-1 - edge])
-    return Difference(whole, low, high, p, not low <= 0 <= high)
+    return PassAtKDifference(difference, low, high, p, not low <= 0 <= high)
+
+
+# Every seed met every problem: a crossed random-effects model, y[s, p] = mu + a[s] + b[p] + e[s, p]. A seed and a
+# problem each add something, and e is the noise of samples and of a seed on one problem. Mean squares and variance
+# components as in Searle, Casella and McCulloch, Variance Components (1992).
+
+
+class VarianceComponents(NamedTuple):
+    """Estimates of the variances of a, b and e; unbiased, so that one of a small variance may be negative.
+
+    Attributes:
+        seeds: variance of a.
+        problems: variance of b.
+        noise: variance of e.
+    """
+
+    seeds: float
+    problems: float
+    noise: float
+
+    def mean_variance(self, seeds: int, problems: int) -> float:
+        """The variance of a mean over so many seeds and problems, if all were drawn again."""
+        return self.seeds / seeds + self.problems / problems + self.noise / (seeds * problems)
+
+
+def components(values: Float[np.ndarray, "S P"]) -> VarianceComponents:
+    """Estimate the variance components of S seeds and P problems, from their mean squares.
+
+    Args:
+        values: such as the pass@k of each problem after each seed's training, or the difference of two methods there.
+
+    Raises:
+        InputError: for fewer than two seeds or problems, and values that are not finite.
+    """
+    if min(values.shape) < 2:
+        shape = f"{values.shape[0]} x {values.shape[1]} values"
+        raise InputError(f"{shape} have no variance components; allowed: two or more seeds and problems")
+    if not np.isfinite(values).all():
+        raise InputError("values hold NaN or infinity; allowed: finite numbers")
+    seeds, problems = values.shape
+    by_seed, by_problem = values.mean(axis=1), values.mean(axis=0)
+    residuals = values - by_seed[:, None] - by_problem + values.mean()
+    noise = float((residuals**2).sum()) / ((seeds - 1) * (problems - 1))
+    return VarianceComponents(
+        float(by_seed.var(ddof=1)) - noise / problems,
+        float(by_problem.var(ddof=1)) - noise / seeds,
+        noise,
+    )
+
+
+def crossed_interval(values: Float[np.ndarray, "S P"]) -> MeanInterval:
+    """Return the mean and its 95 % interval over seeds and problems: how it would vary if both were drawn again.
+
+    The half-width squared is t(S-1)^2 var(means of seeds) / S + t(P-1)^2 max(0, variance of problems) / P: the
+    t-interval over seeds, which has the noise of samples in it, and the part that the choice of problems adds. Each
+    part takes its own t, as in Banerjee's interval for a sum of independent means (Sankhya 22, 1960, 357-358), which
+    covers at least 95 %. That the noise is not counted a second time among the problems has no such proof; the coverage
+    is simulated in ``tests/test_instruments.py``. With two or three seeds the interval is wide, since so few say little
+    about seeds; it is never narrower than that over seeds.
+
+    Raises:
+        InputError: as ``components``.
+    """
+    variances = values.mean(axis=1).var(ddof=1), max(0.0, components(values).problems)
+    halves = [
+        stdtrit(count - 1, (1 + COVERAGE) / 2) * np.sqrt(variance / count)
+        for count, variance in zip(values.shape, variances, strict=True)
+    ]
+    half = float(np.hypot(*halves))
+    mean = float(values.mean())
+    return MeanInterval(mean, mean - half, mean + half)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from simlab.llm.instruments.histograms import candidate_histogram, entropy_histogram
+from simlab.llm.instruments.batch_metrics import candidate_histogram, entropy_histogram
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import Problem

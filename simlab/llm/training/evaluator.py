@@ -7,9 +7,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from simlab.llm.instruments.rare import length_normalised_nll
-from simlab.llm.instruments.tracked import tracked_metrics
-from simlab.llm.instruments.weight_change import weight_change_metrics, weight_changes
+from simlab.llm.instruments.model_changes import weight_change_metrics, weight_changes
+from simlab.llm.instruments.rare_solutions import length_normalised_nll, tracked_metrics
 from simlab.llm.model import Parameters
 from simlab.llm.tasks import Problem
 from simlab.llm.training.evaluate import Evaluated, evaluate

@@ -10,10 +10,14 @@ from jaxtyping import Bool, PRNGKeyArray
 
 from simlab.estimators.tokens import of_tokens
 from simlab.finite import check_finite
-from simlab.llm.instruments.entropy_change import entropy_change
-from simlab.llm.instruments.groups import group_metrics
-from simlab.llm.instruments.tokens import token_metrics
-from simlab.llm.instruments.updates import batch_values, kl_of, update_values
+from simlab.llm.instruments.batch_metrics import (
+    batch_values,
+    group_metrics,
+    kl_from_log_ratio,
+    token_metrics,
+    update_values,
+)
+from simlab.llm.instruments.model_changes import entropy_change
 from simlab.llm.model import Parameters
 from simlab.llm.training.gradient import Policy
 from simlab.llm.training.groups import Groups, Reader, correct, joined
@@ -81,7 +85,7 @@ class Trainer(NamedTuple):
         metrics = self.metrics(groups, advantages) | seen | updates
         if rollouts.ref_logp is not None:
             gap = (rollouts.ref_logp - proximal)[groups.batch.mask]
-            metrics["reference_kl"] = kl_of(gap.astype(float))
+            metrics["reference_kl"] = kl_from_log_ratio(gap.astype(float))
         if instruments:
             metrics |= self.entropy_change(state.parameters, after.parameters, groups, advantages)
         older = (state.parameters, *state.older)[: self.settings.lag]

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simlab.files import set_aside, write_whole
-from simlab.llm.instruments.rare import Trajectories, rarest
-from simlab.llm.instruments.tracked import Tracked, choose
+from simlab.llm.instruments.rare_solutions import Tracked, Trajectories, choose_tracked, rarest_trajectories
 from simlab.llm.model import Parameters
 from simlab.llm.training.evaluate import Evaluated
 from simlab.llm.training.folder import EVALUATIONS, ArmFolder, complain
@@ -43,7 +42,7 @@ class Start(NamedTuple):
 
 def choose_followed(found: Evaluated) -> Followed:
     """What is to be followed of a start that was evaluated."""
-    return Followed(choose(found.groups.solutions), _rare(found))
+    return Followed(choose_tracked(found.groups.solutions), _rare(found))
 
 
 def write_followed(folder: ArmFolder, followed: Followed) -> None:
@@ -82,4 +81,4 @@ def _rare(found: Evaluated) -> Trajectories:
             prompts.append(prompt)
             completions.append(groups.sampled.tokens[place, member][mask].tolist())
             nll.append(-float(groups.sampled.logp[place, member][mask].mean()))
-    return rarest(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])
+    return rarest_trajectories(Trajectories(prompts, completions), np.array(nll)) if nll else Trajectories([], [])

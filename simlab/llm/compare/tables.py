@@ -1,0 +1,256 @@
+"""Write the tables of ``simlab compare``: a row an arm, differences from a baseline, and fitted sigmoids."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from simlab.columns import aligned
+from simlab.errors import InputError
+from simlab.llm.compare.arm_measures import (
+    MeanEstimate,
+    check_ks,
+    estimate_mean,
+    evaluation_pass_at_k,
+    fewest_samples,
+    measure_arm,
+)
+from simlab.llm.compare.run_arms import (
+    ComparedArm,
+    ShownArm,
+    check_comparable,
+    choose_evaluations,
+    describe_moment,
+    gather_arms,
+    gather_starts,
+)
+from simlab.llm.compare.runs import Run
+from simlab.llm.instruments.significance import subsampling_test
+from simlab.llm.training.arm_text import read_arm
+from simlab.scaling import Curves, scaling_tables
+
+OVER_SEEDS = (
+    "mean over seeds (standard error of the last digits), of evaluations [95 % interval over seeds and problems]"
+)
+OVER_PROBLEMS = "of one seed [95 % interval over problems]"
+SEED = 0  # of the subsamples: the same table every time
+TEST = "m-out-of-n test of F-GRPO App. Q; random to it are the samples of these models, not seeds and not problems"
+
+
+def comparison_table(
+    runs: Sequence[Run],
+    *,
+    at: str | int = "last",
+    pass_at_k: Sequence[int] | None = None,
+    baseline: str | None = None,
+) -> str:
+    """Write one row for the start and for each arm of the runs.
+
+    Reward and entropy are means over the last tenth of the training steps up to the evaluation, which is the one at
+    ``at``. All are means over seeds with the standard error, those of evaluations with the interval over seeds and
+    problems; with a single seed there is only the interval over problems.
+
+    Args:
+        runs: with the same evaluation problems.
+        at: ``last``, ``best`` (by pass@1, which flatters), a step, or at equal ``rollouts=NUMBER`` or
+            ``pass@1=NUMBER``.
+        pass_at_k: the k; by default the powers of 4 up to the samples.
+        baseline: the arm to which the others' differences are added, paired by seed and problem, with the test of
+            pass@k.
+
+    Raises:
+        InputError: for runs that do not compare, and for an evaluation, k or baseline that does not exist.
+    """
+    check_comparable(runs)
+    arms = gather_arms(runs)
+    chosen = [choose_evaluations(arm, at) for arm in arms]
+    evaluated = [arm for arm in chosen if arm.evaluations]
+    rows = gather_starts(runs) + evaluated
+    ks = check_ks(pass_at_k, fewest_samples(rows))
+    lines = [f"{describe_moment(at)}; {_describe_errors(rows)}", *aligned([_row(arm, ks) for arm in rows])]
+    for shown, arm in zip(chosen, arms, strict=True):
+        seeds = sum(bool(training.evaluations) for training in arm.seeds.values())
+        if not shown.evaluations or len(shown.evaluations) < seeds:
+            reached = f"{len(shown.evaluations)} of {seeds} seeds have a {describe_moment(at)}"
+            lines.append(f"{arm.name}: {reached if seeds else 'not evaluated yet'}")
+    lines += [f"{run.folder}: {change}" for run in runs for change in run.changes]
+    lines.append(f"distinct: different correct solutions of a problem {_describe_samples(rows)}")
+    if baseline is not None:
+        lines += ["", *_differences(find_baseline(baseline, evaluated), evaluated, ks)]
+    return "\n".join(lines)
+
+
+def _row(arm: ShownArm, ks: Sequence[int]) -> dict[str, str]:
+    steps = [evaluation.step for evaluation in arm.evaluations.values()]
+    span = f"{steps[0]}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
+    return {"arm": arm.name, "seeds": str(len(steps)), "steps": span} | _cells(measure_arm(arm, ks))
+
+
+def _cells(values: Mapping[str, Float[np.ndarray, "S ..."]], sign: str = "") -> dict[str, str]:
+    return {
+        label: _cell(estimate_mean(array), 2 if label == "distinct" else 3, sign) for label, array in values.items()
+    }
+
+
+def _cell(number: MeanEstimate, digits: int, sign: str = "") -> str:
+    """Write ``0.684(4)`` with an error, ``0.684 [0.676, 0.692]`` with an interval alone, "-" for NaN.
+
+    >>> _cell(MeanEstimate(0.684, 0.0041, 0.67, 0.69), 3)
+    '0.684(4)'
+    """
+    if np.isnan(number.mean):
+        return "-"
+    mean = f"{number.mean:{sign}.{digits}f}"
+    if not np.isnan(number.error):
+        return f"{mean}({round(number.error * 10**digits)})"
+    return mean if np.isnan(number.low) else f"{mean} {_interval(number.low, number.high, digits, sign)}"
+
+
+def _interval(low: float, high: float, digits: int, sign: str = "") -> str:
+    return f"[{low:{sign}.{digits}f}, {high:{sign}.{digits}f}]"
+
+
+def _describe_errors(arms: Iterable[ShownArm]) -> str:
+    """Say what the brackets behind the numbers of these arms are."""
+    several = {len(arm.evaluations) > 1 for arm in arms}
+    return "; ".join([OVER_SEEDS] * (True in several) + [OVER_PROBLEMS] * (False in several))
+
+
+def _describe_samples(rows: Sequence[ShownArm]) -> str:
+    counts = sorted({evaluation.samples for arm in rows for evaluation in arm.evaluations.values()})
+    if len(counts) == 1:
+        return f"among {counts[0]} samples"
+    return f"among {counts[0]} to {counts[-1]} samples; not to be compared, as more samples find more"
+
+
+# Differences from a baseline arm: paired by seed and problem, and tested as in F-GRPO's Appendix Q
+
+
+def find_baseline(name: str, arms: Sequence[ShownArm]) -> ShownArm:
+    """Return the arm of a name, whose spelling does not count.
+
+    Raises:
+        InputError: if no arm with an evaluation has it.
+    """
+    for normalise in (str, _normal_spelling):
+        for arm in arms:
+            if normalise(arm.name) == normalise(name):
+                return arm
+    raise InputError(f"baseline {name!r} is no evaluated arm; allowed: {', '.join(arm.name for arm in arms)}")
+
+
+def _normal_spelling(name: str) -> str:
+    """Return one text for all spellings of an arm, with the folder before it where it has one."""
+    folder = name.partition("(")[0].rpartition("/")[0]
+    for prefix in ("", f"{folder}/"):
+        try:
+            arm = read_arm(name.removeprefix(prefix))
+            return prefix + "@".join([str(arm.method), *(f"{key}={arm.own[key]}" for key in sorted(arm.own))])
+        except InputError:
+            continue
+    return name
+
+
+def _differences(baseline: ShownArm, arms: Sequence[ShownArm], ks: Sequence[int]) -> list[str]:
+    """Return the lines of two tables: paired differences to the baseline, and the test of those of pass@k."""
+    pairs = [_common_seeds(baseline, arm) for arm in arms if arm is not baseline]
+    paired = [pair for pair in pairs if pair[1].evaluations]
+    lines = []
+    if paired:
+        errors = _describe_errors(arm for _, arm in paired)
+        lines = [f"more than {baseline.name}, paired by seed and problem; {errors}"]
+        lines += aligned([_difference_row(*pair, ks) for pair in paired])
+    lines += [f"{arm.name}: no seed in common with {baseline.name}" for _, arm in pairs if not arm.evaluations]
+    tests = [row for pair in paired for row in _test_rows(*pair, ks)]
+    return [*lines, "", TEST, *aligned(tests)] if tests else lines
+
+
+def _common_seeds(first: ShownArm, second: ShownArm) -> tuple[ShownArm, ShownArm]:
+    """Return two arms with the seeds that both have, in one order."""
+    seeds = sorted(first.evaluations.keys() & second.evaluations.keys())
+    first, second = (
+        arm._replace(evaluations={seed: arm.evaluations[seed] for seed in seeds}) for arm in (first, second)
+    )
+    return first, second
+
+
+def _difference_row(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> dict[str, str]:
+    base = measure_arm(baseline, ks)
+    more = {label: values - base[label] for label, values in measure_arm(arm, ks).items()}
+    return {"arm": arm.name, "seeds": str(len(arm.evaluations))} | _cells(more, "+")
+
+
+def _test_rows(baseline: ShownArm, arm: ShownArm, ks: Sequence[int]) -> Iterator[dict[str, str]]:
+    """Yield a row for each k ``[f-grpo:app-q-mean]``; the problems of all seeds are one set of problems to the test.
+
+    It draws some of n samples of every problem, so that arms of different n, and k = n, have no row.
+    """
+    counts = {evaluation.samples for each in (baseline, arm) for evaluation in each.evaluations.values()}
+    for k in ks:
+        if len(counts) == 1 and k < min(counts):
+            test = subsampling_test(_correct(baseline), _correct(arm), min(counts), k, SEED)
+            yield {
+                "arm": arm.name,
+                "k": str(k),
+                "difference": f"{test.difference:+.3f}",
+                "95 % interval": _interval(test.low, test.high, 3, "+"),
+                "p": f"{test.p:.2g}",
+            }
+
+
+def _correct(arm: ShownArm) -> np.ndarray:
+    return np.concatenate([evaluation.correct for evaluation in arm.evaluations.values()])
+
+
+# Ceiling or clock: ScaleRL's sigmoid, fitted to the evaluations of arms against rollouts (simlab compare --fit)
+
+
+def fit_tables(
+    runs: Sequence[Run],
+    first: float = 0.0,
+    *,
+    pass_at_k: Sequence[int] | None = None,
+    baseline: str | None = None,
+) -> list[str]:
+    """Return the lines of the tables of ``simlab.scaling.scaling_tables`` for pass@k of each k.
+
+    R_0 is the evaluation before the first step. Compute is steps times P times G, the rollouts that updates used.
+
+    Args:
+        runs: with the same evaluation problems.
+        first: evaluations after fewer rollouts are not fitted.
+        pass_at_k: the k; by default 1 and the samples.
+        baseline: the arm to which the others are compared.
+
+    Raises:
+        InputError: for runs that do not compare, for an unknown k or baseline, and for a run that does not say its
+            batch.
+    """
+    check_comparable(runs)
+    arms = [arm for arm in gather_arms(runs) if any(training.evaluations for training in arm.seeds.values())]
+    chosen = [choose_evaluations(arm, "last") for arm in arms]
+    samples = fewest_samples(chosen)
+    ks = sorted({1, samples}) if pass_at_k is None else check_ks(pass_at_k, samples)
+    base = None if baseline is None else find_baseline(baseline, chosen).name
+    lines: list[str] = []
+    for k in ks:
+        curves = {arm.name: _curves(arm, k).between(first) for arm in arms}
+        lines += [*[""] * bool(lines), *scaling_tables(f"pass@{k}", "rollouts", curves, base)]
+    return lines
+
+
+def _curves(arm: ComparedArm, k: int) -> Curves:
+    """Return pass@k of the seeds that have a start and evaluations, at the steps that all of these have."""
+    if arm.rollouts is None:
+        raise InputError(f"the run of {arm.name} does not say its prompts and group_size; allowed: runs that do")
+    by_seed = {}
+    for seed, training in arm.seeds.items():
+        if training.evaluations and seed in arm.starts:
+            curve = {entry.step: float(evaluation_pass_at_k(entry, k).mean()) for entry in training.evaluations}
+            by_seed[seed] = curve | {0: float(evaluation_pass_at_k(arm.starts[seed], k).mean())}
+    if not by_seed:
+        raise InputError(f"{arm.name} has no evaluation before its first step; allowed: arms whose start was evaluated")
+    steps = sorted(set.intersection(*(set(curve) for curve in by_seed.values())) - {0})
+    values = np.array([[curve[step] for step in steps] for curve in by_seed.values()])
+    base = np.array([curve[0] for curve in by_seed.values()])
+    return Curves(np.array(list(by_seed)), np.array(steps, dtype=float) * arm.rollouts, values, base)

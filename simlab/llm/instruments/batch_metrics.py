@@ -1,0 +1,285 @@
+"""Describe one batch: its groups, its tokens, the updates by it, and histograms of its tokens."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Num
+
+from simlab.errors import InputError, check_choice
+from simlab.estimators.tokens import SCOPES, covariance_terms, of_tokens
+from simlab.rollouts import Rollouts, sequence_mean
+from simlab.theory.covariance import covariance_thresholds
+
+MOST_BINS = 8
+Values = dict[str, float | list[float]]
+Solutions = Sequence[Sequence[str | None]]
+
+
+def group_metrics(
+    rewards: Num[np.ndarray, "P G"],
+    advantages: Num[np.ndarray, "..."],
+    mask: Bool[np.ndarray, "..."] | None = None,
+    solutions: Solutions | None = None,
+) -> Values:
+    """Return the metrics of a batch of groups.
+
+    - ``reward``, ``solve_rate``: means over all rollouts; a rollout is correct when its reward is above 0.
+    - ``all_wrong``, ``all_right``: shares of groups. The others are active.
+    - ``distinct_solutions``, ``distinct_solutions_active``: distinct correct solutions of a group, mean over all groups
+      and over the active ones.
+    - the masses of ``masses_by_solve_rate``.
+
+    Args:
+        rewards: (P, G).
+        advantages: (P, G), or (P, G, T) for methods of tokens, of which a rollout counts with their mean.
+        mask: (P, G, T) true where there is a token; None where all are. Advantages of rollouts do without it.
+        solutions: P lists of G canonical solutions, None for a wrong answer; without them they are not counted.
+
+    Raises:
+        InputError: for arrays or solutions that do not fit together.
+    """
+    _check_groups(rewards, advantages, mask, solutions)
+    correct = rewards > 0
+    counts = correct.sum(axis=1)
+    active = (counts > 0) & (counts < rewards.shape[1])
+    metrics: Values = {
+        "reward": float(rewards.mean(dtype=float)),
+        "solve_rate": float(correct.mean()),
+        "all_wrong": float((counts == 0).mean()),
+        "all_right": float((counts == rewards.shape[1]).mean()),
+    }
+    if solutions is not None:
+        distinct = np.array([len({solution for solution in group if solution is not None}) for group in solutions])
+        metrics["distinct_solutions"] = float(distinct.mean())
+        metrics["distinct_solutions_active"] = float(distinct[active].mean()) if active.any() else float("nan")
+    per_rollout = advantages.astype(float)
+    if advantages.ndim == 3:
+        per_rollout = sequence_mean(per_rollout, Rollouts(rewards, token_mask=mask))
+    by_rate = masses_by_solve_rate(correct, per_rollout)
+    return metrics | {name: values.tolist() for name, values in by_rate._asdict().items()}
+
+
+class MassesBySolveRate(NamedTuple):
+    """The gradient masses of the groups of each bin of solve rates, B bins from all wrong to all right.
+
+    Attributes:
+        lowest_rate: (B,) the lowest solve rate of the bin.
+        highest_rate: (B,) the highest.
+        group_share: (B,) share of the groups that are in it.
+        success_mass: (B,) m_S, mean over these groups; NaN without any.
+        failure_mass: (B,) m_F, likewise.
+    """
+
+    lowest_rate: Float[np.ndarray, " B"]
+    highest_rate: Float[np.ndarray, " B"]
+    group_share: Float[np.ndarray, " B"]
+    success_mass: Float[np.ndarray, " B"]
+    failure_mass: Float[np.ndarray, " B"]
+
+
+def masses_by_solve_rate(correct: Bool[np.ndarray, "P G"], advantages: Float[np.ndarray, "P G"]) -> MassesBySolveRate:
+    """Return m_S = (1/G) sum of A over successes, m_F = -(1/G) sum of A over failures, by solve rate ``[fade:masses]``.
+
+    The bins are those of ``bins``. ``simlab.theory.masses`` has an estimator's masses at each solve rate by itself.
+    """
+    size = correct.shape[1]
+    bin_of_count = bins(size)
+    group_bins, rates = bin_of_count[correct.sum(axis=1)], np.arange(size + 1) / size
+    starts = np.unique(bin_of_count, return_index=True)[1]
+    groups = np.bincount(group_bins, minlength=len(starts))
+    success = np.where(correct, advantages, 0).sum(axis=1) / size
+    failure = 0 - np.where(correct, 0, advantages).sum(axis=1) / size  # 0 - x, for -x would print -0.
+
+    def mean(mass: Float[np.ndarray, " P"]) -> Float[np.ndarray, " B"]:
+        total = np.bincount(group_bins, weights=mass, minlength=len(starts))
+        return np.where(groups > 0, total / np.maximum(groups, 1), np.nan)
+
+    highest = rates[np.append(starts[1:] - 1, size)]
+    return MassesBySolveRate(rates[starts], highest, groups / len(correct), mean(success), mean(failure))
+
+
+def bins(group_size: int) -> Int[np.ndarray, " counts"]:
+    """Return the bin of each number of successes x = 0 to G.
+
+    Up to G = 7 each x has its own. In larger groups x = 0 and x = G have, and the others share six of equal widths:
+    solve rates above i / 6 and up to (i + 1) / 6.
+    """
+    counts = np.arange(group_size + 1)
+    if group_size < MOST_BINS:
+        return counts
+    inner = MOST_BINS - 2
+    shared = (inner * counts + group_size - 1) // group_size  # ceil(6 x / G), in whole numbers
+    return np.where(counts == group_size, MOST_BINS - 1, shared)
+
+
+def _check_groups(
+    rewards: Num[np.ndarray, "P G"],
+    advantages: Num[np.ndarray, "..."],
+    mask: Bool[np.ndarray, "..."] | None,
+    solutions: Solutions | None,
+) -> None:
+    if 0 in rewards.shape:
+        raise InputError(f"rewards have shape {rewards.shape}; allowed: one group or more, of one rollout or more")
+    if advantages.ndim not in (2, 3) or advantages.shape[:2] != rewards.shape:
+        raise InputError(f"advantages have shape {advantages.shape}; allowed: {rewards.shape}, and tokens behind it")
+    if advantages.ndim == 3 and mask is not None and mask.shape != advantages.shape:
+        raise InputError(f"mask has shape {mask.shape}; allowed: {advantages.shape}, as the advantages have")
+    if solutions is not None and [len(group) for group in solutions] != [rewards.shape[1]] * len(rewards):
+        raise InputError(f"solutions are not those of {rewards.shape[0]} groups of {rewards.shape[1]} rollouts")
+
+
+# Tokens, under the policy that sampled them
+
+
+def token_metrics(
+    logp: Float[np.ndarray, "P G T"],
+    entropy: Float[np.ndarray, "P G T"],
+    advantages: Num[np.ndarray, "..."],
+    *,
+    mask: Bool[np.ndarray, "P G T"],
+    topn_logp: Float[np.ndarray, "P G T N"] | None = None,
+    scope: str = "group",
+) -> Values:
+    """Return the metrics of the tokens of a batch.
+
+    - ``entropy``, ``logp``: means over all tokens, in nats.
+    - ``covariance``: mean over all tokens of c = (log pi - its mean)(A - its mean) ``[cw-grpo:covariance]``, the means
+      over the tokens of the group, or of the batch. Under the natural policy gradient the entropy of a state changes
+      by minus the learning rate times this covariance in the state ``[cw-grpo:entropy-covariance]``;
+      ``simlab.llm.instruments.model_changes`` measures the difference to that.
+    - ``positive_covariance``, ``negative_covariance``: the c that the first .01, 1, 20, 40 and 100 % of the tokens with
+      a positive, or negative, c reach or pass, the rows of Table 1 ``[cw-grpo:table-1-dominance]``.
+    - ``sample_logp``, ``rank_logp``: Lambda(sample), the mean over rollouts of the mean over tokens of log pi, and
+      Lambda(n), that of the candidate of rank n, for n = 1 to N ``[casp:eq-2-sample]``.
+
+    Args:
+        logp: log-probability of each sampled token.
+        entropy: the entropy of the distribution that it was drawn from.
+        advantages: (P, G), or (P, G, T) for methods of tokens.
+        mask: true where there is a token; elsewhere the other arrays are not read.
+        topn_logp: those of the N likeliest tokens, the likeliest first; without it there is no ``rank_logp``.
+        scope: group or batch.
+
+    Raises:
+        InputError: for arrays that do not fit together, no token at all, or an unknown scope.
+    """
+    check_choice("scope", scope, SCOPES)
+    check_advantages(advantages, logp.shape)
+    if not mask.any():
+        raise InputError("mask holds no token; allowed: one or more")
+    exact = np.where(mask, logp, 0).astype(float)
+    terms = covariance_terms(advantages.astype(float), exact, mask.astype(float), scope)[mask]
+    positive, negative = covariance_thresholds(terms)
+    metrics: Values = {
+        "entropy": float(entropy[mask].mean(dtype=float)),
+        "logp": float(exact[mask].mean()),
+        "covariance": float(terms.mean()),
+        "positive_covariance": positive.tolist(),
+        "negative_covariance": negative.tolist(),
+        "sample_logp": mean_over_rollouts(exact, mask),
+    }
+    if topn_logp is not None:
+        by_rank = np.moveaxis(topn_logp.astype(float), -1, 0)
+        metrics["rank_logp"] = [mean_over_rollouts(ranked, mask) for ranked in by_rank]
+    return metrics
+
+
+def check_advantages(advantages: Num[np.ndarray, "..."], shape: tuple[int, ...]) -> None:
+    """Raise ``InputError`` unless there is an advantage for each rollout, or each token, of (P, G, T)."""
+    if advantages.shape not in (shape, shape[:2]):
+        raise InputError(f"advantages have shape {advantages.shape}; allowed: {shape[:2]} or {shape}")
+
+
+def mean_over_rollouts(values: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> float:
+    """Return the mean over rollouts of the mean over their tokens; a rollout without tokens is left out."""
+    means = sequence_mean(values, Rollouts(values[..., 0], token_mask=mask))
+    return float(means[mask.any(axis=-1)].mean())
+
+
+# Updates: what the surrogate clips, how far the policy has moved
+
+
+def update_values(
+    ratio: Float[np.ndarray, "P G T"],
+    coefficients: Num[np.ndarray, "..."],
+    advantages: Num[np.ndarray, "..."],
+    mask: Bool[np.ndarray, "P G T"],
+) -> dict[str, float]:
+    """Return the metrics of one update, before the policy moves.
+
+    - ``clipped_share``: share of the tokens whose coefficient the surrogate sets to 0 although their advantage is not.
+    - ``ratio_drift``: mean |log ratio| of the tokens.
+    - ``policy_kl``: ``kl_from_log_ratio`` of it, of KL(old || new).
+
+    Args:
+        ratio: for each sampled token, the probability now over the one that it is measured against.
+        coefficients: (P, G, T), or (P, G, T, 1 + C) with candidates.
+        advantages: (P, G) or (P, G, T).
+        mask: true where there is a token; without one at all every value is 0.
+    """
+    if not mask.any():
+        return dict.fromkeys(("clipped_share", "ratio_drift", "policy_kl"), 0.0)
+    silent = ~np.any(coefficients.reshape(*mask.shape, -1), axis=-1)
+    log_ratio = np.log(ratio[mask].astype(float))
+    return {
+        "clipped_share": float((silent & (of_tokens(advantages) != 0))[mask].mean()),
+        "ratio_drift": float(np.abs(log_ratio).mean()),
+        "policy_kl": kl_from_log_ratio(log_ratio),
+    }
+
+
+def kl_from_log_ratio(log_ratio: Float[np.ndarray, "..."]) -> float:
+    """Estimate KL(p || q) in nats from log q/p of samples of p: the mean of q/p - 1 - log q/p, k3 ``[cw-grpo:kl]``."""
+    return float((np.expm1(log_ratio) - log_ratio).mean())
+
+
+def batch_values(updates: Sequence[dict[str, float]], learning_rate: float) -> dict[str, float]:
+    """Return the recorded metrics of the updates by one batch.
+
+    ``grad_norm``, before it is cut to ``max_norm``, and ``clipped_share`` are means over the updates, ``ratio_drift``
+    and ``policy_kl`` the last one's.
+
+    >>> first = {"grad_norm": 1.0, "clipped_share": 0.0, "ratio_drift": 0.0, "policy_kl": 0.0}
+    >>> last = {"grad_norm": 3.0, "clipped_share": 0.5, "ratio_drift": 0.2, "policy_kl": 0.1}
+    >>> batch_values([first, last], 1e-3)["grad_norm"]
+    2.0
+    """
+    means = {name: float(np.mean([update[name] for update in updates])) for name in ("grad_norm", "clipped_share")}
+    last = {name: updates[-1][name] for name in ("ratio_drift", "policy_kl")}
+    return means | last | {"learning_rate": learning_rate}
+
+
+# Histograms
+
+PROBABILITIES = 10  # bins of width 1/10
+ENTROPIES = 41  # bins of 1/10 nat, the last of which is 4 nats or more
+
+
+def entropy_histogram(entropy: Float[np.ndarray, "P G T"], mask: Bool[np.ndarray, "P G T"]) -> Int[np.ndarray, " B"]:
+    """Count the tokens with an entropy of [0, .1), [.1, .2), ..., [3.9, 4), and 4 nats or more: CaSP's Figure 8.
+
+    Args:
+        entropy: nats, of the distribution that each token was drawn from.
+        mask: true where there is a token; elsewhere ``entropy`` is not read.
+    """
+    return _count_tenths(entropy[mask], ENTROPIES)
+
+
+def candidate_histogram(
+    topn_logp: Float[np.ndarray, "P G T N"], mask: Bool[np.ndarray, "P G T"]
+) -> Int[np.ndarray, "N B"]:
+    """Count the tokens whose n-th likeliest candidate has a probability of [0, .1), ..., [.9, 1]: CaSP's Figure 9.
+
+    Args:
+        topn_logp: log-probabilities of the N likeliest candidates, the likeliest first.
+        mask: as for ``entropy_histogram``.
+    """
+    chances = np.exp(topn_logp[mask].astype(float))
+    return np.stack([_count_tenths(ranked, PROBABILITIES) for ranked in chances.T])
+
+
+def _count_tenths(values: Float[np.ndarray, " C"], bins: int) -> Int[np.ndarray, " B"]:
+    """Count by tenths from 0; rounding may have put a value a little below 0."""
+    index = np.searchsorted(np.arange(1, bins) / 10, values, side="right")
+    return np.bincount(index, minlength=bins)

@@ -1,0 +1,203 @@
+"""Measure how an update changes a model: the entropy of its tokens, and the rank of its weights' change."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Num
+
+from simlab.errors import InputError, check_range
+from simlab.estimators.tokens import covariance_terms, of_tokens
+from simlab.llm.completions import Batch, completion_states
+from simlab.llm.config import ModelConfig
+from simlab.llm.distribution import entropy
+from simlab.llm.instruments.batch_metrics import check_advantages
+from simlab.llm.model import Parameters, named
+from simlab.llm.output import of_logits
+from simlab.rollouts import Array as AnyArray
+from simlab.rollouts import Scalar
+from simlab.theory.rank import effective_rank, leading_share, singular_gap
+
+EntropyAndLogp = tuple[Float[Array, "P G T"], Float[Array, "P G T"]]
+
+
+def entropy_change(
+    before: Parameters,
+    after: Parameters,
+    config: ModelConfig,
+    batch: Batch,
+    advantages: Num[np.ndarray, "..."],
+    *,
+    temperature: float = 1.0,
+) -> dict[str, float]:
+    """Measure the change of the mean token entropy by an update, at the contexts of some rollouts, and predict it.
+
+    - ``entropy_change``: H(after) - H(before), the mean over tokens of the entropy in nats of all of the vocabulary.
+      The contexts stay: that the policy then reaches others is no part of it.
+    - ``entropy_change_predicted``: its first order, the derivative of H along after - before.
+    - ``logp_advantage_covariance``: Cov(log pi, A) over the sampled tokens, both means over all tokens of the batch.
+      The paper's prediction is minus eta times this ``[cw-grpo:entropy-covariance]``: for the natural gradient, which
+      changes log pi by eta (A - its mean in the state). The plain gradient does not
+      ``[cw-grpo:entropy-covariance-in-grpo]``, and Adam's step is no eta.
+    - ``effective_step``: the eta nearest to the update, Cov(d log pi, A) / Var(A) over the sampled tokens,
+      d log pi the first-order change; NaN where A is the same everywhere.
+    - ``logp_change_covariance``: Cov(log pi, d log pi) over the sampled tokens. In one state the entropy falls at this
+      rate, whatever the update; over the tokens of many states there is the covariance between the states too.
+
+    Args:
+        before: parameters before the update.
+        after: parameters after it.
+        config: the config of both.
+        batch: rollouts of the policy before.
+        advantages: (P, G), or (P, G, T) for methods of tokens.
+        temperature: of the sampling; all log-probabilities are those at it.
+
+    Raises:
+        InputError: for advantages of another shape, no token at all, or a temperature that is not above 0.
+    """
+    check_range("temperature", temperature, 0.0, open_low=True)
+    mask = np.asarray(batch.mask)
+    check_advantages(advantages, mask.shape)
+    if not mask.any():
+        raise InputError("batch holds no token; allowed: one or more")
+    change = jax.tree.map(jnp.subtract, after, before)
+    current, rates = _derivative(before, change, config, batch, temperature)
+    later, _ = _entropy_and_logp(after, config, batch, temperature)
+    (first, logp), (rate, logp_change) = (_on_host(values) for values in (current, rates))
+    last = np.asarray(later, float)
+    present = mask.astype(float)
+    advantages = of_tokens(advantages).astype(float) * np.ones(mask.shape)
+
+    def covariance(x: np.ndarray, y: np.ndarray) -> float:
+        return float(covariance_terms(x, y, present, "batch")[mask].mean())
+
+    variance = covariance(advantages, advantages)
+    return {
+        "entropy_change": float((last - first)[mask].mean()),
+        "entropy_change_predicted": float(rate[mask].mean()),
+        "logp_advantage_covariance": covariance(advantages, logp),
+        "effective_step": covariance(advantages, logp_change) / variance if variance > 0 else float("nan"),
+        "logp_change_covariance": covariance(logp_change, logp),
+    }
+
+
+def _on_host(values: EntropyAndLogp) -> tuple[np.ndarray, np.ndarray]:
+    """Return float64 arrays, for small changes of a mean."""
+    return np.asarray(values[0], float), np.asarray(values[1], float)
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _entropy_and_logp(parameters: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar) -> EntropyAndLogp:
+    """Return the entropy at each token, and its log-probability."""
+
+    def both(logits: Float[Array, "C V"], tokens: Int[Array, " C"]) -> tuple[Float[Array, " C"], Float[Array, " C"]]:
+        logp = jax.nn.log_softmax(logits / temperature, axis=-1)
+        return entropy(logp), jnp.take_along_axis(logp, tokens[:, None], axis=-1)[:, 0]
+
+    result: EntropyAndLogp = of_logits(
+        both, parameters, completion_states(parameters, config, batch), jnp.asarray(batch.tokens)
+    )
+    return result
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _derivative(
+    parameters: Parameters, change: Parameters, config: ModelConfig, batch: Batch, temperature: Scalar
+) -> tuple[EntropyAndLogp, EntropyAndLogp]:
+    """Return the same, and its derivative along a change of the parameters."""
+    result: tuple[EntropyAndLogp, EntropyAndLogp] = jax.jvp(
+        lambda moved: _entropy_and_logp(moved, config, batch, temperature), (parameters,), (change,)
+    )
+    return result
+
+
+# The rank of weight changes: how near to rank 1 the change of each matrix since the start of training is
+
+LONGEST = 4096  # a longer matrix, such as an embedding, is decomposed through its Gram matrix
+
+
+class MatrixChange(NamedTuple):
+    """Measures of the change of one matrix; NaN where undefined, as for a matrix that did not change.
+
+    Attributes:
+        name: the name of the parameter, such as ``layers.q_proj``.
+        layer: its layer, from 0; None outside of the layers.
+        r1: share of the squared norm in the leading direction ``[fade:prop-15.1]``.
+        gap: s_1 / s_2.
+        srank: the directions that hold 99 % of the sum of the singular values.
+        norm: the Frobenius norm.
+    """
+
+    name: str
+    layer: int | None
+    r1: float
+    gap: float
+    srank: float
+    norm: float
+
+
+def weight_changes(start: Parameters, current: Parameters) -> list[MatrixChange]:
+    """Measure r1, s_1 / s_2, srank and norm of current - start, for every matrix of every layer (FADE's Figure 5).
+
+    One matrix at a time, on the host, in float64. Norms and biases are no matrices.
+
+    Raises:
+        InputError: for parameters of different models, or values that are not finite; it names the parameter.
+    """
+    return [_measure(name, layer, change) for name, layer, change in _changes(start, current)]
+
+
+def weight_change_metrics(changes: Sequence[MatrixChange]) -> dict[str, float]:
+    """Return the medians over all matrices that changed, ``weight_change_r1`` and so on; NaN if there are none."""
+    changed = [change for change in changes if change.norm > 0]
+    values = {name: [getattr(change, name) for change in changed] for name in ("r1", "gap", "srank", "norm")}
+    return {f"weight_change_{name}": float(np.median(column)) if column else np.nan for name, column in values.items()}
+
+
+def _changes(start: Parameters, current: Parameters) -> Iterator[tuple[str, int | None, Float[np.ndarray, "m n"]]]:
+    first, last = dict(named(start)), dict(named(current))
+    for name in sorted(first.keys() ^ last.keys()):
+        raise InputError(f"parameter {name} is in one of the models only; allowed: two states of one model")
+    for name, old in first.items():
+        new = last[name]
+        if old.shape != new.shape:
+            raise InputError(f"parameter {name} has shape {new.shape}; allowed: {old.shape}, as at the start")
+        if name.startswith("layers.") and old.ndim == 3:
+            for layer in range(len(old)):
+                yield name, layer, _difference(name, old[layer], new[layer])
+        elif not name.startswith("layers.") and old.ndim == 2:
+            yield name, None, _difference(name, old, new)
+
+
+def _difference(name: str, old: Float[AnyArray, "m n"], new: Float[AnyArray, "m n"]) -> Float[np.ndarray, "m n"]:
+    change: np.ndarray = np.asarray(new).astype(float) - np.asarray(old).astype(float)
+    if not np.isfinite(change).all():
+        raise InputError(f"parameter {name} holds NaN or infinity; allowed: finite numbers")
+    return change
+
+
+def _measure(name: str, layer: int | None, change: Float[np.ndarray, "m n"]) -> MatrixChange:
+    values = singular_values(change)
+    measures = (leading_share(values), singular_gap(values), effective_rank(values), np.linalg.norm(values))
+    return MatrixChange(name, layer, *(float(measure) for measure in measures))
+
+
+def singular_values(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " R"]:
+    """Return the singular values, the largest first, R = min(m, n).
+
+    Of a matrix longer than ``LONGEST`` they are the square roots of the eigenvalues of its smaller Gram matrix, which
+    takes far less time and memory; there, those below sqrt(R eps) times the largest are rounding, and read 0.
+    """
+    values: np.ndarray
+    if max(matrix.shape) <= LONGEST:
+        values = np.linalg.svd(matrix, compute_uv=False)
+        return values
+    largest = np.abs(matrix).max()
+    scaled = matrix / largest if largest > 0 else matrix  # for the squares of small ones to keep their digits
+    squares = np.linalg.eigvalsh(scaled @ scaled.T if len(matrix) < matrix.shape[1] else scaled.T @ scaled)[::-1]
+    rounding = len(squares) * np.finfo(float).eps * squares[0]
+    values = largest * np.sqrt(np.where(squares > rounding, squares, 0.0))
+    return values
