@@ -10,8 +10,8 @@ from scipy.special import stdtrit
 from simlab.errors import InputError, check_whole
 from simlab.llm.compare.run_arms import ShownArm
 from simlab.llm.compare.runs import Evaluation, Training
-from simlab.llm.instruments.crossed import crossed_interval
 from simlab.llm.instruments.pass_at_k import interval, powers, unbiased_pass_at_k
+from simlab.llm.instruments.significance import crossed_interval
 
 TRAINING_METRICS = ("reward", "entropy")
 LAST_PART = 10  # they are averaged over the last of so many equal parts of the steps
