@@ -12,7 +12,6 @@ pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]  # verl a
 pytest.importorskip("verl")
 
 import torch
-from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 from verl.utils.torch_functional import masked_whiten
 from verl_cases import LENGTHS, LONGEST, PROMPTS, REWARDS, by_prompt, dispatched, response_mask
 
@@ -38,10 +37,6 @@ def without_memory():
 
 def close(found, expected, tolerance=1e-5):
     torch.testing.assert_close(found, torch.as_tensor(np.asarray(expected)).float(), atol=tolerance, rtol=tolerance)
-
-
-def test_every_estimator_is_registered():
-    assert {f"simlab_{name}" for name in REGISTRY} <= set(ADV_ESTIMATOR_REGISTRY)
 
 
 @pytest.mark.parametrize("name", sorted(set(FROM_REWARDS) - OF_BATCHES))
@@ -96,13 +91,6 @@ def test_verls_own_and_ours_agree(theirs, others, ours, settings):
 def test_reinforce_plus_plus_with_baseline_is_dr_grpo_whitened():
     found = masked_whiten(dispatched("simlab_dr_grpo"), response_mask()) * response_mask()
     close(found, dispatched("reinforce_plus_plus_baseline"))
-
-
-def test_a_single_rollout_gets_nothing_from_ours_and_its_reward_from_verls():
-    """They differ here: verl takes a mean of 0 and a standard deviation of 1 for a group of one."""
-    alone = {"prompts": ["a", "b", "b"], "rewards": [1.0, 1.0, 0.0], "lengths": [1, 1, 1]}
-    assert dispatched("grpo", **alone)[0, 0].item() == pytest.approx(1.0, abs=1e-5)
-    assert dispatched("simlab_grpo", {"ddof": 1}, **alone)[0, 0].item() == 0.0
 
 
 # What verl fills batches up with, and what it rejects

@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from training_cases import trainer_and_state
 from transformers import AutoModelForCausalLM
-from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY, get_policy_loss_fn
+from verl.trainer.ppo.core_algos import get_policy_loss_fn
 from verl.utils.tensordict_utils import make_iterator
 from verl.workers.config import FSDPActorConfig
 from verl_cases import LENGTHS, LONGEST, response_mask
@@ -56,10 +56,6 @@ def gradient(name, config, given=None, mode="token-mean", weights=None):
 MODES = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 
-def test_every_surrogate_is_registered():
-    assert {f"simlab_{name}" for name in SURROGATES} <= set(POLICY_LOSS_REGISTRY)
-
-
 @pytest.mark.parametrize("mode", ["token-mean", "token-sum", "seq-mean-token-mean", "seq-mean-token-sum"])
 @pytest.mark.parametrize(
     ("theirs", "ours", "settings"),
@@ -91,14 +87,6 @@ def test_what_verl_averages_over_each_sequence_has_its_gradient_there(theirs, ou
     found, expected = (gradient(name, actor(**settings), mode=MODES[1]) for name in (f"simlab_{ours}", theirs))
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
-
-
-def test_unclipped_is_the_plain_ratio():
-    given = batch()
-    count = given["response_mask"].sum()
-    ratio = (given["log_prob"] - given["old_log_prob"]).exp()
-    expected = -ratio * given["advantages"] * given["response_mask"] / count
-    torch.testing.assert_close(gradient("simlab_unclipped", actor()), expected)
 
 
 def test_bounds_are_those_of_verls_actor():
@@ -136,14 +124,6 @@ def test_micro_batches_add_up_to_the_gradient_of_the_batch(name, mode):
 @pytest.mark.parametrize("name", sorted(set(SURROGATES) - set(REFUSED)))
 def test_a_ratio_that_overflows_leaves_the_gradient_finite(name):
     assert gradient(f"simlab_{name}", actor(), batch(spread=500.0)).isfinite().all()
-
-
-def test_tokens_that_are_not_there_get_nothing():
-    given = batch()
-    absent = given["response_mask"] == 0
-    given["log_prob"][absent], given["old_log_prob"][absent] = float("nan"), float("nan")
-    found = gradient("simlab_ppo_clip", actor(), given)
-    assert not found[~absent].isnan().any()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
-"""How verl comes to load the plug-in, and what is heard when it does not. Run with ``-m verl``."""
+"""verl loads the plug-in, or is heard to fail; and simlab diagnose reads verl's dumps. Run with ``-m verl``."""
 
-import concurrent.futures
 import os
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,7 @@ import pytest
 pytestmark = [pytest.mark.verl, pytest.mark.filterwarnings("default")]  # verl and what it imports warn
 pytest.importorskip("verl")
 
-import torch
 from log_files import groups_of, read_groups, solutions_of
-from verl import DataProto
 from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer
 from verl.trainer.ppo.v1 import get_trainer_cls
@@ -24,7 +20,6 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from simlab.adapters.verl import SimlabPPOTrainerSync, missing, register
 from simlab.adapters.verl.estimators import advantage_function
-from simlab.cli import main
 from simlab.diagnose.reading import read_log
 from simlab.estimators import registry
 
@@ -158,30 +153,3 @@ def test_what_verl_writes_is_read_back_as_the_same_groups(name, tmp_path):
         assert read_groups(reading.log).keys() == groups_of(rows).keys()
         assert solutions_of(read_groups(reading.log)) == solutions_of(groups_of(rows))
         assert list(reading.log.correct) == [group[1] for group in groups_of(rows).values()]
-
-
-def test_a_batch_of_the_ray_trainer_is_read_back(tmp_path, capsys):
-    """From token ids and token rewards, through the method that a training step calls."""
-    texts = {1: "what?", 2: "where?", 3: r"\boxed{5}", 4: r"\boxed{6}"}
-    tokenizer = types.SimpleNamespace(
-        batch_decode=lambda ids, skip_special_tokens: ["".join(texts[int(one)] for one in row) for row in ids]
-    )
-    trainer = types.SimpleNamespace(tokenizer=tokenizer, global_steps=7, _dump_futures=[])
-    trainer._dump_executor = concurrent.futures.ThreadPoolExecutor(1)
-    trainer._write_generations = RayPPOTrainer._write_generations
-    trainer._dump_generations = types.MethodType(RayPPOTrainer._dump_generations, trainer)
-    batch = DataProto.from_dict(
-        tensors={
-            "prompts": torch.tensor([[1], [1], [1], [2]]),
-            "responses": torch.tensor([[3, 3], [3, 4], [4, 4], [3, 3]]),
-            "token_level_scores": torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]),
-        },
-        non_tensors={"reward_model": np.array([{"ground_truth": "5"}] * 4, dtype=object)},
-    )
-    RayPPOTrainer._log_rollout_data(trainer, batch, {"score_of": [1.0, 1.0, 0.0, 1.0]}, {}, str(tmp_path / "dump"))
-    trainer._dump_executor.shutdown()
-    log = read_log([tmp_path / "dump"]).log
-    assert (log.prompts, list(log.step)) == (("what?", "where?"), [7, 7])
-    assert (list(log.group_size), list(log.correct), list(log.answers.count)) == ([3, 1], [2, 1], [1, 1, 1])
-    assert main(["diagnose", str(tmp_path / "dump"), "--contents"]) == 0
-    assert "format      verl, 1 file" in capsys.readouterr().out

@@ -109,11 +109,6 @@ def test_what_reads_tokens_gets_those_of_the_whole_batch(name, batch):
     torch.testing.assert_close(batch.padded("returns"), found)
 
 
-def test_settings_reach_the_estimator(batch):
-    trainer("algorithm.adv_estimator=simlab_f_grpo", "+algorithm.simlab.gamma=2")._compute_advantage(batch, {})
-    torch.testing.assert_close(batch.padded("advantages"), dispatched("simlab_f_grpo", {"gamma": 2})[:, :5])
-
-
 # Metrics while training
 
 
@@ -213,9 +208,3 @@ def test_a_checkpoint_without_the_memory_is_noticed_where_there_is_one(name, com
 def test_settings_are_read_before_any_worker_starts(overrides, complaint):
     with pytest.raises(InputError, match=complaint):
         trainer(*overrides)
-
-
-def test_verls_own_estimators_and_losses_pass_through(batch):
-    one = trainer("algorithm.adv_estimator=rloo", "actor_rollout_ref.actor.policy_loss.loss_mode=gpg")
-    one._compute_advantage(batch, {})
-    torch.testing.assert_close(batch.padded("advantages"), dispatched("rloo")[:, :5])

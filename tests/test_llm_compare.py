@@ -95,15 +95,6 @@ def test_metrics_are_arrays_over_steps(tmp_path):
     np.testing.assert_array_equal(found["late"], [np.nan, np.nan, 7])
 
 
-def test_evaluations_are_read_with_what_they_counted(three):
-    first, last = three.arms["grpo"][2].evaluations
-    assert (first.step, last.step, last.samples) == (10, 20, 8)
-    np.testing.assert_array_equal(last.correct, [7, 0, 1, 8])
-    np.testing.assert_array_equal(last.distinct, [1, 0, 1, 3])
-    assert three.settings == {"task": "countdown"}
-    assert three.starts[1].evaluations[0].correct.tolist() == [1, 0, 1, 2]
-
-
 def test_a_run_that_was_killed_is_read_as_far_as_it_came(tmp_path):
     """A line cut off at any place is no line; an arm or a seed that has not begun is not there."""
     folder = write_run(tmp_path / "run", {"grpo": ONE_SEED["grpo"], "maxrl": {}})
@@ -254,13 +245,6 @@ def test_the_k_are_those_asked_for_or_powers_of_4(three):
     assert "[1, inf)" in refusal(comparison_table, [three], pass_at_k=[0])
 
 
-def test_distinct_solutions_among_more_samples_are_not_to_be_compared(tmp_path, one):
-    more = {"maxrl": {1: (metrics([0.5]), [evaluation(1, [9, 0, 1, 2], samples=16)])}}
-    text = comparison_table([one, read_run(write_run(tmp_path / "more", more))], baseline="maxrl")
-    assert "among 8 to 16 samples; not to be compared" in text
-    assert "m-out-of-n" not in text
-
-
 # Against a baseline
 
 
@@ -277,17 +261,6 @@ def test_differences_are_paired_by_seed_and_problem(three):
         ]
         assert cell[0] in "+-"
         assert mean_and_interval(cell) == pytest.approx(interval_over_both(each), abs=5.1e-4)
-
-
-def test_of_one_common_seed_the_problems_are_paired(tmp_path):
-    """Two arms that solve the same more of every problem: the interval has no width."""
-    arms = {
-        name: {0: (metrics([0.5]), [evaluation(1, correct, [1, 1, 1])])}
-        for name, correct in (("grpo", [0, 4, 6]), ("maxrl", [2, 6, 8]))
-    }
-    text = comparison_table([read_run(write_run(tmp_path / "run", arms))], pass_at_k=[1], baseline="grpo")
-    difference = rows_of(text.partition("\n\n")[2].partition("\n\n")[0])["maxrl"]
-    assert difference[1:] == ["+0.000", "+0.000", "+0.250 [+0.250, +0.250]", "+0.00 [+0.00, +0.00]"]
 
 
 def test_pass_at_k_is_tested_for_each_k_below_the_samples(three):
@@ -411,32 +384,12 @@ def test_one_seed_has_a_band_over_problems_and_none_in_training(one):
     assert low < panels["pass@1"].lines[1].get_ydata()[1] < high
 
 
-def test_arms_look_the_same_in_every_panel_and_the_start_is_grey(three):
-    figure = comparison_figure([three])
-    panels = panels_of(figure)
-    looks = [(line.get_color(), line.get_linestyle()) for line in panels["reward"].lines]
-    assert len(set(looks)) == 2
-    for title in ("pass@1", "distinct solutions"):
-        grey, *lines = panels[title].lines
-        assert grey.get_color() == "0.55"
-        assert [(line.get_color(), line.get_linestyle()) for line in lines] == looks
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["grpo", "f_grpo(gamma=0.5)", "start"]
-
-
 def test_long_curves_are_averaged_over_a_hundred_parts(tmp_path):
     rewards = [step % 2 for step in range(1000)]
     run = read_run(write_run(tmp_path / "run", {"grpo": {0: (metrics(rewards), [evaluation(1000, [1, 2])])}}))
     (line,) = panels_of(comparison_figure([run]))["reward"].lines
     np.testing.assert_allclose(line.get_xdata(), np.arange(100) * 10 + 5.5)
     np.testing.assert_allclose(line.get_ydata(), 0.5)
-
-
-def test_a_curve_goes_as_far_as_all_seeds_of_its_arm(tmp_path):
-    arms = {"grpo": {0: ARMS["grpo"][0], 1: (metrics([0.5] * 12), ARMS["grpo"][1][1][:1])}}
-    panels = panels_of(comparison_figure([read_run(write_run(tmp_path / "run", arms))]))
-    assert panels["reward"].lines[0].get_xdata()[-1] == 12
-    assert panels["pass@1"].lines[0].get_xdata().tolist() == [10]
 
 
 def test_a_figure_is_the_same_file_every_time(tmp_path, one):

@@ -178,15 +178,6 @@ def test_graded_rewards_need_a_threshold(tmp_path, monkeypatch):
     assert read_log([path], threshold=0.25).mean_reward == pytest.approx(0.25 / 53)
 
 
-def test_what_says_0_or_1_is_a_reward(tmp_path):
-    lines = [f'{{"prompt": "p", "reward": {value}}}' for value in ("true", "false", '"1.0"', '"True"', "1", "0.0")]
-    (tmp_path / "log.jsonl").write_text("\n".join(lines))
-    reading = read_log([tmp_path])
-    assert (reading.log.group_size, reading.log.correct) == ([6], [4])
-    assert list(reading.log.step) == [0]
-    assert "no column tells the step" in reading.notes[0]
-
-
 # Answers
 
 
@@ -226,13 +217,6 @@ def test_a_function_of_the_users_says_what_the_answer_is(tmp_path, library_alone
     assert "line 5 of mine.py" in refusal(read_log, [path], answer=f"{mine}:broken")
     assert "returned 3" in refusal(read_log, [path], answer=f"{mine}:other")
     assert "is 'a'" in refusal(read_log, [path], answer=f"{mine}:word")
-
-
-def test_without_answers_and_completions_there_are_no_solutions(tmp_path):
-    (tmp_path / "log.csv").write_text("prompt,reward\np,1\np,0\n")
-    reading = read_log([tmp_path / "log.csv"])
-    assert reading.log.answers is None
-    assert reading.answer == "there is neither a column of answers nor one of completions"
 
 
 # Columns
