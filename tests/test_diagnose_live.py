@@ -113,7 +113,7 @@ def test_a_share_of_the_runs_time_is_not_exceeded_after_the_first_fit(monkeypatc
         fits.append(now[0])
         return {"fitted/solve_rate": 0.5}
 
-    monkeypatch.setattr(live_module, "fitted", slow)
+    monkeypatch.setattr(live_module, "fit_metrics", slow)
     live = Live(every=5, share=share, clock=lambda: now[0])
     for _ in range(3000):
         now[0] += step

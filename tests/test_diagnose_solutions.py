@@ -51,9 +51,9 @@ def test_an_estimator_is_off_by_no_more_than_it_says(trials, prompts):
         (mass_drawn_once, lambda pi: trials * pi**2 * (1 - pi) ** (trials - 1)),
     ):
         own = fit_coefficients(wanted, trials, prompts)
-        assert own.coefficients[0] == 0  # what was never drawn is not in the log
+        assert own.values[0] == 0  # what was never drawn is not in the log
         for pi in [1e-4, 0.003, 0.02, 0.1, 0.31, 0.5, 0.77, 0.95, 1.0]:
-            off = abs(naive_expectation(pi, own.coefficients) - truth(pi))
+            off = abs(naive_expectation(pi, own.values) - truth(pi))
             assert off <= 1.01 * own.bias * pi + 1e-12
 
 
