@@ -9,7 +9,7 @@ from pyarrow import parquet
 from training_cases import settings, task
 
 from simlab.cli import main
-from simlab.diagnose.reading.read import read_log
+from simlab.diagnose.reading import read_log
 from simlab.llm.training.lines import read_lines
 from simlab.llm.training.policy_gradient import Trainer
 from simlab.llm.training.run import train

@@ -100,7 +100,7 @@ class Train(Command):
     def run(self) -> None:
         """Train, and print and draw the comparison of the arms."""
         from simlab.files import check_replaceable, make_folder
-        from simlab.llm.compare import comparison_table, draw_comparison, select_set, read_run, set_names
+        from simlab.llm.compare import comparison_table, draw_comparison, read_run, select_set, set_names
         from simlab.llm.training.options import build_settings
         from simlab.llm.training.run import train
         from simlab.plotting import check_figure
@@ -211,8 +211,8 @@ class Compare(Command):
             draw_comparison,
             draw_histograms,
             fit_tables,
-            select_set,
             read_run,
+            select_set,
         )
         from simlab.plotting import check_figure
 
