@@ -10,7 +10,7 @@ from diagnose_logs import bank, log
 from run_folders import evaluation, metrics, write_run
 
 from simlab.cli import main
-from simlab.diagnose.diagnosis import diagnosis
+from simlab.diagnose.diagnosis import diagnose
 from simlab.diagnose.estimate import as_json
 from simlab.errors import InputError
 from simlab.explore import results as module
@@ -222,7 +222,7 @@ def test_evaluations_of_a_run_begin_with_the_start_that_its_arms_share(run):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.json"
-    path.write_text(json.dumps({"diagnosis": as_json(diagnosis(log(bank("u-shaped", 24, 0), 8, 1), rollouts=64))}))
+    path.write_text(json.dumps({"diagnosis": as_json(diagnose(log(bank("u-shaped", 24, 0), 8, 1), rollouts=64))}))
     return path
 
 
