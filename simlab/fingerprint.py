@@ -202,7 +202,7 @@ class _Walk:
         self.visit_all((function.__defaults__, function.__kwdefaults__, attributes))
         for cell in function.__closure__ or ():
             try:
-                content = (cell.cell_contents,)
+                content: Any = (cell.cell_contents,)
             except ValueError:
                 content = ()  # a name that has no value yet
             self.visit(content)
@@ -263,6 +263,7 @@ class _Walk:
 
     def _visit_object(self, value: Any) -> None:
         """Hash an array by its values, what ``jax.jit`` or the like wraps, or the content that a pickle would have."""
+        content: Any
         try:
             if hasattr(value, "__array__") and hasattr(value, "dtype") and not getattr(value.dtype, "hasobject", False):
                 array = np.asarray(value)

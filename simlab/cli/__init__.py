@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code: 0, 1 for verdicts other than recorded, 2 for bad input, 130 when interrupted."""
     interrupted = Command.interrupted
     try:
-        _check_streams()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that the terminal has not
         parser, commands = build_parser()
         options = parsed(parser, commands, sys.argv[1:] if arguments is None else arguments)
         interrupted = options.interrupted
@@ -78,25 +79,6 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 
 def _parser() -> argparse.ArgumentParser:
     return build_parser()[0]
-
-
-def _check_streams() -> None:
-    """Refuse to work for nobody, and give standard streams that were closed a place to write to.
-
-    Otherwise the next file to be opened, perhaps the result, would take the closed stream's number, and what a library
-    prints there would be written into it.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  # it stays open
-    if sys.stdout is None:
-        raise InputError("standard output is closed; allowed: a terminal, a file, a pipe or /dev/null")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that the terminal has not
 
 
 def _give_up_output() -> None:

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from simlab.cli.parser import Command, argument, option, read_file
+from simlab.cli.parser import Command, argument, option, read_file, switch
 from simlab.errors import InputError, check_range, missing_extra
 
 
@@ -14,8 +14,8 @@ class Estimators(Command):
     summary = "list the estimators"
     examples = ("simlab estimators", "simlab estimators --markdown > estimators.md")
 
-    json: bool = option("as JSON", default=False)
-    markdown: bool = option("as a table with formulas, masses, signs and peaks", default=False)
+    json: bool = switch("as JSON")
+    markdown: bool = switch("as a table with formulas, masses, signs and peaks")
 
     def run(self) -> None:
         """Print the list."""
@@ -116,10 +116,9 @@ class Figures(Command):
     )
 
     name: str | None = argument("NAME", "a figure, or all", None)
-    list: bool = option("name the figures, and say what differs from the papers'", default=False)
-    rerun: bool = option(
-        "compute the figure's numbers again, in OUT/NAME.rerun; the same command, run again, continues there",
-        default=False,
+    list: bool = switch("name the figures, and say what differs from the papers'")
+    rerun: bool = switch(
+        "compute the figure's numbers again, in OUT/NAME.rerun; the same command, run again, continues there"
     )
     out: Path = option("folder of the images (default figures/images)", "FOLDER", Path("figures/images"))
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simlab.cli.parser import Command, argument, option
+from simlab.cli.parser import Command, argument, option, switch
 from simlab.errors import InputError, check_choice, check_range, missing_extra
 
 NO_BROWSER = "only print the address"
@@ -33,7 +33,7 @@ class Explore(Command):
     port: int | None = option(
         "port of the page (default 8737, or any that is free if it is taken; 0: any that is free)", "N"
     )
-    no_browser: bool = option(NO_BROWSER, default=False)
+    no_browser: bool = switch(NO_BROWSER)
     export: Path | None = option(
         "write the closed forms and the map of interference as one .html file that needs no server", "FILE"
     )
@@ -72,10 +72,10 @@ class Notebooks(Command):
     summary = "open the notebooks in marimo"
     examples = ("simlab notebooks", "simlab notebooks --list", "simlab notebooks --folder copies --no-browser")
 
-    list: bool = option("say what each is about, and exit", default=False)
+    list: bool = switch("say what each is about, and exit")
     folder: Path | None = option("where to work on copies (default the checkout's own, or simlab-notebooks)", "FOLDER")
     port: int | None = option("port of the page (default 2718, or the next that is free)", "N")
-    no_browser: bool = option(NO_BROWSER, default=False)
+    no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
         """List the notebooks, or become marimo's editor."""
@@ -102,7 +102,7 @@ class Docs(Command):
 
     out: Path = option("folder of the pages, whose content is replaced (default site)", "FOLDER", Path("site"))
     port: int | None = option("port of the page (default any that is free)", "N")
-    no_browser: bool = option(NO_BROWSER, default=False)
+    no_browser: bool = switch(NO_BROWSER)
 
     def run(self) -> None:
         """Build the site and serve it."""

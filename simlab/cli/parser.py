@@ -7,7 +7,7 @@ A field's type says how its text is read, ``option`` and ``argument`` say what s
 
         out: Path = argument("OUT", "result to write", read=read_file)
         seeds: int | None = option("number of seeds", "N")
-        overwrite: bool = option("replace the result of another sweep at OUT")
+        overwrite: bool = switch("replace the result of another sweep at OUT")
 
 reads ``simlab merge OUT [--seeds N] [--overwrite]``. Complaints are one line with a suggestion, and the help is wide.
 """
@@ -17,7 +17,6 @@ import dataclasses
 import inspect
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, dataclass_transform, get_args, get_origin
@@ -30,7 +29,6 @@ def option(
     metavar: str | None = None,
     default: Any = None,
     *,
-    group: str | None = None,
     read: Callable[[str], Any] | None = None,
     flag: str | None = None,
     bare: Any = None,
@@ -40,14 +38,18 @@ def option(
     Args:
         about: its help.
         metavar: what stands for its value in the help.
-        default: its value where it is not given; False for a bool, () for a tuple, which is given once an entry.
-        group: the heading in the help that it stands below.
+        default: its value where it is not given; () for a tuple, whose entries are given one by one.
         read: turns its text into its value, in place of what its type says.
         flag: its name, where that is not the field's.
         bare: its value where it is given without one.
     """
-    declared = {"about": about, "metavar": metavar, "group": group, "read": read, "flag": flag, "bare": bare}
+    declared = {"about": about, "metavar": metavar, "read": read, "flag": flag, "bare": bare}
     return dataclasses.field(default=default, metadata=declared)
+
+
+def switch(about: str) -> Any:
+    """Declare an option without a value, which is False unless it is given."""
+    return option(about, default=False)
 
 
 def argument(
@@ -57,18 +59,21 @@ def argument(
     return dataclasses.field(default=default, metadata={"about": about, "metavar": metavar, "read": read})
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(option, argument))
+@dataclass_transform(kw_only_default=True, field_specifiers=(option, switch, argument))
+@dataclasses.dataclass(kw_only=True)
 class Command:
     """A subcommand. Its docstring is the description in the help, and its fields are the options.
 
     Attributes:
         summary: one line of ``simlab --help``.
         examples: command lines, which stand at the end of the help.
+        headings: the first option below each heading in the help, and the heading.
         interrupted: what a Ctrl-C leaves, for the message.
     """
 
     summary: ClassVar[str]
     examples: ClassVar[Sequence[str]]
+    headings: ClassVar[Sequence[tuple[str, str]]] = ()
     interrupted: ClassVar[str] = "finished parts are kept, the same command goes on from them"
 
     def __init_subclass__(cls) -> None:
@@ -83,18 +88,14 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line."""
 
     def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, formatter_class=WideHelp, **options)
+        super().__init__(*arguments, **options)
+        self.formatter_class = WideHelp
         # As Python 3.14 has it: "-1,0" is a value and no option, so that a complaint can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing usage and exiting."""
         raise InputError(f"{message} (see {self.prog} --help)")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """End after --help, once that is written: Python would complain in several lines if it cannot be."""
-        sys.stdout.flush()
-        super().exit(status, message)
 
     def flags(self) -> list[str]:
         """Return the options that it takes, such as ``--seeds``."""
@@ -113,13 +114,13 @@ def add_command(commands: Any, name: str, command: type[Command]) -> None:
     about, examples = inspect.cleandoc(command.__doc__ or ""), "\n  ".join(["examples:", *command.examples])
     parser: Parser = commands.add_parser(name, help=command.summary, description=about, epilog=examples)
     parser.set_defaults(run=lambda namespace: _built(command, namespace).run(), interrupted=command.interrupted)
-    groups: dict[str | None, Any] = {None: parser}
+    group: Any = parser
+    headings = dict(command.headings)
     for field in dataclasses.fields(command):
-        group = field.metadata.get("group")
-        if group not in groups:
-            groups[group] = parser.add_argument_group(group)
+        if field.name in headings:
+            group = parser.add_argument_group(headings[field.name])
         names, options = _as_argparse(field)
-        groups[group].add_argument(*names, **options)
+        group.add_argument(*names, **options)
 
 
 def _built(command: type[Command], namespace: argparse.Namespace) -> Command:
@@ -194,12 +195,18 @@ def read_file(text: str) -> Path:
 
 def read_whole(text: str) -> int:
     """Read a whole number."""
-    return _read(int, "a whole number", text)
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a whole number") from None
 
 
 def read_number(text: str) -> float:
     """Read a number."""
-    return _read(float, "a number", text)
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: a number") from None
 
 
 def read_by(reader: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -212,13 +219,6 @@ def read_by(reader: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
-
-
-def _read(kind: Callable[[str], Any], allowed: str, text: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} cannot be read; allowed: {allowed}") from None
 
 
 READERS: Mapping[Any, Callable[[str], Any]] = {int: read_whole, float: read_number, Path: read_path, str: str}

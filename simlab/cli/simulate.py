@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_file
+from simlab.cli.parser import Command, argument, option, read_file, switch
 from simlab.errors import InputError, missing_extra
 
 DEFAULT_OUT = Path("sweep.nc")
@@ -29,75 +29,60 @@ class Sweep(Command):
         "simlab sweep --estimator grpo,f_grpo --gamma 0.5,1 --group-size 2,8 --steps 200",
         "simlab sweep --preset league --out league.nc",
     )
+    headings = (("preset", "grid"), ("problem", "setting"), ("out", "work"))
 
-    preset: str | None = option(
-        "start from a preset, which other options override; a wrong name lists all", "NAME", group="grid"
-    )
-    arms: str | None = option("methods, separated by commas, in place of the next two options", "ARMS", group="grid")
-    estimator: str | None = option("estimators, see simlab estimators", "LIST", group="grid")
-    surrogate: str | None = option(
-        "ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST", group="grid"
-    )
-    group_size: str | None = option("rollouts of a group, G", "LIST", group="grid")
-    gamma: str | None = option("focal exponent; short for --param gamma=LIST", "LIST", group="grid")
-    learning_rate: str | None = option("short for --param learning_rate=LIST", "LIST", group="grid")
-    seeds: int | None = option("number of seeds", "N", group="grid")
-    param: tuple[str, ...] = option("any parameter that --parameters lists", "NAME=LIST", (), group="grid")
-    parameters: bool = option(
-        "list the parameters of this problem, these methods and their runs, with their defaults, and exit",
-        default=False,
-        group="grid",
+    preset: str | None = option("start from a preset, which other options override; a wrong name lists all", "NAME")
+    arms: str | None = option("methods, separated by commas, in place of the next two options", "ARMS")
+    estimator: str | None = option("estimators, see simlab estimators", "LIST")
+    surrogate: str | None = option("ppo_clip, cispo, casp, reinforce, ...; a wrong name lists all", "LIST")
+    group_size: str | None = option("rollouts of a group, G", "LIST")
+    gamma: str | None = option("focal exponent; short for --param gamma=LIST", "LIST")
+    learning_rate: str | None = option("short for --param learning_rate=LIST", "LIST")
+    seeds: int | None = option("number of seeds", "N")
+    param: tuple[str, ...] = option("any parameter that --parameters lists", "NAME=LIST", ())
+    parameters: bool = switch(
+        "list the parameters of this problem, these methods and their runs, with their defaults, and exit"
     )
 
     problem: str | None = option(
-        "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree",
-        "NAME",
-        group="setting",
+        "anchored (F-GRPO App. J), custom (logits=, correct=), prompt_bank, linear_softmax, interference, tree", "NAME"
     )
-    optimizer: str | None = option("adam, adamw or sgd", "NAME", group="setting")
-    steps: int | None = option("steps of each run", "N", group="setting")
-    record_every: int | None = option("steps between two records", "N", group="setting")
+    optimizer: str | None = option("adam, adamw or sgd", "NAME")
+    steps: int | None = option("steps of each run", "N")
+    record_every: int | None = option("steps between two records", "N")
     budget: float | None = option(
         "budget of each run, instead of --steps, in rollouts (or in the unit of --rollout-cost); larger groups take "
         "fewer steps",
         "COST",
-        group="setting",
     )
-    rollout_cost: float | None = option(
-        "cost of one rollout, including its verification (default 1)", "X", group="setting"
-    )
-    update_cost: float | None = option("cost of one gradient step (default 0)", "X", group="setting")
-    records: int | None = option("records of each run of a budget, at equal costs (default 20)", "N", group="setting")
-    pass_at_k: str | None = option("k of the recorded pass@k", "LIST", group="setting")
-    top_n: int | None = option("how many top log-probabilities to record", "N", group="setting")
-    dtype: str | None = option("float32 or float64", "NAME", group="setting")
+    rollout_cost: float | None = option("cost of one rollout, including its verification (default 1)", "X")
+    update_cost: float | None = option("cost of one gradient step (default 0)", "X")
+    records: int | None = option("records of each run of a budget, at equal costs (default 20)", "N")
+    pass_at_k: str | None = option("k of the recorded pass@k", "LIST")
+    top_n: int | None = option("how many top log-probabilities to record", "N")
+    dtype: str | None = option("float32 or float64", "NAME")
     storage: str | None = option(
         "how actions are kept: auto (default, the cheaper one), dense (every action), lumped (those sampled, and "
         "classes of the others: up to 10^18 actions) or sharded (every action, spread over devices)",
         "NAME",
-        group="setting",
     )
 
     out: Path | None = option(
         f"result (default {DEFAULT_OUT}, sweep-2.nc, sweep-3.nc, ...: the first name not taken by another sweep)",
         "FILE",
         read=read_file,
-        group="work",
     )
-    figure: Path | None = option(
-        "figure: .png, .svg or .pdf (default OUT with .png)", "FILE", read=read_file, group="work"
-    )
-    memory: str = option("of this process, and of each worker (default 2GB)", "SIZE", "2GB", group="work")
-    shard: str = option("run only the I-th of N parts; join with merge", "I/N", "1/1", group="work")
+    figure: Path | None = option("figure: .png, .svg or .pdf (default OUT with .png)", "FILE", read=read_file)
+    memory: str = option("of this process, and of each worker (default 2GB)", "SIZE", "2GB")
+    shard: str = option("run only the I-th of N parts; join with merge", "I/N", "1/1")
     scheduler: str | None = option(
         "simulate on workers of a Dask scheduler: tcp://HOST:PORT, tls://HOST:PORT, or local:N, N processes here",
         "WHERE",
-        group="work",
     )
     shard_actions: int | None = option(
-        "devices over which sharded storage spreads each run (default as few as hold it)", "N", group="work"
+        "devices over which sharded storage spreads each run (default as few as hold it)", "N"
     )
-    overwrite: bool = option(OTHER_RESULT, default=False, group="work")
+    overwrite: bool = switch(OTHER_RESULT)
 
     def run(self) -> None:
         """Run the sweeps that the options ask for, each into files of its own."""
@@ -199,7 +184,7 @@ class Merge(Command):
 
     out: Path = argument("OUT", "result to write", read=read_file)
     folders: tuple[Path, ...] = argument("PARTS", "folders of parts (default OUT.parts)", ())
-    overwrite: bool = option(OTHER_RESULT, default=False)
+    overwrite: bool = switch(OTHER_RESULT)
 
     def run(self) -> None:
         """Join the parts, and print what they ran and the table."""
@@ -209,7 +194,7 @@ class Merge(Command):
         from simlab.sweeps.words import in_words
 
         check_replaceable(self.out)
-        dataset = merge(self.out, self.folders or [parts_folder(self.out)], overwrite=self.overwrite)
+        dataset = merge(self.out, [*self.folders] or [parts_folder(self.out)], overwrite=self.overwrite)
         print(in_words(dataset), "", final_table(dataset), f"\nresult  {self.out}", sep="\n")
 
 

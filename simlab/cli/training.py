@@ -3,12 +3,12 @@
 import functools
 import json
 from pathlib import Path
+from typing import Any
 
-from simlab.cli.parser import Command, argument, option, read_by, read_file
+from simlab.cli.parser import Command, argument, option, read_by, read_file, switch
 from simlab.errors import InputError, check_range
 
 COMPARISON = Path("compare.png")
-OWN_DATA = "data of your own (docs/train.md)"
 
 
 class Train(Command):
@@ -29,72 +29,50 @@ class Train(Command):
         "simlab train --preset maze --out maze",
         "simlab train --data mine.jsonl --model glassllm --verifier number",
     )
+    headings = (("preset", "what"), ("data", "data of your own (docs/train.md)"), ("engine", "work"))
 
     preset: str | None = option(
         "addition (default), countdown, countdown-conflict, fewshot, maze; of the papers' tables, on countdown: "
         "f-grpo-table-2, f-grpo-tables-1-3, a-grae-tables-5-6, casp-table-6, cw-grpo-table-3, fade-fig-9",
         "NAME",
-        group="what",
     )
-    config: Path | None = option("settings of another run (its run.json)", "FILE", group="what")
-    arms: str | None = option("methods to compare, see above", "ARMS", group="what")
-    seeds: int | None = option("number of seeds", "N", group="what")
-    task: str | None = option("addition, countdown, maze, fewshot, reasoning_gym or data", "NAME", group="what")
-    model: str | None = option("scratch, smollm2, glassllm, a .gguf file, or a folder", "SOURCE", group="what")
-    steps: int | None = option("policy-gradient steps", "N", group="what")
-    prompts: int | None = option("prompts of a step, P", "N", group="what")
-    group_size: int | None = option("rollouts of a group, G", "N", group="what")
-    learning_rate: float | None = option("learning rate of the policy-gradient steps", "X", group="what")
+    config: Path | None = option("settings of another run (its run.json)", "FILE")
+    arms: str | None = option("methods to compare, see above", "ARMS")
+    seeds: int | None = option("number of seeds", "N")
+    task: str | None = option("addition, countdown, maze, fewshot, reasoning_gym or data", "NAME")
+    model: str | None = option("scratch, smollm2, glassllm, a .gguf file, or a folder", "SOURCE")
+    steps: int | None = option("policy-gradient steps", "N")
+    prompts: int | None = option("prompts of a step, P", "N")
+    group_size: int | None = option("rollouts of a group, G", "N")
+    learning_rate: float | None = option("learning rate of the policy-gradient steps", "X")
     param: tuple[str, ...] = option(
         "any other setting: of the task (task.digits=3), model, warm_start, rl, evaluation or record; a wrong name "
         "lists all",
         "SECTION.NAME=VALUE",
         (),
-        group="what",
     )
 
-    data: str | None = option("prompts and answers to train on: .jsonl, .csv or .parquet", "FILE", group=OWN_DATA)
-    columns: str | None = option(
-        "names of its columns, as prompt=question,answer=gold",
-        "ROLE=NAME,...",
-        group=OWN_DATA,
-    )
+    data: str | None = option("prompts and answers to train on: .jsonl, .csv or .parquet", "FILE")
+    columns: str | None = option("names of its columns, as prompt=question,answer=gold", "ROLE=NAME,...")
     evaluate: tuple[str, ...] = option(
         "an evaluation set; repeat for several; the first is shown by default (default: one prompt in eight of --data "
         "is held out)",
         "NAME=FILE",
         (),
-        group=OWN_DATA,
     )
-    verifier: str | None = option(
-        "exact, number, boxed, math-verify or regex:PATTERN of RE2 (default exact)",
-        "NAME",
-        group=OWN_DATA,
-    )
-    reward: str | None = option(
-        "a function of prompt, completion and answer, in place of a verifier",
-        "FILE.py:NAME",
-        group=OWN_DATA,
-    )
-    max_new_tokens: int | None = option("longest completion, in tokens (default 256)", "N", group=OWN_DATA)
+    verifier: str | None = option("exact, number, boxed, math-verify or regex:PATTERN of RE2 (default exact)", "NAME")
+    reward: str | None = option("a function of prompt, completion and answer, in place of a verifier", "FILE.py:NAME")
+    max_new_tokens: int | None = option("longest completion, in tokens (default 256)", "N")
 
-    engine: str | None = option(
-        "training engine: simlab, or trl for TRL's GRPOTrainer (default simlab)", "NAME", group="work"
-    )
-    out: Path = option("run folder (default run)", "FOLDER", Path("run"), group="work")
-    figure: Path | None = option(
-        "figure: .png, .svg or .pdf (default OUT/comparison.png)", "FILE", read=read_file, group="work"
-    )
-    tensorboard: bool = option("write files for TensorBoard too", default=False, group="work")
-    wandb: bool = option("write files for W&B too, offline, for wandb sync", default=False, group="work")
-    resume: bool = option(
-        "only go on with the run at OUT: the same command without a new run", default=False, group="work"
-    )
-    overwrite: bool = option("replace a run of other settings or code at OUT", default=False, group="work")
-    other_code: bool = option(
-        "go on with a run that other code, versions or another platform began; run.json and compare say so",
-        default=False,
-        group="work",
+    engine: str | None = option("training engine: simlab, or trl for TRL's GRPOTrainer (default simlab)", "NAME")
+    out: Path = option("run folder (default run)", "FOLDER", Path("run"))
+    figure: Path | None = option("figure: .png, .svg or .pdf (default OUT/comparison.png)", "FILE", read=read_file)
+    tensorboard: bool = switch("write files for TensorBoard too")
+    wandb: bool = switch("write files for W&B too, offline, for wandb sync")
+    resume: bool = switch("only go on with the run at OUT: the same command without a new run")
+    overwrite: bool = switch("replace a run of other settings or code at OUT")
+    other_code: bool = switch(
+        "go on with a run that other code, versions or another platform began; run.json and compare say so"
     )
 
     def run(self) -> None:
@@ -277,7 +255,8 @@ class Rollouts(Command):
 
         if self.evaluation is not None and self.rollout is not None:
             raise InputError("--rollout is of training; allowed with --evaluation: --prompt, which shows completions")
-        run, where = read_run(self.folder), {"arm": self.arm, "seed": self.seed, "step": self.step}
+        run = read_run(self.folder)
+        where: dict[str, Any] = {"arm": self.arm, "seed": self.seed, "step": self.step}
         if self.parquet is None:
             if self.evaluation is None:
                 print(show_rollouts(run, **where, prompt=self.prompt, rollout=self.rollout))
@@ -325,9 +304,9 @@ class Diagnose(Command):
     estimator: str = option("weight in use (default grpo)", "ARM", "grpo")
     rollouts: int = option("budget of a step, to split into prompts x G (default 2048)", "N", 2048)
     holdout: float = option("score predictions on this last part of the steps (default 0: none)", "SHARE", 0.0)
-    simulate: bool = option("simulate difficulty weights on the fitted prompts (minutes)", default=False)
+    simulate: bool = switch("simulate difficulty weights on the fitted prompts (minutes)")
     seed: int = option("of the bootstrap (default 0)", "N", 0)
-    contents: bool = option("only say what the files hold", default=False)
+    contents: bool = switch("only say what the files hold")
     html: Path | None = option("write a report with plots, one self-contained file", "FILE", read=read_file)
     json: Path | None = option("write all estimates", "FILE", read=read_file)
 
