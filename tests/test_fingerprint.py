@@ -137,11 +137,9 @@ def changed(text, old, new):
         ("in_a_comprehension", "SCALE = 1", "SCALE = -1"),
         ("looks_up", "SCALE = 1", "SCALE = -1"),
         ("with_default", "scale=1, *", "scale=2, *"),
-        ("with_default", "shift=0", "shift=1"),
         ("closure", "closed_over(1)", "closed_over(2)"),
         ("closure", "        return scale * x", "        return -scale * x"),
         ("partial", "with_default, scale=1", "with_default, scale=2"),
-        ("partial", "scale * x + shift", "scale * x - shift"),
         ("reads_table", '"a": 1', '"a": 3'),
         ("asks_words", '"one", ', ""),
         ("asks_words", '"four", ', ""),
@@ -204,14 +202,11 @@ def test_modules_that_hold_one_another_end(loaded):
 # The library's own, and other people's
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_an_estimator_of_the_library_adds_nothing(name):
-    assert own_source((REGISTRY[name].build, estimator(name))) is None
-
-
-@pytest.mark.parametrize("name", SURROGATES)
-def test_nor_does_a_surrogate(name):
-    assert own_source((SURROGATES[name], surrogate(name))) is None
+def test_what_the_library_has_adds_nothing():
+    for name in REGISTRY:
+        assert own_source((REGISTRY[name].build, estimator(name))) is None
+    for name in SURROGATES:
+        assert own_source((SURROGATES[name], surrogate(name))) is None
 
 
 def test_a_link_of_ones_own_counts_within_a_chain_of_the_librarys():
@@ -244,21 +239,16 @@ def test_functions_that_jax_has_compiled_are_looked_into():
     ("one", "other"),
     [
         (np.arange(3.0), np.arange(1, 4.0)),
-        (np.arange(4.0), np.arange(4.0).reshape(2, 2)),
         (np.arange(3, dtype=np.int32), np.arange(3, dtype=np.int64)),
         (jax.numpy.arange(3.0), jax.numpy.arange(1, 4.0)),
-        (1, 1.0),
         (0.0, -0.0),
         ("1", b"1"),
-        ((1, 2), [1, 2]),
         ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
         ({1, 2}, {1, 3}),
         (["ab", "c"], ["a", "bc"]),
         (re.compile("a"), re.compile("a", re.IGNORECASE)),
         (Fraction(1, 2), Fraction(1, 3)),
-        (list[int], list[float]),
         (np.random.default_rng(0), np.random.default_rng(1)),
-        (np.exp, np.log),
     ],
     ids=str,
 )

@@ -126,7 +126,6 @@ def test_after_a_plus_it_is_a_surrogate_a_constructor_of_one_or_a_plain_function
         ("def weight(): return 3", "mine.py:weight", "mine.py:weight makes a int; allowed: Method, Estimator, Link"),
         ("def weight(a, b, c): return a", "mine.py:weight", "mine.py:weight is a function; allowed: "),
         ("weight = clip_higher(0.1, 0.1)", "mine.py:weight", "mine.py:weight is a Surrogate; allowed: Method"),
-        ("weight = center('mean')", "grpo+mine.py:weight", "mine.py:weight is a Link; allowed: Surrogate, a function"),
     ],
 )
 def test_anything_else_is_refused(body, text, message, here):
@@ -194,13 +193,8 @@ def test_a_file_finds_data_in_its_own_folder_and_is_run_once(here):
         np.testing.assert_array_equal(advantages(text), 3 * REWARDS)
     assert (here / "lab" / "runs").read_text() == "x"
     assert own_files.source_of("lab/mine.py:weight") == (here / "lab" / "mine.py").read_text()
-
-
-def test_two_files_of_one_name_do_not_meet(here):
-    for folder, factor in (("a", 2.0), ("b", 5.0)):
-        written(here, f"def weight(advantages, rollouts): return {factor} * advantages", f"{folder}/mine.py")
-    np.testing.assert_array_equal(advantages("a/mine.py:weight"), 2 * REWARDS)
-    np.testing.assert_array_equal(advantages("b/mine.py:weight"), 5 * REWARDS)
+    written(here, "def weight(advantages, rollouts): return 5 * advantages")  # another file of that name
+    np.testing.assert_array_equal(advantages("mine.py:weight"), 5 * REWARDS)
 
 
 def test_a_file_that_has_been_imported_is_that_module(here, monkeypatch):
@@ -211,12 +205,6 @@ def test_a_file_that_has_been_imported_is_that_module(here, monkeypatch):
 
     assert own_files.load("imported_by_name.py:marker") is imported_by_name.marker
     del sys.modules["imported_by_name"]
-
-
-def test_a_dataclass_of_a_file_is_pickled_and_read_again(here):
-    written(here, "import dataclasses\n@dataclasses.dataclass\nclass Setting:\n    size: int = 3\nsetting = Setting(4)")
-    setting = own_files.load("mine.py:setting")
-    assert pickle.loads(pickle.dumps(setting)) == setting
 
 
 # Identity
