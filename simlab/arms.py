@@ -35,7 +35,7 @@ from simlab.errors import InputError, check_choice, check_parameters
 from simlab.grammar import Term, Value
 from simlab.methods import Method
 from simlab.surrogates import AGGREGATIONS, add
-from simlab.values import WORDS
+from simlab.text import WORDS
 
 Floats = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from simlab.errors import InputError
-from simlab.values import NUMBER, WORDS, read_number, shortened
+from simlab.text import NUMBER, WORDS, read_number, shortened
 
 LONGEST_ARM = 1000  # characters
 LONGEST_LIST = 20 * LONGEST_ARM

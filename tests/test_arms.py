@@ -18,7 +18,7 @@ from simlab.grammar import LONGEST_LIST, ArmTerms, Term, read, split, write
 from simlab.methods import METHODS, method
 from simlab.rollouts import Rollouts
 from simlab.surrogates import AGGREGATIONS, SURROGATES
-from simlab.values import read_value
+from simlab.text import read_value
 
 # The language
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.values import shortened
+from simlab.text import shortened
 
 LONGEST_TEXT = 400  # an estimator with all its parameters has fewer than 200
 

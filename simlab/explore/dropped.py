@@ -14,7 +14,7 @@ from simlab.explore.refused import Refused
 from simlab.explore.results import Results
 from simlab.explore.results_controls import controls_of
 from simlab.llm.training.folder import RUN
-from simlab.values import shortened
+from simlab.text import shortened
 
 LARGEST_FILE = 512 * 1024**2  # bytes; larger ones open with: simlab explore FILE
 FILE_SECONDS = 120.0  # in which it must have come

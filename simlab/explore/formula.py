@@ -23,7 +23,7 @@ from simlab.errors import InputError
 from simlab.estimators.base import Estimator, chain, stateless
 from simlab.estimators.registry import REGISTRY, forget, register
 from simlab.rollouts import Array, Rollouts, Scalar, group_count, is_correct, remainder, solve_rate
-from simlab.values import NUMBER, read_number, shortened
+from simlab.text import NUMBER, read_number, shortened
 
 SIGN = "="  # a weight that begins with it is a formula
 GIVEN = "@g="

@@ -10,7 +10,7 @@ from simlab.explore.controls import SIMULATED
 from simlab.explore.refused import Refused
 from simlab.explore.settings import hold_panel
 from simlab.explore.shapes import ACTIONS, SEEDS, filled_to
-from simlab.values import read_number
+from simlab.text import read_number
 
 ENTRIES = ("panel", "settings", "first", "page")
 LARGEST_WORK = 2**27  # actions x seeds x steps of one block

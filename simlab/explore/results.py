@@ -11,7 +11,7 @@ import xarray as xr
 from simlab.errors import InputError, check_choice
 from simlab.explore.bounded import check_plain
 from simlab.explore.opened import BOUND, open_dataset
-from simlab.values import shortened
+from simlab.text import shortened
 
 MOST_FILES = 6
 LONGEST_DIMENSION = 4096  # labels of a dimension that the page is told; of a longer one, places evenly apart

@@ -11,7 +11,7 @@ from simlab.errors import InputError, check_choice
 from simlab.explore.bounded import LONGEST_TEXT, check_plain
 from simlab.explore.controls import BY_NAME, MOST_CELLS, MOST_RUNS, Control
 from simlab.explore.weights import hold_weight, hold_weights
-from simlab.values import NUMBER, read_number, shortened
+from simlab.text import NUMBER, read_number, shortened
 
 LISTS = ("runs", "weights")
 RUN, SETTING = ";", "&"  # between pinned runs, and between the settings of one

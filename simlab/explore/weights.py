@@ -16,8 +16,8 @@ from simlab.estimators.tokens import SCOPES
 from simlab.explore import formula
 from simlab.explore.mass_table import has_table
 from simlab.explore.parameter_help import help_of
+from simlab.text import shortened
 from simlab.theory import CLOSED_FORMS
-from simlab.values import shortened
 
 MOST_PINNED = 12
 SEPARATOR = ";"

@@ -1,6 +1,6 @@
 """Show texts of a model in a terminal: on one line, cut to a width, and with nothing that could command it."""
 
-from simlab.columns import aligned
+from simlab.text import aligned
 
 MARKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from simlab.columns import aligned
 from simlab.errors import check_choice
 from simlab.scaling.curves import Curves
 from simlab.scaling.estimates import Fit, Interval, Refusal, fit_curves
 from simlab.scaling.verdicts import MARGIN, Difference, against
+from simlab.text import aligned
 
 FORMULA = "R0 + (A - R0) / (1 + (C_mid / C)^B)"
 

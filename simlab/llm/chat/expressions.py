@@ -20,7 +20,7 @@ from simlab.llm.chat.values import (
     same,
     tested,
 )
-from simlab.values import shortened
+from simlab.text import shortened
 
 MOST_OF_RANGE = 10_000
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {

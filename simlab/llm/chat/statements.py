@@ -4,7 +4,7 @@ from typing import Any
 
 from simlab.llm.chat.expressions import Expressions, Namespace, Scope
 from simlab.llm.chat.values import LONGEST, UNDEFINED, Budget, Refused, as_text, items_of, kind
-from simlab.values import shortened
+from simlab.text import shortened
 
 DEEPEST_CALL = 16  # macros inside of one another
 

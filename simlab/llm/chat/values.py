@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from simlab.errors import InputError
-from simlab.values import shortened
+from simlab.text import shortened
 
 LONGEST = 2**20  # characters of a text, members of a list
 LARGEST_NUMBER = 2**53

@@ -8,7 +8,7 @@ from simlab import arms
 from simlab.errors import InputError
 from simlab.llm.compare.runs import Evaluation, Run, Training
 from simlab.llm.training.arm_text import read_arm
-from simlab.values import read_number
+from simlab.text import read_number
 
 ALLOWED = "last, best, a step, rollouts=NUMBER or pass@1=NUMBER"
 EQUAL = ("rollouts", "pass@1")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from simlab.columns import aligned
 from simlab.errors import InputError
 from simlab.llm.compare.arm_measures import (
     MeanEstimate,
@@ -28,6 +27,7 @@ from simlab.llm.compare.runs import Run
 from simlab.llm.instruments.significance import subsampling_test
 from simlab.llm.training.arm_text import read_arm
 from simlab.scaling import Curves, scaling_tables
+from simlab.text import aligned
 
 OVER_SEEDS = (
     "mean over seeds (standard error of the last digits), of evaluations [95 % interval over seeds and problems]"

@@ -29,7 +29,7 @@ from typing import Any
 from simlab.errors import InputError, did_you_mean
 from simlab.llm.extra import package
 from simlab.llm.tasks.boxed import Comparison, boxed
-from simlab.values import shortened
+from simlab.text import shortened
 
 LONGEST_NUMBER = 64  # characters
 LONGEST_PATTERN = 1000  # characters

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from simlab.arms import Arm, parse
 from simlab.errors import InputError
-from simlab.values import read_value
+from simlab.text import read_value
 
 OWN = re.compile(r"(.*)@([^@=()]+)=([^@=()]*)", re.DOTALL)
 

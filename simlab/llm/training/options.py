@@ -12,7 +12,7 @@ from simlab.llm.training.presets import preset
 from simlab.llm.training.settings import SECTIONS, Settings, merged
 from simlab.reading import read_json
 from simlab.seals import CHECKSUM, Damaged, verified
-from simlab.values import read_value
+from simlab.text import read_value
 
 NAMED = {"steps": "rl", "prompts": "rl", "group_size": "rl", "learning_rate": "rl"}
 

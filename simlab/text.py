@@ -1,7 +1,8 @@
-"""Read values that a person wrote: numbers of bounded length, ``true``, ``false``, ``none``, or words."""
+"""Read values that a person wrote (numbers of bounded length, ``true``, ``false``, ``none``, words), and align columns."""
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from simlab.errors import InputError
@@ -52,3 +53,17 @@ def shortened(text: str) -> str:
     '111111111111111111111111111111...' (400 characters)
     """
     return repr(text) if len(text) <= 2 * SHOWN else f"{text[:SHOWN] + '...'!r} ({len(text)} characters)"
+
+
+def aligned(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Write the heads, which are the keys of every row, and the rows: the first column left, the others right.
+
+    >>> aligned([{"arm": "grpo", "k": "1"}, {"arm": "f_grpo", "k": "16"}])
+    ['arm      k', 'grpo     1', 'f_grpo  16']
+    """
+    table = [list(rows[0]), *(list(row.values()) for row in rows)]
+    first, *others = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join([row[0].ljust(first), *(text.rjust(width) for text, width in zip(row[1:], others, strict=True))])
+        for row in table
+    ]
