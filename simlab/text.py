@@ -1,4 +1,4 @@
-"""Read values that a person wrote (numbers of bounded length, ``true``, ``false``, ``none``, words), and align columns."""
+"""Read values that a person wrote (numbers of bounded length, ``true``, ``none``, words), and write aligned columns."""
 
 import math
 import re
