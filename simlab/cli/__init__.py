@@ -7,29 +7,29 @@ import sys
 from collections.abc import Sequence
 
 import simlab
-from simlab.cli.library import Check, Estimators, Figures, Where
-from simlab.cli.pages import Completion, Docs, Explore, Notebooks
+from simlab.cli.library import CheckCommand, EstimatorsCommand, FiguresCommand, WhereCommand
+from simlab.cli.pages import CompletionCommand, DocsCommand, ExploreCommand, NotebooksCommand
 from simlab.cli.parser import Command, Parser, add_command, parsed
-from simlab.cli.simulate import Fit, Merge, Sweep
-from simlab.cli.training import Compare, Diagnose, Rollouts, Train
+from simlab.cli.simulate import FitCommand, MergeCommand, SweepCommand
+from simlab.cli.training import CompareCommand, DiagnoseCommand, RolloutsCommand, TrainCommand
 from simlab.errors import InputError, one_line
 
 COMMANDS: dict[str, type[Command]] = {
-    "sweep": Sweep,
-    "merge": Merge,
-    "fit": Fit,
-    "estimators": Estimators,
-    "where": Where,
-    "check": Check,
-    "figures": Figures,
-    "explore": Explore,
-    "train": Train,
-    "compare": Compare,
-    "rollouts": Rollouts,
-    "diagnose": Diagnose,
-    "notebooks": Notebooks,
-    "docs": Docs,
-    "completion": Completion,
+    "sweep": SweepCommand,
+    "merge": MergeCommand,
+    "fit": FitCommand,
+    "estimators": EstimatorsCommand,
+    "where": WhereCommand,
+    "check": CheckCommand,
+    "figures": FiguresCommand,
+    "explore": ExploreCommand,
+    "train": TrainCommand,
+    "compare": CompareCommand,
+    "rollouts": RolloutsCommand,
+    "diagnose": DiagnoseCommand,
+    "notebooks": NotebooksCommand,
+    "docs": DocsCommand,
+    "completion": CompletionCommand,
 }
 _WELCOME = """simlab: a laboratory for policy-gradient weights in RLVR. To begin:
 

@@ -8,7 +8,7 @@ from simlab.cli.parser import Command, argument, option, read_file, switch
 from simlab.errors import InputError, check_range, missing_extra
 
 
-class Estimators(Command):
+class EstimatorsCommand(Command):
     """List the estimators: names for --estimator, parameters for --param, and what each does."""
 
     summary = "list the estimators"
@@ -29,7 +29,7 @@ class Estimators(Command):
             print(markdown_table() if self.markdown else plain_list())
 
 
-class Where(Command):
+class WhereCommand(Command):
     """List the lines of code, checks, figures and tests that carry the tag of an equation, lemma or claim."""
 
     summary = "find the code of an equation, lemma or claim"
@@ -45,7 +45,7 @@ class Where(Command):
         print(describe(find(self.paper, self.tag, roots())))
 
 
-class Check(Command):
+class CheckCommand(Command):
     """Judge what the papers claim, and compare the verdicts with the recorded ones. The exit code is 1 if they
     differ.
     """
@@ -105,7 +105,7 @@ class Check(Command):
         return 1 if changed else 0
 
 
-class Figures(Command):
+class FiguresCommand(Command):
     """Draw figures: SVG, PDF and PNG, and a JSON of the plotted numbers and what they come from."""
 
     summary = "draw the papers' figures and the project's own"

@@ -8,7 +8,7 @@ from simlab.errors import InputError, check_choice, check_range, missing_extra
 NO_BROWSER = "only print the address"
 
 
-class Explore(Command):
+class ExploreCommand(Command):
     """Serve a page of panels on the loopback interface and print its address; no request leaves the machine.
     Closed forms redraw as you drag; simulations run in a process of their own, compiled at start.
     """
@@ -64,7 +64,7 @@ class Explore(Command):
         serve(self.port, browser=not self.no_browser, view=view, own=estimators, files=self.results)
 
 
-class Notebooks(Command):
+class NotebooksCommand(Command):
     """Open the notebooks in marimo, on this machine alone (127.0.0.1). Those of a checkout are opened where
     they are; an installed package copies them first, and never over a file that is there.
     """
@@ -94,7 +94,7 @@ class Notebooks(Command):
         open_in_marimo(folder, self.port, browser=not self.no_browser)
 
 
-class Docs(Command):
+class DocsCommand(Command):
     """Build the documentation of a checkout, without the network, and show it on this machine alone."""
 
     summary = "build the documentation and open it"
@@ -133,7 +133,7 @@ ZSH = "autoload -U +X bashcompinit && bashcompinit\n"  # zsh reads bash's
 SHELLS = ("bash", "zsh", "fish")
 
 
-class Completion(Command):
+class CompletionCommand(Command):
     """Print what a shell reads to complete simlab's commands and options by the tab key."""
 
     summary = "print the completion of commands and options for a shell"

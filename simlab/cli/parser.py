@@ -2,7 +2,7 @@
 
 A field's type says how its text is read, ``option`` and ``argument`` say what stands in the help:
 
-    class Merge(Command):
+    class MergeCommand(Command):
         '''Join the shards of a sweep into one result.'''
 
         out: Path = argument("OUT", "result to write", read=read_file)

@@ -12,7 +12,7 @@ DEFAULT_OUT = Path("sweep.nc")
 OTHER_RESULT = "replace the result of another sweep at OUT"
 
 
-class Sweep(Command):
+class SweepCommand(Command):
     """Simulate a grid of runs and write one NetCDF file, a table and a figure.
     Without arguments: a small sweep of group size and gamma that shows the three regimes of F-GRPO. Options that name
     no method, problem or parameter change that sweep; the first line of the output says what ran.
@@ -176,7 +176,7 @@ def _named(path: Path, name: str) -> Path:
     return path.with_stem(f"{path.stem}-{name}") if name else path
 
 
-class Merge(Command):
+class MergeCommand(Command):
     """Join the shards of a sweep, from one machine or several, into one result."""
 
     summary = "join the shards of a sweep into one result"
@@ -198,7 +198,7 @@ class Merge(Command):
         print(in_words(dataset), "", final_table(dataset), f"\nresult  {self.out}", sep="\n")
 
 
-class Fit(Command):
+class FitCommand(Command):
     """Fit ScaleRL's sigmoid to a metric of each cell against rollouts: asymptote A, exponent B and midpoint
     C_mid, with 95 % intervals over seeds. A curve that does not tell its asymptote is refused.
     """

@@ -11,7 +11,7 @@ from simlab.errors import InputError, check_range
 COMPARISON = Path("compare.png")
 
 
-class Train(Command):
+class TrainCommand(Command):
     """Train a language model by group-sampled policy gradients, several methods from the same start.
     Without arguments: addition from scratch, a supervised warm start and then GRPO against F-GRPO.
 
@@ -122,7 +122,7 @@ def _read_moment(text: str) -> str | int:
     return read_moment(text)
 
 
-class Compare(Command):
+class CompareCommand(Command):
     """Print a table and draw a figure of the arms of training runs, which may still be going; or of the cells of
     sweeps, with the differences to the first, paired by seed.
     """
@@ -215,7 +215,7 @@ class Compare(Command):
             print(f"figure  {path}")
 
 
-class Rollouts(Command):
+class RolloutsCommand(Command):
     """Show what a training run has kept of its rollouts: prompt, rewards, advantages and texts of a group.
     With --rollout, one of them token by token. With --evaluation, completions of an evaluation instead.
     With --parquet, write all of an arm and seed to a file.
@@ -273,7 +273,7 @@ class Rollouts(Command):
             print(f"{write_completions(run, self.parquet, self.evaluation, **where)} completions in {self.parquet}")
 
 
-class Diagnose(Command):
+class DiagnoseCommand(Command):
     r"""Read what a trainer has logged, and report what the logs say about prompts, groups and solutions.
 
     It reads TRL's completion files (log_completions=True), verl's rollout dumps (trainer.rollout_data_dir),
