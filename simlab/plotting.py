@@ -71,17 +71,13 @@ def chosen_metrics(dataset: xr.Dataset, usual: Sequence[str]) -> list[str]:
     return [name for name in usual if name in numbers] or numbers[: len(usual)]
 
 
-def final_state(dataset: xr.Dataset, title: str = "") -> Figure:
+def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
     """Draw final Q_pos and retained mass against group size, a line for each other cell, with 95 % bands over seeds.
 
     With one group size, the first swept number takes its place on the axis; with none, the step or the cost. A
-    problem that records neither is shown by the first two numbers that it has.
+    problem that records neither is shown by the first two numbers that it has. The lines of several results begin with
+    the names of the results.
     """
-    return final_states({"": dataset}, title)
-
-
-def final_states(datasets: Mapping[str, xr.Dataset], title: str = "") -> Figure:
-    """Draw ``final_state`` of several results in one figure, whose lines begin with the names of the results."""
     first = next(iter(datasets.values()))
     metrics = [name for name in chosen_metrics(first, SHARES) if all(name in dataset for dataset in datasets.values())]
     along = record_axis(first)
@@ -172,18 +168,9 @@ def _is_axis(dataset: xr.Dataset, name: str) -> bool:
 
 
 def check_figure(path: Path) -> None:
-    """Raise ``InputError`` for a kind of file that ``save_final_state`` does not write."""
+    """Raise ``InputError`` for a kind of file that ``save_final_states`` does not write."""
     if path.suffix not in FORMATS:
         raise InputError(f"figure {path} has the suffix {path.suffix!r}; allowed: {', '.join(FORMATS)}")
-
-
-def save_final_state(dataset: xr.Dataset, path: Path, title: str = "") -> None:
-    """Draw ``final_state`` into a file, of the kind its suffix says.
-
-    Raises:
-        InputError: as ``save_final_states``.
-    """
-    save_final_states({"": dataset}, path, title)
 
 
 def save_final_states(datasets: Mapping[str, xr.Dataset], path: Path, title: str = "") -> None:

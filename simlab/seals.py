@@ -9,10 +9,9 @@ import numpy as np
 
 from simlab.errors import InputError
 
-MARK = b"simlab1\n"  # the last bytes of a sealed file
-SIZE_OF_NAME, SIZE_OF_CHECKSUM = 4, hashlib.sha256().digest_size
+MARK = b"simlab1\n"  # the last bytes of a sealed file, behind the checksum
+SEAL = hashlib.sha256().digest_size + len(MARK)  # bytes
 CHECKSUM = "checksum"  # the field of a JSON object that holds it
-SHORTEST = SIZE_OF_NAME + SIZE_OF_CHECKSUM + len(MARK)
 
 
 class Damaged(InputError):
@@ -20,14 +19,13 @@ class Damaged(InputError):
 
 
 def sealed(content: bytes, name: str) -> bytes:
-    """Return the content, followed by the name, the name's length, the SHA-256 of these, and ``MARK``."""
-    named = content + name.encode() + len(name.encode()).to_bytes(SIZE_OF_NAME, "big")
-    return named + hashlib.sha256(named).digest() + MARK
+    """Return the content, followed by the SHA-256 of content and name, and ``MARK``."""
+    return content + hashlib.sha256(content + name.encode()).digest() + MARK
 
 
 def is_sealed(data: bytes) -> bool:
     """Return True if there is a seal, which may be broken."""
-    return len(data) >= SHORTEST and data.endswith(MARK)
+    return len(data) >= SEAL and data.endswith(MARK)
 
 
 def unsealed(data: bytes, name: str) -> bytes:
@@ -38,14 +36,9 @@ def unsealed(data: bytes, name: str) -> bytes:
     """
     if not is_sealed(data):
         raise Damaged("its seal is missing")
-    named, checksum = data[: -SIZE_OF_CHECKSUM - len(MARK)], data[-SIZE_OF_CHECKSUM - len(MARK) : -len(MARK)]
-    if hashlib.sha256(named).digest() != checksum:
+    if sealed(content := data[:-SEAL], name) != data:
         raise Damaged("its checksum differs")
-    end = len(named) - SIZE_OF_NAME
-    start = end - int.from_bytes(named[end:], "big")
-    if named[start:end] != name.encode():
-        raise Damaged(f"it was written as {named[start:end].decode()}")
-    return named[:start]
+    return content
 
 
 def sealed_json(content: Mapping[str, Any], name: str, indent: int | None = 1) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from sweep_cases import asked, parts_of, refusal
 
 from simlab import cli
-from simlab.plotting import final_state
+from simlab.plotting import final_states
 from simlab.simulator.runner import run as simulate
 from simlab.sweeps import Budget, Plan, Sweep, run
 from simlab.sweeps.table import final_table
@@ -129,9 +129,9 @@ def test_a_budget_that_pays_for_whole_steps_records_what_the_same_sweep_by_steps
 def test_table_and_figure_say_the_cost(spent):
     _, result = spent
     assert "mean over 3 seeds at cost 300;" in final_table(result)
-    assert "cost 300, 3 seeds" in [axes.get_title(loc="left") for axes in final_state(result).axes]
+    assert "cost 300, 3 seeds" in [axes.get_title(loc="left") for axes in final_states({"": result}).axes]
     alone = result.isel(group_size=[0], prompts_per_step=[0])
-    assert {axes.get_xlabel() for axes in final_state(alone).axes} == {"cost"}
+    assert {axes.get_xlabel() for axes in final_states({"": alone}).axes} == {"cost"}
 
 
 # Identity

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from simlab.errors import InputError
-from simlab.plotting import final_state, mean_and_band, save_final_state
+from simlab.plotting import final_states, mean_and_band, save_final_states
 
 
 def result(**sizes: int) -> xr.Dataset:
@@ -29,7 +29,7 @@ def result(**sizes: int) -> xr.Dataset:
     ],
 )
 def test_group_size_takes_the_axis_then_a_swept_number_then_the_step(sizes, axis, lines):
-    left, right = final_state(result(**sizes)).axes
+    left, right = final_states({"": result(**sizes)}).axes
     assert [left.get_xlabel(), right.get_xlabel()] == [axis, axis]
     assert [len(left.lines), len(right.lines)] == [lines, lines]
 
@@ -37,7 +37,7 @@ def test_group_size_takes_the_axis_then_a_swept_number_then_the_step(sizes, axis
 def test_a_title_says_what_ran_and_a_share_that_hardly_varies_is_shown_closely():
     narrow = result(group_size=4)
     narrow["q_pos"] = 0.5 + narrow.q_pos / 100
-    figure = final_state(narrow, "f_grpo on anchored: G = 1, 2, 3, 4")
+    figure = final_states({"": narrow}, "f_grpo on anchored: G = 1, 2, 3, 4")
     assert "f_grpo" in figure.get_suptitle()
     close, whole = (axes.get_ylim() for axes in figure.axes)
     assert close[1] - close[0] < 0.05
@@ -48,7 +48,7 @@ def test_the_legend_of_many_lines_stays_inside_of_the_figure():
     """A line for each method and parameter, each named; the method without the parameter has one line."""
     dataset = result(estimator=2, group_size=2, gamma=3, learning_rate=2)
     dataset.gamma.attrs["methods_without_it"] = '["method0"]'
-    figure = final_state(dataset)
+    figure = final_states({"": dataset})
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names[:3] == [
@@ -65,7 +65,7 @@ def test_the_legend_of_many_lines_stays_inside_of_the_figure():
 
 def test_final_values_are_means_over_seeds_of_the_last_step():
     dataset = result(group_size=4)
-    (line,) = final_state(dataset).axes[1].lines
+    (line,) = final_states({"": dataset}).axes[1].lines
     expected = [dataset.retained_mass.values[0, size, :, 2].mean() for size in range(4)]
     np.testing.assert_allclose(line.get_ydata(), expected)
 
@@ -79,7 +79,7 @@ def test_the_band_is_1_96_standard_errors_of_the_mean():
 
 @pytest.mark.parametrize("name", ["figure.png", "figure.svg", "figure.pdf"])
 def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path, name):
-    save_final_state(result(group_size=2), tmp_path / name)
+    save_final_states({"": result(group_size=2)}, tmp_path / name)
     mark = {".png": b"PNG", ".svg": b"<svg", ".pdf": b"%PDF"}[(tmp_path / name).suffix]
     assert mark in (tmp_path / name).read_bytes()[:2000]
 
@@ -89,4 +89,4 @@ def test_a_figure_is_written_in_the_format_of_its_suffix(tmp_path, name):
 )
 def test_a_figure_that_cannot_be_written_is_explained(tmp_path, name, reason):
     with pytest.raises(InputError, match=reason):
-        save_final_state(result(group_size=2), tmp_path / name)
+        save_final_states({"": result(group_size=2)}, tmp_path / name)

@@ -130,7 +130,7 @@ class SweepCommand(Command):
 
     def _run(self, sweep: Any, out: Path, figure: Path, workers: Any) -> None:
         """Run one sweep, and print what it ran, the table, and where the files are."""
-        from simlab.plotting import save_final_state
+        from simlab.plotting import save_final_states
         from simlab.sweeps.options import parse_shard, parse_size
         from simlab.sweeps.plan import Plan
         from simlab.sweeps.run import run
@@ -153,7 +153,7 @@ class SweepCommand(Command):
             return
         ran = in_words(dataset)
         print(ran, *storages_in_words(plan), "", final_table(dataset), sep="\n")
-        save_final_state(dataset, figure, ran)
+        save_final_states({"": dataset}, figure, ran)
         print(f"\nresult  {out}\nfigure  {figure}")
 
     @contextmanager
