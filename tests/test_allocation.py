@@ -71,18 +71,12 @@ def all_sizes(prompts, total, smallest, largest):
 RATES = some.lists(some.floats(0, 1), min_size=3, max_size=3)
 
 
+@pytest.mark.parametrize(("rule", "best", "worth"), [("knapsack", max, task_value), ("variance", min, variance)])
 @given(rates=RATES, mean=some.integers(2, 5))
-def test_the_knapsacks_sizes_have_the_largest_value_of_all(rates, mean):
-    sizes = np.asarray(group_sizes("knapsack", jnp.asarray(rates, jnp.float32), mean, 1, 8)).tolist()
-    values = [sum(map(task_value, one, rates)) for one in all_sizes(len(rates), mean * len(rates), 1, 8)]
-    assert sum(map(task_value, sizes, rates)) == pytest.approx(max(values), abs=1e-6)
-
-
-@given(rates=RATES, mean=some.integers(2, 5))
-def test_sizes_by_variance_have_the_least_of_all(rates, mean):
-    sizes = np.asarray(group_sizes("variance", jnp.asarray(rates, jnp.float32), mean, 2, 8)).tolist()
-    values = [sum(map(variance, one, rates)) for one in all_sizes(len(rates), mean * len(rates), 2, 8)]
-    assert sum(map(variance, sizes, rates)) == pytest.approx(min(values), abs=1e-6)
+def test_sizes_have_the_largest_value_or_the_least_variance_of_all(rule, best, worth, rates, mean):
+    sizes = np.asarray(group_sizes(rule, jnp.asarray(rates, jnp.float32), mean, 2, 8)).tolist()
+    values = [sum(map(worth, sizes, rates)) for sizes in all_sizes(len(rates), mean * len(rates), 2, 8)]
+    assert sum(map(worth, sizes, rates)) == pytest.approx(best(values), abs=1e-6)
 
 
 @given(
@@ -100,26 +94,14 @@ def test_sizes_cost_what_even_groups_do_and_keep_their_bounds(rule, rates, small
     assert int(sizes.max()) <= largest
 
 
-@pytest.mark.parametrize("rule", ["knapsack", "variance"])
-@pytest.mark.parametrize("rate", [0.0, 1e-30, 0.3, 0.5, 1.0])
-def test_prompts_that_are_alike_get_even_groups(rule, rate):
-    assert group_sizes(rule, jnp.full(7, rate, jnp.float32), 6, 2, 24).tolist() == [6] * 7
-
-
 def test_what_nobody_can_use_goes_to_unsolved_prompts_and_not_to_solved_ones():
     """4 prompts of 6: the one of p = .3 takes its 10, the solved ones the smallest, and the unsolved one the rest."""
+    for rule, rate in itertools.product(("knapsack", "variance"), (0.0, 1e-30, 0.5, 1.0)):
+        assert group_sizes(rule, jnp.full(7, rate, jnp.float32), 6, 2, 24).tolist() == [6] * 7
     assert group_sizes("knapsack", jnp.array([1.0, 0.3, 0.0, 1.0]), 6, 2, 10).tolist() == [2, 10, 10, 2]
 
 
-def test_the_knapsack_gives_more_to_hard_prompts_and_variance_most_to_even_odds():
-    rates = jnp.array([0.02, 0.1, 0.5, 0.9, 0.98])
-    by_value, by_variance = (group_sizes(rule, rates, 8, 2, 32).tolist() for rule in ("knapsack", "variance"))
-    assert by_value[1] > by_value[2] > by_value[4]
-    assert by_variance[2] == max(by_variance)
-    assert abs(by_variance[0] - by_variance[4]) <= 1  # p and 1 - p are alike, but for a tie
-
-
-@pytest.mark.parametrize("size", [2, 3, 6])
+@pytest.mark.parametrize("size", [2, 3])
 def test_the_variance_is_that_of_rloos_advantages_by_enumeration(size):
     """The mean of sum A^2 / n^2 over all groups, of rollouts whose gradients are independent with variance 1."""
     p, found = 0.3, 0.0
@@ -148,18 +130,12 @@ def by_rounds(outcomes, mean, round_size):
     return sizes
 
 
-@pytest.mark.parametrize(("mean", "round_size", "room"), [(3, 2, 5), (4, 4, 5), (4, 3, 5), (2, 2, 5), (5, 2, 5)])
+@pytest.mark.parametrize(("mean", "round_size", "room"), [(3, 2, 5), (4, 3, 5), (2, 2, 5)])
 def test_rounds_by_enumeration_of_all_outcomes_of_two_prompts(mean, round_size, room):
     outcomes = np.array(list(itertools.product([False, True], repeat=2 * room))).reshape(-1, 2, room)
     found = jax.vmap(lambda own: stopped(own, mean, round_size))(jnp.asarray(outcomes))
     assert found.tolist() == [by_rounds(own.tolist(), mean, round_size) for own in outcomes]
     assert (found.sum(axis=1) == 2 * mean).all()
-
-
-def test_a_prompt_with_both_outcomes_leaves_its_rollouts_to_the_others():
-    """Rounds of 2, 9 rollouts. The first prompt is done at once; the second needs 4; the third gets what is left."""
-    outcomes = jnp.array([[1, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]], bool)
-    assert stopped(outcomes, 3, 2).tolist() == [2, 4, 3]
 
 
 def test_stopping_at_success_biases_the_mean_reward_upwards():
@@ -176,20 +152,15 @@ def test_stopping_at_success_biases_the_mean_reward_upwards():
 # Which prompts, and which groups
 
 
-def test_the_most_learnable_prompts_are_drawn():
-    rates = jnp.array([0.0, 0.4, 0.9, 0.5, 1.0])
-    assert sorted(most_learnable(rates, jnp.zeros(5), 3).tolist()) == [1, 2, 3]
-
-
-def test_a_random_number_decides_between_prompts_that_are_as_learnable():
-    rates, randoms = jnp.array([0.25, 0.75, 0.25, 0.0]), jnp.array([3, 1, 2, 0], jnp.uint32)
-    assert most_learnable(rates, randoms, 2).tolist() == [1, 2]
+def test_the_most_learnable_prompts_are_drawn_and_a_random_number_decides_between_equal_ones():
+    rates = jnp.array([0.25, 0.75, 0.25, 0.0, 0.5, 1.0])
+    randoms = jnp.array([3, 1, 2, 0, 9, 0], jnp.uint32)
+    assert most_learnable(rates, randoms, 3).tolist() == [4, 1, 2]
 
 
 def test_the_first_active_groups_are_kept_as_long_as_they_are_wanted():
     active = jnp.array([False, True, True, False, True])
     assert first_active(active, jnp.int32(2)).tolist() == [False, True, True, False, False]
-    assert first_active(active, jnp.int32(0)).tolist() == [False] * 5
     assert first_active(active, jnp.int32(9)).tolist() == active.tolist()
 
 
@@ -322,24 +293,12 @@ def test_dynamic_sampling_steps_when_its_batch_is_full_by_loops(double):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", [BANK, pytest.param(interference(6, 8), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rule", ["knapsack", pytest.param("variance", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("problem", "rule"), [(BANK, "knapsack"), (interference(6, 8), "variance")])
 def test_groups_that_have_no_room_to_differ_make_the_ordinary_run_bit_for_bit(problem, rule):
     given_ = PLAIN | {"seeds": 3, "steps": 20, "record_every": 5, "prompts_per_step": 3, "storage": "dense"}
     even = simulate(problem, "grpo", **given_)
     same = simulate(problem, "grpo", **given_, allocation=rule, smallest_group=4, largest_group=4)
     assert even.identical(same)
-
-
-@pytest.mark.slow
-def test_what_is_added_to_the_loss_is_that_of_the_ordinary_run_too():
-    """To the rounding of float64: the mean over rollouts that are there is another program's sum."""
-    given_ = PLAIN | {"kl": 0.1, "entropy_bonus": 0.05, "epochs": 2, "seeds": 2, "steps": 20, "record_every": 5}
-    given_ |= {"dtype": "float64", "storage": "dense", "prompts_per_step": 3}
-    even = simulate(BANK, "grpo", **given_)
-    same = simulate(BANK, "grpo", **given_, allocation="knapsack", smallest_group=4, largest_group=4)
-    np.testing.assert_allclose(even.q_pos, same.q_pos, rtol=1e-12)
-    np.testing.assert_allclose(even.entropy, same.entropy, rtol=1e-12)
 
 
 def test_dynamic_sampling_of_groups_that_are_all_active_is_the_ordinary_run_bit_for_bit():
@@ -356,21 +315,6 @@ def test_dynamic_sampling_without_an_active_group_never_moves():
     problem = prompt_bank(solve_rates=[1e-9, 1e-9], actions=6, modes=2, rare_modes=1)
     found = simulate(problem, "psr", **PLAIN, seeds=2, steps=30, record_every=30, allocation="dynamic", storage="dense")
     np.testing.assert_array_equal(found.entropy[:, 1], found.entropy[:, 0])
-
-
-def test_the_expected_gradient_of_rloo_is_that_of_even_groups_whatever_the_size():
-    """By enumeration of all groups of three actions: of 2, of 3 and of 5."""
-    p, correct = np.array([0.2, 0.5, 0.3]), [True, False, False]
-    means = []
-    for size in (2, 3, 5):
-        mean = np.zeros(3)
-        for actions in itertools.product(range(3), repeat=size):
-            rewards = np.array([[float(correct[a]) for a in actions]])
-            advantages = np.asarray(simlab.advantages("rloo", rewards))[0]
-            for action, advantage in zip(actions, advantages, strict=True):
-                mean += math.prod(p[a] for a in actions) * advantage * (np.eye(3)[action] - p) / size
-        means.append(mean)
-    np.testing.assert_allclose(means, [p * (np.array(correct) - p[0])] * 3, rtol=1e-10, atol=1e-15)
 
 
 # A sweep
@@ -393,19 +337,15 @@ def test_every_allocation_costs_as_much(tmp_path):
 @pytest.mark.parametrize(
     ("problem", "changes", "message"),
     [
-        (BANK, {"allocation": "fair"}, "allocation = 'fair' is unknown; allowed: even, knapsack"),
-        (BANK, {"allocation_by": "guess"}, "allocation_by = 'guess' is unknown; allowed: estimate, exact"),
-        (BANK, {"allocation": "variance", "smallest_group": 1}, "smallest_group = 1"),
+        (BANK, {"allocation": "fair"}, "allocation = 'fair'"),
+        (BANK, {"allocation_by": "guess"}, "allocation_by = 'guess'"),
         (BANK, {"allocation": "sequential", "smallest_group": 1}, "smallest_group = 1"),
-        (BANK, {"allocation": "sequential", "method": OWN}, "which tells the rollouts of a group apart"),
-        (BANK, {"allocation": "knapsack", "smallest_group": 5}, "smallest_group = 5 and largest_group = 16 with group"),
-        (BANK, {"allocation": "knapsack", "largest_group": 3}, "smallest_group = 2 and largest_group = 3 with group"),
+        (BANK, {"allocation": "knapsack", "smallest_group": 5}, "smallest_group = 5 and largest_group = 16"),
+        (BANK, {"allocation": "knapsack", "largest_group": 3}, "smallest_group = 2 and largest_group = 3"),
         (BANK, {"allocation": "knapsack", "storage": "lumped"}, "storage = 'lumped' with allocation = 'knapsack'"),
-        (BANK, {"allocation": "dynamic", "storage": "sharded"}, "storage = 'sharded' with allocation = 'dynamic'"),
-        (BANK, {"allocation": "dynamic", "epochs": 2}, "allowed: 1 epoch, 1 minibatch, lag 0 and isolation 0"),
-        (BANK, {"allocation": "dynamic", "lag": 1}, "allowed: 1 epoch, 1 minibatch, lag 0 and isolation 0"),
-        (BANK, {"allocation": "learnable"}, "with all 5 prompts in each step; allowed: prompts_per_step below 5"),
-        (BANK, {"allocation": "variance", "prompts_per_step": 1}, "of 1 prompt a step; allowed: 2 prompts or more"),
+        (BANK, {"allocation": "dynamic", "epochs": 2}, "allocation = 'dynamic' beside epochs"),
+        (BANK, {"allocation": "learnable"}, "allocation = 'learnable' with all 5 prompts"),
+        (BANK, {"allocation": "variance", "prompts_per_step": 1}, "allocation = 'variance' of 1 prompt a step"),
         (custom([0.0] * 4, [0], [0]), {"allocation": "knapsack"}, "of 1 prompt a step"),
         (BANK, {"allocation": "knapsack", "method": OWN}, "which tells the rollouts of a group apart"),
     ],
@@ -424,8 +364,3 @@ def test_storage_is_dense_where_an_allocation_needs_it():
     plain, asked = (Settings("grpo", **PLAIN, allocation=rule) for rule in ("even", "knapsack"))
     assert resolved(large, plain, 100).storage == "lumped"
     assert resolved(large, asked, 100).storage == "dense"
-
-
-def test_a_step_of_dynamic_sampling_has_no_price_of_updates_of_its_own():
-    settings = Settings("grpo", **PLAIN, allocation="dynamic")
-    assert "update_cost = 2" in refusal(Budget(100, update_cost=2).step_cost, BANK, settings)

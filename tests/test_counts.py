@@ -19,17 +19,14 @@ from simlab import Rollouts, estimator
 from simlab.estimators import REGISTRY
 from simlab.methods import method
 from simlab.problems import anchored, custom, prompt_bank
-from simlab.simulator import learner as of_learner
 from simlab.simulator import multinomial as module
 from simlab.simulator.groups import OF_EQUAL_ROLLOUTS, Counted, Listed, counts_suffice, different
 from simlab.simulator.learner import Learner
 from simlab.simulator.multinomial import LARGEST_MEAN, cells, last_count, multinomial, poisson_pairs
-from simlab.simulator.runner import run
 from simlab.simulator.settings import Settings
 from simlab.simulator.state import Drawn
 from simlab.simulator.storage import DENSE, Stored
 from simlab.simulator.threefry import threefry
-from simlab.simulator.trajectory import Learners, Schedule, begin, go_on
 
 DTYPES = ("float32", "float64")
 MOST = ("float32", pytest.param("float64", marks=pytest.mark.slow))  # compiling takes most of the time
@@ -67,8 +64,7 @@ def skewed(actions):
     return weights
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", MOST)
 def test_counts_have_the_moments_of_the_multinomial(dtype):
     """Means and variances of each count, and of sums with random signs, which hold every covariance."""
     size = 3000
@@ -96,6 +92,7 @@ def test_counts_have_the_moments_of_the_multinomial(dtype):
 def test_every_count_vector_of_a_small_group_has_its_probability(dtype):
     """Six draws of three actions: a draw again is frequent, and so are groups that lack none or all of their draws."""
     counts, p = counts_of([0.5, 3.0, 1.5], 6, 60_000, dtype)
+    assert len({tuple(vector) for vector in counts[:20].tolist()}) > 5  # each key draws its own
     found = {
         tuple(vector): number for vector, number in zip(*np.unique(counts, axis=0, return_counts=True), strict=True)
     }
@@ -107,24 +104,9 @@ def test_every_count_vector_of_a_small_group_has_its_probability(dtype):
         assert abs(found.get(vector, 0) - len(counts) * chance) <= max(5 * error, 5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_rare_actions_occur_as_often_as_they_should(dtype):
-    """The sums of actions of 1e-9 and of 1e-7 beside a likely one, at the size that the sampler is made for."""
-    weights = np.resize([1e-9] * 24 + [1e-7], 42_000)
-    weights[17] = 1.0
-    counts, p = counts_of(weights, 2**17, 64, dtype)
-    for level in (1e-9, 1e-7):
-        mean = counts.shape[0] * 2**17 * p[weights == level].sum()
-        assert abs(counts[:, weights == level].sum() - mean) <= 5 * np.sqrt(mean)
-
-
 @pytest.mark.parametrize(
     ("actions", "group_size"),
-    [
-        (1, 7),
-        *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in [(1, 1), (2, 1), (2, 2), (1100, 7), (1100, 1000)]),
-    ],
+    [(1, 7), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in [(2, 1), (1100, 7)])],
 )
 def test_one_action_with_all_the_weight_has_all_the_counts(actions, group_size):
     weights = np.zeros(actions)
@@ -133,18 +115,7 @@ def test_one_action_with_all_the_weight_has_all_the_counts(actions, group_size):
     np.testing.assert_array_equal(counts, np.broadcast_to(group_size * p, counts.shape))
 
 
-@pytest.mark.slow
-def test_the_key_alone_decides():
-    """The same key gives the same counts, however many are drawn beside it; another key gives others."""
-    keys = jax.random.split(jax.random.key(3), 9)
-    weights = jnp.asarray(skewed(200), jnp.float32)
-    many, few = groups(keys, weights, 500), groups(keys[:2], weights, 500)
-    np.testing.assert_array_equal(many[:2], few)
-    assert len({tuple(counts) for counts in many.tolist()}) == 9
-
-
-@pytest.mark.parametrize("weights", [np.ones(700), skewed(700), np.eye(700)[699], np.ones(1)])
-@pytest.mark.parametrize("size", [5, 40_000])
+@pytest.mark.parametrize(("weights", "size"), [(np.ones(700), 5), (skewed(700), 40_000), (np.eye(700)[699], 40_000)])
 def test_cells_share_the_means_of_their_actions(weights, size):
     means = jnp.asarray(0.95 * size * weights / weights.sum(), jnp.float32)
     slots = math.ceil(size / LARGEST_MEAN)
@@ -158,8 +129,9 @@ def test_cells_share_the_means_of_their_actions(weights, size):
     np.testing.assert_allclose(together, np.append(means, 0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("mean", [1e-30, 1e-6, 0.3, 1.0, LARGEST_MEAN])
+@pytest.mark.parametrize(
+    ("mean", "dtype"), [(1e-30, "float32"), (0.3, "float32"), (LARGEST_MEAN, "float32"), (LARGEST_MEAN, "float64")]
+)
 def test_a_uniform_number_becomes_the_count_whose_probability_it_is_in(mean, dtype):
     """Just below P(count >= k) it is a count of k or more, and just above a smaller one, for each k that can be."""
     bits, unit = (31, 1e-6) if dtype == "float32" else (63, 1e-14)
@@ -193,7 +165,7 @@ def test_the_words_are_those_of_jax():
     np.testing.assert_array_equal(jnp.concatenate(threefry(key, counter[:1000], counter[1000:])), expected)
 
 
-@pytest.mark.parametrize("counts", [(3, 0, 2, 1), (0, 0, 4, 0), (5, 0, 0, 1), (0, 1, 0, 0)], ids=str)
+@pytest.mark.parametrize("counts", [(3, 0, 2, 1), (0, 0, 4, 0), (0, 1, 0, 0)], ids=str)
 def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_says(counts):
     """How many are correct, or in the target set; the sum of what equal rollouts share, and its two kinds."""
     correct, target = np.array([True, False, True, False]), np.array([False, False, True, True])
@@ -212,10 +184,8 @@ def test_a_group_known_by_its_counts_says_of_its_rollouts_what_a_list_of_them_sa
     np.testing.assert_array_equal(different(listed, jnp.asarray(share)[None]), share[None])
 
 
-@pytest.mark.parametrize(("name", "needs"), [(name, entry.build().needs) for name, entry in REGISTRY.items()])
-def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name, needs):
-    if not needs <= OF_EQUAL_ROLLOUTS:
-        return
+@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.build().needs <= OF_EQUAL_ROLLOUTS])
+def test_estimators_that_counts_may_feed_weigh_equal_rollouts_equally(name):
     rewards = np.random.default_rng(4).permutation(np.arange(31) < 11).astype(float)[None]
     chosen = estimator(name)
     memory = chosen.init()
@@ -258,11 +228,7 @@ def drawn(learner, state, group):
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
-                ("f_grpo", "simulator", ADAM, {}),
-                ("f_grpo", "simulator_literal", SGD, {}),
                 ("f_grpo", "theorem", ADAM, {}),
-                ("w_reinforce", "simulator", SGD, {}),
-                ("running_mean", "theorem", ADAM, {}),
                 ("a_grae", "simulator", SGD, {}),
                 ("grpo+cispo", "simulator", ADAM, {}),
             ]
@@ -296,8 +262,7 @@ def test_a_step_from_counts_is_the_step_from_their_actions(method, rule, optimiz
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["f_grpo", "rloo", "maxrl"])
+@pytest.mark.parametrize(("name", "dtype"), [("f_grpo", "float32"), ("maxrl", "float64")])
 def test_an_action_that_never_occurs_stays_where_it_is(name, dtype):
     """Adam's eps is so small that it moves a logit by about the learning rate whatever the size of the gradient."""
     problem = custom([*LOGITS, *(LOGITS - 40)], list(range(0, 80, 3)), [0])
@@ -310,40 +275,6 @@ def test_an_action_that_never_occurs_stays_where_it_is(name, dtype):
     moved = np.asarray(last.parameters != first.parameters)
     assert moved[:40].sum() > 30
     assert not moved[40:].any()
-
-
-RECORDED = (1, 3, 12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "rule"), [("f_grpo", "simulator"), ("w_reinforce", "theorem")])
-def test_whole_runs_agree_in_the_mean_with_those_that_draw_their_groups(name, rule, monkeypatch):
-    """Every record, over 400 seeds of each way, within 4.5 standard errors of the difference."""
-    fast = {"optimizer": "sgd", "optimizer_parameters": {"learning_rate": 2.0}}
-    settings = Settings(name, 32, **fast, update_rule=rule, pass_at_k=(4,), top_n=2, storage="dense")
-    schedule, make, means, errors = (
-        Schedule(jnp.asarray(RECORDED), jnp.int32(len(RECORDED))),
-        learners(PLACE, settings),
-        [],
-        [],
-    )
-
-    def records(key):
-        own = Learners(lambda key, _: make(key), key, settings.traced)
-        return go_on(own, schedule, begin(own, schedule)).rows
-
-    for seed, counted in enumerate((True, False)):
-        monkeypatch.setattr(of_learner, "counts_suffice", lambda *_, counted=counted: counted)
-        keys = jax.random.split(jax.random.key(seed), 400)
-        assert isinstance(make(keys[0]).start().last.groups, Counted) == counted
-        rows = jax.jit(jax.vmap(records))(keys)
-        values = {record: np.asarray(row, np.float64)[:, 1:].reshape(400, -1) for record, row in rows.items()}
-        means.append({record: row.mean(axis=0) for record, row in values.items()})
-        errors.append({record: row.var(axis=0, ddof=1) / 400 for record, row in values.items()})
-    for record in means[0]:
-        gap, error = means[0][record] - means[1][record], np.sqrt(errors[0][record] + errors[1][record])
-        assert np.all(np.abs(gap) <= 4.5 * error + 1e-6), record
-    assert np.all(np.sqrt(errors[0]["q_pos"]) < 0.02)
 
 
 def test_counts_are_drawn_for_large_groups_of_equal_rollouts():
@@ -362,16 +293,3 @@ def test_counts_are_drawn_for_large_groups_of_equal_rollouts():
     assert not are_drawn(storage="sharded")
     bank = prompt_bank(prompts=2, actions=64)
     assert not counts_suffice(Settings("grpo", 8192, storage="dense").static, method("grpo"), bank.listed())
-
-
-@pytest.mark.slow
-def test_the_runner_runs_them_beside_others_and_alone():
-    """A run of 3000 actions beside others, and one of 20,000 actions alone."""
-    for actions in (3000, 20_000):
-        problem, settings = anchored(actions, actions // 10), Settings("f_grpo", 16384, storage="dense")
-        assert counts_suffice(settings.static, settings.build(), problem.listed())
-        rows = run(problem, [settings] * 2, range(2), np.array([2, 6]))
-        assert np.all(np.diff(rows["q_pos"], axis=1) > 0)
-        assert np.all(rows["active_rate"][:, 1:] == 1)
-        assert np.all(rows["distinct_correct"][:, 1:] > 0)
-        assert not np.array_equal(rows["d_q_pos"][0, 1:], rows["d_q_pos"][1, 1:])

@@ -73,41 +73,26 @@ MOVES = [name if name in DRAWING else pytest.param(name, marks=pytest.mark.slow)
 
 @pytest.mark.parametrize("name", MOVES)
 def test_registered_surrogates_run(name):
-    """With several gradient steps a group, so that ratios leave 1; two seeds differ."""
+    """With several gradient steps a group, so that ratios leave 1; two seeds differ, the same seed does not."""
     setting = dataclasses.replace(SETTING, estimator="grpo", surrogate=name, epochs=3)
-    rows = simulated(PLACE, runs.arguments(setting), seeds=2)
+    rows, again = (simulated(PLACE, runs.arguments(setting), seeds=2) for _ in range(2))
+    np.testing.assert_array_equal(rows["q_pos"], again["q_pos"])
     assert all(np.isfinite(values[:, 1:]).all() for values in rows.values())
     assert (np.abs(rows["q_pos"][:, -1] - rows["q_pos"][:, 0]) > 0.01).all()
     assert rows["q_pos"][0, -1] != rows["q_pos"][1, -1]
-
-
-@pytest.mark.slow
-def test_the_same_run_draws_the_same_noise_and_the_next_step_another():
-    """Clip-Cov dropping a quarter of the tokens, others each step: it is reproducible, and not PPO's clip."""
-    cov = "grpo+clip_cov(share=0.25, low=-9, high=9)"
-    found = [simulated(PLACE, runs.arguments(SETTING, method=chosen)) for chosen in (cov, cov, "grpo")]
-    np.testing.assert_array_equal(found[0]["q_pos"], found[1]["q_pos"])
-    assert found[0]["q_pos"][0, -1] != found[2]["q_pos"][0, -1]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"method": Method(estimator("grpo"), add(ppo_clip(), kl_penalty()))}, r"this surrogate needs \['ref_logp'\]"),
-        ({"method": "grpo+kl_penalty"}, r"this surrogate needs \['ref_logp'\]"),
         ({"method": "grpo+casp", "update_rule": "theorem"}, "update_rule = 'theorem' with a surrogate of candidates"),
         ({"method": "grpo+casp(candidates=0)"}, r"candidates = 0 .*\[1, inf\)"),
     ],
 )
 def test_surrogates_that_the_simulator_cannot_run_are_refused(settings, message):
-    with pytest.raises(InputError, match=message) as refusal:
+    with pytest.raises(InputError, match=message):
         Settings(group_size=4, **settings)
-    assert "\n" not in str(refusal.value)
-
-
-def test_more_candidates_than_actions_are_refused():
-    with pytest.raises(InputError, match=r"candidates = 41 is outside its range \[0, 40\]"):
-        simulate(PLACE, "grpo+casp(candidates=41)", steps=10)
 
 
 def double(advantages, rollouts):
@@ -158,13 +143,13 @@ def never(advantages, rollouts, state):
 def test_what_the_simulator_cannot_supply_is_refused():
     """By the settings themselves, before there is any problem."""
     needy = chain(center("mean"), Link(never, needs=frozenset({"rewards", "topn_logp"})))
-    with pytest.raises(InputError, match=r"needs \['topn_logp'\]") as refusal:
+    with pytest.raises(InputError, match=r"needs \['topn_logp'\]"):
         Settings(Method(needy, ppo_clip()))
-    assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match="candidates = 41"):
+        simulate(PLACE, "grpo+casp(candidates=41)", steps=10)
 
 
 NARROW = [name for name in REGISTRY if estimator(name).domain != "any" and estimator(name).needs <= SUPPLIED]
-ANY_REWARDS = [name for name in REGISTRY if estimator(name).domain == "any"]
 
 
 @pytest.fixture
@@ -175,24 +160,12 @@ def uncompiled(monkeypatch):
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("name", NARROW)
-@pytest.mark.parametrize("rewards", [(1.0, -1.0), (1.5, 0.0)])
-def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name, rewards):
-    correct, incorrect = rewards
-    with pytest.raises(InputError, match=r"rewards span .* defined for rewards ") as refusal:
-        simulate(dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect), name, steps=10)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("name", ANY_REWARDS)
-def test_other_estimators_take_any_rewards(name):
-    check(dataclasses.replace(PLACE, reward_correct=2.0, reward_incorrect=-1.0), Settings(name))
-
-
-@pytest.mark.parametrize("rewards", [(0.0, -1.0), (1.0, 0.5), (float("nan"), 0.0)])
-def test_no_problem_has_rewards_of_the_wrong_sign(rewards):
-    correct, incorrect = rewards
-    with pytest.raises(InputError, match="reward_"):
-        dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect)
+def test_rewards_outside_0_to_1_are_refused_where_the_formula_is_for_those(name):
+    for correct, incorrect in ((1.0, -1.0), (1.5, 0.0)):
+        problem = dataclasses.replace(PLACE, reward_correct=correct, reward_incorrect=incorrect)
+        with pytest.raises(InputError, match=r"rewards span .* defined for rewards "):
+            simulate(problem, name, steps=10)
+        check(problem, Settings("grpo"))
 
 
 @pytest.mark.parametrize("normaliser", [None, 4.0])

@@ -13,7 +13,7 @@ from several_devices import DEVICES, called
 
 from simlab.problems import anchored
 from simlab.simulator.multinomial import multinomial, side_by_side
-from simlab.simulator.sampling import draw, draw_each, draw_few, running_sums, sums_at_once, sums_by_rows
+from simlab.simulator.sampling import draw, draw_each, draw_few, sums_at_once, sums_by_rows
 from simlab.simulator.settings import Settings
 
 LARGE = anchored(4000, 400)
@@ -33,29 +33,15 @@ PROGRAMS = {
         f"{allocation} allocation": (BANK, {"storage": "dense", "allocation": allocation, "prompts_per_step": 2})
         for allocation in ("knapsack", "variance", "learnable", "dynamic", "sequential")
     },
-    **{
-        f"errors of a {kind}": (BANK, {"storage": "dense", "false_positive": 0.1, "errors_of": kind})
-        for kind in ("rollout", "answer", "prompt")
-    },
+    "errors of a prompt": (BANK, {"storage": "dense", "false_positive": 0.1, "errors_of": "prompt"}),
     "errors that are corrected": (
         BANK,
         {"storage": "lumped", "false_positive": 0.1, "false_negative": 0.2, "verifier_correction": "backward"},
     ),
 }
 SPARSE = "places that keep their weights"
-# One of each storage and of what a step may do beside the usual; the rest takes minutes, and goes the same paths.
-QUICK = {"anchored on dense storage", "prompt_bank on lumped storage", SPARSE, "groups that are drawn as counts"}
-QUICK |= {"dynamic allocation", "errors of a prompt"}
-QUICK_STEPS = {"older sampler, truncated, in minibatches", "candidates, regularised", "weighed by entropy"}
-
-
-def or_slow(values, is_quick):
-    return pytest.param(*values, marks=[] if is_quick else pytest.mark.slow)
-
-
-EACH = [or_slow([name], name in QUICK) for name in PROGRAMS]
 STEPS = [
-    or_slow([name, kind, storage], (name, storage) == ("prompt_bank", "dense") and kind in QUICK_STEPS)
+    (name, kind, storage)
     for name, row in ROWS.items()
     for kind in KINDS
     for storage in storages_of(row, KINDS[kind])
@@ -63,7 +49,8 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_the_simulator_are_exported_for_accelerators(name):
     problem, chosen = PROGRAMS[name]
     settings = Settings(**({"method": "grpo", "group_size": 4} | chosen))
@@ -76,6 +63,7 @@ def test_programs_of_the_simulator_are_exported_for_accelerators(name):
     assert exported(problem, settings) == dict.fromkeys(wanted, ACCELERATORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "storage"), STEPS)
 def test_every_kind_of_step_is_exported_for_accelerators(name, kind, storage):
     found = exported(problem_of(ROWS[name], KINDS[kind]), settings_of(ROWS[name], KINDS[kind], storage, "float32"))
@@ -83,18 +71,13 @@ def test_every_kind_of_step_is_exported_for_accelerators(name, kind, storage):
     assert set(found.values()) == {ACCELERATORS}
 
 
-@pytest.mark.parametrize("name", [or_slow([name], name == "policy") for name in lowered_programs.SHARDED])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", lowered_programs.SHARDED)
 def test_a_program_for_several_devices_is_exported_for_accelerators(name):
     assert called("lowered_programs", ("exported_on", name, DEVICES)) == [(DEVICES, ACCELERATORS)]
 
 
 # Which variant a platform gets, and that both draw the same
-
-
-@pytest.mark.parametrize(("platform", "loops"), [("cpu", 1), ("cuda", 0), ("tpu", 0)])
-def test_the_loop_over_rows_is_for_the_cpu_wherever_it_is_traced(platform, loops):
-    lowered = jax.jit(running_sums).trace(jnp.ones((8, 4))).lower(lowering_platforms=(platform,))
-    assert lowered.as_text().count("stablehlo.while") == loops
 
 
 def counts(key, weights):
@@ -115,6 +98,7 @@ def weights_of_actions():
     return jnp.asarray(np.random.default_rng(0).exponential(size=5000) ** 4, jnp.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_whole_draws_have_no_loop_over_rows_on_accelerators(name):
     traced = jax.jit(DRAWS[name]).trace(jax.random.key(0), weights_of_actions())
@@ -125,6 +109,7 @@ def test_whole_draws_have_no_loop_over_rows_on_accelerators(name):
     assert loops["cuda"] == loops["tpu"] == loops["cpu"] - MORE_LOOPS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWS)
 def test_whole_draws_are_the_same_in_both_variants(name, monkeypatch):
     key, weights = jax.random.key(3), weights_of_actions()

@@ -53,24 +53,19 @@ CLIPPED = {"surrogate": "ppo_clip", "surrogate_parameters": {"eps_low": 0.1, "ep
 ALL, ONE = 0, 1  # prompts of a step
 # Steps, problem and kind of step.
 CASES = {
-    "zero-sum": (2, TIED, kind("dr_grpo")),
     "zero-sum, adam": (2, TIED, kind("grpo", "adam")),
     "groups of four": (1, TIED, kind("maxrl", group_size=4)),
     "not zero-sum": (2, TIED, kind("psr", "adamw")),
     "theorem": (2, TIED, kind("psr", update_rule="theorem")),
-    "literal": (2, TIED, kind("f_grpo", update_rule="simulator_literal", estimator_parameters={"gamma": 1.0})),
     "with memory": (2, TIED, kind("running_mean", "adam")),
     "log-probabilities": (2, TIED, kind("unlikeliness")),
     "several gradient steps": (2, TIED, kind("nsr", "adam", **CLIPPED)),
     "regularised": (2, TIED, kind("dr_grpo", temperature=1.6, kl=0.5, entropy_bonus=0.2, epochs=2)),
-    "supervised": (2, TIED, kind("dr_grpo", temperature=1.6, supervised=0.5, epochs=2)),
-    "updates of one norm": (2, TIED, kind("nsr", "adam", update_norm=0.3)),
+    "supervised, of one norm": (2, TIED, kind("dr_grpo", supervised=0.5, epochs=2, update_norm=0.3)),
     "three steps": (3, FEW, kind("reinforce", "adam")),
     "bank": (2, BANK, kind("grpo", "adam", ONE)),
-    "bank, all prompts": (1, BANK, kind("a_grae", "adam", ALL)),
     "bank, all prompts, not zero-sum": (1, BANK, kind("psr", "adamw", ALL, update_norm=0.3, kl=0.2)),
     "head": (2, HEAD, kind("grpo", "adam", ONE)),
-    "head, all prompts": (1, HEAD, kind("a_grae", "adam", ALL)),
     "head, all prompts, not zero-sum": (1, HEAD, kind("psr", "adamw", ALL, update_norm=0.3, kl=0.2)),
     "head, all prompts, three steps": (3, HEAD, kind("psr", "sgd", ALL, group_size=1)),
 }
@@ -189,16 +184,12 @@ def word_of(member, count):
     return -(-(int(member) << 64) // int(count))
 
 
-def some_by_hand(names, by_default):
-    """Compiling takes seconds a case: the others run with ``-m slow``."""
-    return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
+QUICK = {"zero-sum, adam", "bank, all prompts, not zero-sum"}
 
 
-IN_SHORT = {"zero-sum, adam", "several gradient steps"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", some_by_hand(CASES, IN_SHORT))
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_both_storages_have_the_same_distribution_over_outcomes(name):
     steps, problem, chosen = CASES[name]
     with jax.enable_x64(True):
@@ -232,7 +223,7 @@ def test_counts_lose_members_exactly():
     assert together == (counts - taken).tolist()
 
 
-@pytest.mark.parametrize("members", [1, 2, 3, 5])
+@pytest.mark.parametrize("members", [1, 3, 5])
 def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
     """Patterns of repeats in groups of 4 from one class, against members^-4 a sequence; within 5 standard errors."""
     runs, size = 40_000, 4
@@ -256,23 +247,19 @@ def test_members_of_a_class_repeat_as_often_as_in_a_uniform_draw(members):
 
 RECORDS = {"pass_at_k": (1, 64), "top_n": 3, "optimizer_parameters": {"learning_rate": 0.05}}
 RUNS = {
-    "dr_grpo": Settings("dr_grpo", 32, **RECORDS),
     "f_grpo": Settings("f_grpo(gamma=1.0)", 32, **RECORDS),
     "psr": Settings("psr", 32, **RECORDS),
-    "nsr": Settings("nsr", 32, **RECORDS),
-    "unlikeliness": Settings("unlikeliness", 32, **RECORDS),
-    "casp": Settings("grpo+casp", 32, epochs=2, **RECORDS),
-    "kl and entropy": Settings("grpo", 32, kl=0.1, entropy_bonus=0.01, **RECORDS),
-    "supervised": Settings("grpo", 32, supervised=0.1, **RECORDS),
-    "updates of one norm": Settings("nsr", 32, update_norm=0.1, **RECORDS),
+    "casp": Settings("unlikeliness+casp", 32, epochs=2, **RECORDS),
+    "regularised": Settings("nsr", 32, kl=0.1, entropy_bonus=0.01, supervised=0.1, update_norm=0.1, **RECORDS),
 }
 
 
-@pytest.mark.parametrize("name", some_by_hand(RUNS, ()))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
 def test_at_128000_actions_all_records_agree_in_the_mean(name, monkeypatch):
     """Means over 24 seeds of each storage differ by at most 4.5 standard errors in every record (about 150 a case)."""
     seeds = 24
-    if name != "dr_grpo":  # which grows, as the others would; but compiling takes the longest
+    if name != "psr":  # which grows, as the others would; but compiling takes the longest
         monkeypatch.setattr(lumped, "FEWEST_PLACES", 4096)
     runs = {}
     for storage in ("dense", "lumped"):
@@ -343,16 +330,12 @@ def test_storage_grows_by_places_whatever_else_is_as_long(kind):
         np.testing.assert_array_equal(new, np.pad(old, (0, 1024)))
 
 
-def test_what_lumped_storage_cannot_run_is_refused():
-    line = refusal(simulate, anchored(10**12, 10**9), "grpo", steps=2, storage="dense")
-    assert line == "actions = 1000000000000 cannot be listed; allowed: up to 2147483647, or lumped storage"
-    line = refusal(simulate, custom([0.0, 1e30], [0]), "grpo", steps=2, storage="lumped")
-    assert line == "a logit is 1e+30; allowed in float32, lumped: up to 1e+29"
-    one = np.array([True])
-    line = refusal(PromptBank, np.zeros((1, 1)), one[None], one[None], counts=np.array([2 * 10**18]))
-    assert line == f"count = {2 * 10**18} is outside its range [1, {10**18}]"
-    line = refusal(Settings, "grpo", storage="sparse")
-    assert line == "storage = 'sparse' is unknown (did you mean 'sharded'?); allowed: auto, dense, lumped, sharded"
+def test_what_a_storage_cannot_hold_is_refused():
+    assert "actions = 1000000000000" in refusal(simulate, anchored(10**12, 10**9), "grpo", steps=2, storage="dense")
+    assert "a logit is 1e+30" in refusal(simulate, custom([0.0, 1e30], [0]), "grpo", steps=2, storage="lumped")
+    correct = np.array([[True]])
+    assert "count = 2" in refusal(PromptBank, np.zeros((1, 1)), correct, correct, counts=np.array([2 * 10**18]))
+    assert "storage = 'sparse'" in refusal(Settings, "grpo", storage="sparse")
 
 
 @pytest.mark.slow
@@ -368,10 +351,3 @@ def test_a_sweep_of_10_to_the_12_actions(tmp_path):
     assert result.q_pos.sel(step=0).values == pytest.approx(np.exp(3) * 8 / (np.exp(3) * 8 + 92), rel=1e-5)
     assert "storage lumped for G = 4" in table
     assert str(out) in table
-
-
-def test_a_problem_too_large_for_dense_storage_is_one_line():
-    options = ["--storage", "dense", "--param", "actions=1000000000000", "--estimator", "grpo", "--group-size", "4"]
-    code, _, complaint = command("sweep", *options)
-    limits = "allowed: up to 2147483647, or lumped storage"
-    assert (code, complaint) == (2, f"simlab: actions = 1000000000000 cannot be listed; {limits}\n")

@@ -62,48 +62,35 @@ CASES = {
 }
 
 
-def by_hand(names, by_default):
-    """Compiling takes seconds a case: the others run with ``-m slow``."""
-    return [name if name in by_default else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def with_slow(names, quick):
+    """Compiling takes seconds a case: only the quick ones run by default."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", by_hand(CASES, {"dense", "lumped"}))
+@pytest.mark.parametrize("name", with_slow(CASES, {"dense", "lumped"}))
 def test_an_advantage_that_is_not_finite_ends_a_run_in_every_storage(name):
     problem, settings = CASES[name]
     found = complaint(problem, settings)
-    size = settings.group_size
-    where = (
-        r"chain\(subtract, divide_by_(span|variance)\), seed [01], step [1-9]\d*: an advantage is not finite in float32"
-    )
-    assert re.fullmatch(rf"{where}, where all {size} rewards are [01]; allowed: finite numbers", found)
+    where = r"seed [01], step [1-9]\d*: an advantage is not finite in float32"
+    assert re.search(rf"divide_by_.*, {where}, where all {settings.group_size} rewards are [01]", found)
+    if name == "counted":
+        assert counts_suffice(settings.static, settings.method, problem)
+    if name == "sgd":
+        assert not Call(problem, [settings], [0], np.array([5]), None).are_sparse().any()
 
 
 BANKS = {
     "bank": (prompt_bank(prompts=4, actions=8), "dense"),
     "bank, lumped": (prompt_bank(prompts=4, actions=8), "lumped"),
-    "heads": (linear_softmax(prompts=16), "dense"),
-    "heads, lumped": (linear_softmax(prompts=16), "lumped"),
     "heads, sharded": (linear_softmax(prompts=16), "sharded"),
 }
 
 
-@pytest.mark.parametrize("kind", by_hand(BANKS, {"bank"}))
+@pytest.mark.parametrize("kind", with_slow(BANKS, {"bank"}))
 def test_of_a_bank_the_prompt_is_named(kind):
     problem, storage = BANKS[kind]
     found = complaint(problem, Settings(BY_SPAN, 4, storage=storage), steps=20)
     assert re.search(r"seed 0, step \d+, prompt \d+: an advantage .*, where all 4 rewards are [01];", found)
-
-
-@pytest.mark.slow
-def test_the_step_and_the_group_are_those_of_the_first_one():
-    """A group of one is uniform: the first step of the first seed; its reward is what the first draw got."""
-    problem = custom([0.0, 0.0], [0], reward_incorrect=-1.0)
-    for seed in range(4):
-        fine = run(problem, [Settings("reinforce", 1)], [seed], np.array([1]))
-        reward = "1" if fine["distinct_correct"][0, 1] else "-1"
-        with pytest.raises(Diverged, match=rf"seed {seed}, step 1: .* where all 1 rewards are {reward};"):
-            run(problem, [Settings(BY_SPAN, 1)], [seed], np.array([9]))
 
 
 def test_rewards_of_both_kinds_are_counted():
@@ -117,7 +104,7 @@ def test_rewards_of_both_kinds_are_counted():
 STORAGES = ("dense", "lumped", "sharded")
 
 
-@pytest.mark.parametrize("storage", by_hand(STORAGES, {"dense"}))
+@pytest.mark.parametrize("storage", with_slow(STORAGES, {"dense"}))
 def test_coefficients_logits_and_moments_are_looked_at(storage):
     """The moments of Adam square a gradient: beyond 1.8e19 nothing would move in float32, without a word."""
     problem = anchored(100, 10)
@@ -130,7 +117,7 @@ def test_coefficients_logits_and_moments_are_looked_at(storage):
     assert ": the optimiser's state is not finite" in complaint(rich, Settings("dr_grpo", 4, storage=storage))
 
 
-@pytest.mark.parametrize("storage", by_hand(STORAGES, {"lumped"}))
+@pytest.mark.parametrize("storage", with_slow(STORAGES, {"lumped"}))
 def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
     """Logits of -1e37 are below those of the places of no action."""
     far = Settings("nsr", 8, storage=storage, optimizer="sgd", optimizer_parameters={"learning_rate": 1e38})
@@ -140,7 +127,8 @@ def test_a_logit_far_below_the_others_is_an_action_in_every_storage(storage):
     assert (rows["share_correct_kept"][has_failed, 1] == np.float32(0.1)).all()  # of the likeliest one alone
 
 
-@pytest.mark.parametrize("storage", by_hand(["dense", "lumped"], {"dense"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["dense", "lumped"])
 def test_a_run_that_diverges_leaves_its_neighbours_as_they_are(storage, monkeypatch):
     """Eight runs of one call, one of them broken: the records of the others are the same bits as without it."""
     monkeypatch.setattr("simlab.simulator.call.complain", lambda settings, seeds, fault, problem: None)
@@ -172,14 +160,6 @@ def test_tiny_probabilities_and_impossible_actions_are_no_fault():
     simulate(custom([0.0, -200.0, -1e6], [1]), "psr", group_size=4, storage="dense", steps=5)
 
 
-def test_the_runs_meant_are_those_that_ran():
-    """The tables above test what their names say."""
-    problem, settings = CASES["counted"]
-    assert counts_suffice(settings.static, settings.method, problem)
-    problem, settings = CASES["sgd"]
-    assert not Call(problem, [settings], [0], np.array([5]), None).are_sparse().any()
-
-
 # A power of the share of failures, in a group without any.
 
 POWERS = {
@@ -200,13 +180,19 @@ def check_solved_groups(name, storage, group_size):
 
 
 @pytest.mark.parametrize(
-    "group_size", [41, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 5, 6, 7, 11, 13, 27))]
+    ("name", "storage", "group_size"),
+    [
+        ("f_grpo", "lumped", 41),
+        *(pytest.param(name, "lumped", size, marks=pytest.mark.slow) for name in POWERS for size in (3, 13, 27)),
+        *(
+            pytest.param(name, storage, 7, marks=pytest.mark.slow)
+            for name in POWERS
+            for storage in ("dense", "sharded")
+        ),
+    ],
 )
-@pytest.mark.parametrize(
-    "name", [name if name == "f_grpo" else pytest.param(name, marks=pytest.mark.slow) for name in POWERS]
-)
-def test_solved_groups_of_any_size_weigh_nothing_on_lumped_storage(name, group_size):
-    check_solved_groups(name, "lumped", group_size)
+def test_solved_groups_of_any_size_weigh_nothing(name, storage, group_size):
+    check_solved_groups(name, storage, group_size)
 
 
 @pytest.mark.slow
@@ -225,14 +211,6 @@ def test_solved_groups_weigh_nothing_where_code_is_optimised_as_for_users():
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("group_size", [3, 7, 41])
-@pytest.mark.parametrize("storage", ["dense", "sharded"])
-@pytest.mark.parametrize("name", POWERS)
-def test_solved_groups_weigh_nothing_in_the_other_storages(name, storage, group_size):
-    check_solved_groups(name, storage, group_size)
-
-
 # Outside the simulator.
 
 
@@ -246,30 +224,13 @@ def test_advantages_that_are_not_finite_are_refused_with_their_rewards():
 # Rewards whose squares leave the dtype.
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e-3, 1.0, 1e15, 1e20, 1e37])
-@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize(("scale", "ddof"), [(1e-30, 0), (1.0, 1), (1e20, 0), (1e37, 1)])
 def test_standardised_rewards_do_not_depend_on_their_scale_in_float32(scale, ddof):
     rewards = np.float32(scale) * np.array([[3, 1, 0, -2], [1, 1, 1, 1]], np.float32)
     found = simlab.advantages("grpo", rewards, eps=0.0, ddof=ddof)
     expected = simlab.advantages("grpo", np.array([[3.0, 1, 0, -2], [1, 1, 1, 1]]), eps=0.0, ddof=ddof)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_rewards_of_1e20_teach_grpo_as_rewards_of_1_do():
-    runs = [
-        simulate(anchored(100, 10, reward_correct=reward), "grpo(eps=0.0)", group_size=4, steps=40)
-        for reward in (1.0, 1e20)
-    ]
-    np.testing.assert_allclose(runs[0].q_pos, runs[1].q_pos, rtol=1e-4)
-    assert (runs[1].q_pos.isel(step=-1) > runs[1].q_pos.isel(step=0)).all()
-
-
-def test_a_method_is_checked_step_by_step():
-    method = Method(SPAN, simlab.surrogates.reinforce())
-    rollouts = simlab.Rollouts(np.ones((1, 2)))
-    with np.errstate(all="ignore"):
-        assert np.isnan(method.coefficients(np.ones((1, 2, 1)), rollouts, SPAN.init())[0]).all()
 
 
 def test_cw_grpo_weighs_tokens_of_almost_equal_covariance():

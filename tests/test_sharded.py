@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import runs
 from naive_simulator import Setting
+from runs import ADAM, CANDIDATES
 from several_devices import DEVICES, called
 from sharded_runs import DENSE, SEED
-from simulator_settings import ADAM, CANDIDATES
 
 from simlab.problems import linear_softmax, prompt_bank
 from simlab.simulator.settings import Settings
@@ -89,19 +89,10 @@ def assert_those_of_dense_storage(found, tolerance, one_action=0.0):
 
 
 @pytest.mark.slow
-def test_records_are_equal_on_any_number_of_devices(found):
+def test_records_are_those_of_dense_storage_and_of_the_naive_loops_on_any_number_of_devices(found):
     assert_equal_on_any_number_of_devices(found["records"])
-
-
-@pytest.mark.slow
-def test_records_are_those_of_dense_storage_to_rounding(found):
     assert_those_of_dense_storage(found["records"], 1e-13)
-
-
-@pytest.mark.slow
-def test_every_record_equals_the_naive_loops():
-    (found,) = called("sharded_runs", ("all_records", setting("regularised"), "float64", RECORDED, (DEVICES,)))
-    rows = {metric: values[None] for metric, values in found[DEVICES].items()}
+    rows = {metric: values[None] for metric, values in found["records"][DEVICES].items()}
     for place, expected in enumerate(runs.expected_records(setting("regularised"), SEED, RECORDED), start=1):
         runs.assert_records(rows, 0, place, expected)
 
@@ -119,8 +110,7 @@ def test_zero_sum_weights_draw_and_learn_what_dense_storage_does_to_the_last_bit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "dtype"), [*((name, "float32") for name in SETTINGS), ("few blocks", "float64")])
 def test_every_setting_on_every_number_of_devices(name, dtype):
     (found,) = called("sharded_runs", ("all_records", setting(name), dtype, RECORDED, ANY_NUMBER))
     assert_equal_on_any_number_of_devices(found)
@@ -158,13 +148,12 @@ KINDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SEVERAL)
-def test_banks_and_heads_are_those_of_dense_storage_on_any_number_of_devices(name, kind, dtype):
-    settings = replace(KINDS[kind], dtype=dtype)
+def test_banks_and_heads_are_those_of_dense_storage_on_any_number_of_devices(name, kind):
+    settings = replace(KINDS[kind], dtype="float64")
     (found,) = called("sharded_runs", ("records_of", SEVERAL[name], settings, RECORDED, FEW))
-    tolerance = 1e-9 if dtype == "float64" else 1e-3
+    tolerance = 1e-9
     # Of what is nearly 0 only rounding is left: of singular values, of what a first-order prediction leaves out.
     up_to_rounding = {"share_correct_kept", *(metric for metric in found[1] if "singular_gap" in metric)}
     for shards in FEW[1:]:
@@ -186,16 +175,8 @@ def test_a_device_holds_its_share_and_never_an_array_of_all_actions(found):
 
 
 @pytest.mark.slow
-def test_on_a_cpu_the_host_holds_what_all_devices_hold(found):
-    for shards, (bytes_each, _) in found["room"]["taken"].items():
-        assert found["room"]["of_the_host"][shards] == shards * bytes_each
-
-
-@pytest.mark.slow
 def test_a_run_is_spread_over_as_few_devices_as_hold_it(found):
     """Each has room for a whole run, for a byte less, for 0.6 of one, and for a quarter, or a byte less than that."""
     *chosen, refused = found["room"]["chosen"]
     assert chosen == [1, 2, 2, 4]
-    assert "\n" not in refused
-    assert refused.startswith("a simulation of 65536 actions takes ")
-    assert refused.endswith(f" with {DEVICES} of them; allowed: more devices")
+    assert "a simulation of 65536 actions takes " in refused

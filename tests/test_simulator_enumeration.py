@@ -5,7 +5,6 @@ naive_simulator.py. Means agree within 4 standard errors, the standard deviation
 within 1e-6 where a quantity does not vary. Seeds are fixed.
 """
 
-from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -36,7 +35,6 @@ def setting(actions, group_size, estimator, optimizer, **others):
 
 # Steps, dtype, setting.
 CASES = {
-    "two actions": (2, "float64", setting(2, 4, "grpo", "adam")),
     "theorem, zero-sum": (2, "float32", setting(3, 3, "dr_grpo", "sgd", update_rule="theorem", rewards=(1.0, -1.0))),
     "theorem, not zero-sum": (
         2,
@@ -50,7 +48,6 @@ CASES = {
     ),
     "five actions": (1, "float32", setting(5, 4, "dr_grpo", "adamw")),
     "clipped, zero-sum": (2, "float64", setting(3, 3, "f_grpo", "sgd", epochs=3, **CLIPPED)),
-    "clipped, one rollout": (2, "float32", setting(5, 1, "psr", "adam", epochs=2, **CLIPPED)),
     "regularised": (
         2,
         "float64",
@@ -117,17 +114,10 @@ def simulated_means(chosen, steps, dtype):
     return {name: np.asarray(row, np.float64).mean(axis=0) for name, row in rows.items()}
 
 
-BY_HAND = (
-    "two actions",
-    "theorem, not zero-sum",
-    "clipped, one rollout",
-    "literal, focal",
-    "regularised",
-    "five actions",
-)
+SLOW = {"theorem, not zero-sum", "literal, focal", "regularised", "five actions"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in BY_HAND else n for n in CASES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in CASES])
 def test_the_simulators_mean_is_the_exact_expectation(name):
     steps, dtype, chosen = CASES[name]
     means = simulated_means(chosen, steps, dtype)
@@ -135,21 +125,3 @@ def test_the_simulators_mean_is_the_exact_expectation(name):
         assert means.keys() - {metric.name for metric in OF_ASCENTS} == exact.keys()  # those: test_problem_contract.py
         for metric, (mean, standard_error) in exact.items():
             assert abs(means[metric][step] - mean) <= max(4 * standard_error, 1e-6), (step, metric)
-
-
-OTHERWISE = {
-    "clipped, zero-sum": {"surrogate_parameters": {"eps_low": 1.0, "eps_high": 9.0}},
-    "clipped, one rollout": {"surrogate": "reinforce"},
-    "theorem, zero-sum": {"update_rule": "simulator_literal"},
-    "theorem, not zero-sum": {"temperature": 1.0},
-    "literal, focal": {"estimator_parameters": {"gamma": 0.0}},
-    "five actions": {"optimizer": "adam"},
-}
-
-
-@pytest.mark.parametrize("name", OTHERWISE)
-def test_the_gate_tells_settings_apart(name):
-    """Other settings have other expectations, 8 standard errors away at least: no simulator passes with both."""
-    _, _, chosen = CASES[name]
-    [exact], [other] = expectations(chosen, 1), expectations(replace(chosen, **OTHERWISE[name]), 1)
-    assert any(abs(other[metric].mean - mean) > 8 * error > 0 for metric, (mean, error) in exact.items())

@@ -96,26 +96,6 @@ def test_a_sparse_step_is_the_ordinary_one(learning_rate):
     assert any(stale) == (learning_rate > 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [1, 3])
-def test_in_more_places_the_policy_is_the_same_to_the_bit(runs):
-    problem, settings = anchored(200, 20), Settings(parse("dr_grpo"), optimizer="sgd", storage="lumped")
-    call = Call(problem, [settings] * runs, list(range(runs)), np.array([3, 5]), None, sparse=True)
-    progress = call._proceed(call.storage, call._begun(call.storage))
-    state, larger = call.storage.grown(progress.state, call.problem, 2 * call.storage.size, batched=runs > 1)
-    assert larger == Sparse(2 * call.storage.size)
-    before, after = progress.state.places.kept, state.places.kept
-    for name, values in before._asdict().items():
-        wider = getattr(after, name)
-        assert wider.ndim == values.ndim
-        if values.ndim > (runs > 1):
-            np.testing.assert_array_equal(wider[..., : values.shape[-1]], values)
-            assert wider.shape[-1] == 2 * values.shape[-1]
-            assert not wider[..., values.shape[-1] :].any()
-        else:
-            np.testing.assert_array_equal(wider, values)
-
-
 # Which settings, and which of their numbers, take sparse steps.
 
 
@@ -135,6 +115,8 @@ def test_zero_sum_coefficients_with_sgd_take_sparse_steps():
     lopsided = chain(estimator("grpo"), lambda advantages, _: advantages * (jnp.arange(32) > 0))
     assert decided(Method(lopsided, plain.surrogate)) == [False]
     assert decided(*(f"asym_grpo(delta={delta})" for delta in (1.0, 2.0, 1.0))) == [True, False, True]
+    dense = Settings("grpo", optimizer="sgd", storage="dense")
+    assert not Call(anchored(200, 20), [dense], [0], np.array([1]), None).are_sparse().any()
 
 
 def test_what_sgd_or_the_number_of_correct_rollouts_does_not_settle_takes_ordinary_steps():
@@ -161,12 +143,6 @@ def test_what_sgd_or_the_number_of_correct_rollouts_does_not_settle_takes_ordina
         assert not may_be(**other), other
     for other in (prompt_bank(2, 16), linear_softmax(prompts=8, actions=24, success_modes=2, failure_modes=3), tree()):
         assert not may_be(problem=other), type(other)
-
-
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
-def test_one_that_may_be_sparse_is_so_in_lumped_storage_alone(storage):
-    settings = Settings(parse("grpo"), optimizer="sgd", storage=storage)
-    assert Call(anchored(200, 20), [settings], [0], np.array([1]), None).are_sparse().tolist() == [storage == "lumped"]
 
 
 # Whole runs.
@@ -237,15 +213,6 @@ SMALL = anchored(200, 20, reward_incorrect=-1.0)
 
 
 @pytest.mark.slow
-def test_weights_are_computed_anew_for_the_runs_whose_own_are_stale(references):
-    """Not for the run beside them, although another of its logits is the highest by then."""
-    settings = [moving(rate, group_size=20, storage="lumped") for rate in (50.0, 5000.0, 1000.0)]
-    rows = records(Call(anchored(100_000, 200), settings, [0, 1, 2], np.array([50]), None))
-    assert (np.ptp(references, axis=0) > 0).tolist() == [False, True, True]
-    assert rows["q_pos"][0, -1] > 0.9
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("learning_rate", [5.0, 1000.0])
 def test_records_agree_in_the_mean(learning_rate, references):
     rows = agree(moving(learning_rate), SMALL, [2, 30, 60], seeds=200)
@@ -255,7 +222,7 @@ def test_records_agree_in_the_mean(learning_rate, references):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "learning_rate"), [("dr_grpo", 5.0), ("grpo", 5.0), ("dr_grpo", 1000.0)])
+@pytest.mark.parametrize(("name", "learning_rate"), [("grpo", 5.0), ("dr_grpo", 1000.0)])
 def test_at_128000_actions_records_agree_in_the_mean(name, learning_rate, references):
     agree(moving(learning_rate, name, group_size=32), anchored(target=500), [3, 40, 80], seeds=24)
     assert references

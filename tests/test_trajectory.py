@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import runs
 from naive_simulator import Setting
-from simulator_settings import ADAM, CANDIDATES
+from runs import ADAM, CANDIDATES
 
 from simlab.simulator.call import keys_of
 from simlab.simulator.metrics import OF_STEPS
@@ -51,16 +51,10 @@ BOUNDED = {
     "epochs": 4,
 }
 SETTINGS = {
-    "theorem": THEOREM,
     "theorem, hot": THEOREM | {"temperature": 1.7},
-    "kl": REGULARISED | {"kl": 0.4},
-    "entropy bonus": REGULARISED | {"entropy_bonus": 0.1},
     "kl and entropy bonus, cold": REGULARISED | {"kl": 0.2, "entropy_bonus": 0.05, "temperature": 0.6},
-    "ppo_clip": CLIPPED,
     "ppo_clip, hot": CLIPPED | {"temperature": 1.3},
-    "cispo": BOUNDED,
     "cispo, cold": BOUNDED | {"temperature": 0.5},
-    "casp": CANDIDATES,
     "casp, hot": CANDIDATES | {"temperature": 1.4, "optimizer": "adam", "optimizer_parameters": ADAM},
     "fade": {
         "estimator": "fade",
@@ -77,37 +71,22 @@ def records(setting, seeds, recorded, dtype="float64"):
     return run(runs.problem(setting), settings, seeds, np.array(recorded))
 
 
-# Each is compiled anew: a temperature besides, and what other tests run too, are run by hand.
-BY_HAND = {name for name in SETTINGS if ", " in name} | {"casp", "cispo", "fade", "theorem"}
-COMPILED = [pytest.param(name, marks=pytest.mark.slow) if name in BY_HAND else name for name in SETTINGS]
+QUICK = "kl and entropy bonus, cold"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(
+    "name", [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS]
+)
 def test_every_record_equals_the_naive_loops(name):
     setting = replace(BASE, **SETTINGS[name])
     rows = records(setting, [3], RECORDED)
     for place, expected in enumerate(runs.expected_records(setting, 3, RECORDED), start=1):
         runs.assert_records(rows, 0, place, expected)
-
-
-@pytest.mark.parametrize("name", ["theorem", "kl and entropy bonus, cold"])
-def test_step_0_records_the_initial_policy_and_no_update(name):
-    setting = replace(BASE, **SETTINGS[name])
-    rows = records(setting, [3], RECORDED)
+    # Step 0 records the initial policy and no update.
     initial = naive_simulator.policy_record(setting, np.array(LOGITS))
     runs.assert_records({metric: rows[metric] for metric in initial}, 0, 0, initial)
     assert all(np.isnan(rows[metric][0, 0]).all() for metric in rows.keys() - initial.keys())
     assert (initial["retained_mass"], initial["share_correct_kept"]) == (1, 1)
-
-
-@pytest.mark.parametrize(("name", "unclipped"), [("ppo_clip", {"eps_low": 1.0, "eps_high": 99.0}), ("cispo", {})])
-def test_clipping_bites_when_a_group_is_used_more_than_once(name, unclipped):
-    """So that the cases above test clipping: without it, or with the default bounds, the naive run ends elsewhere."""
-    clipped = replace(BASE, **SETTINGS[name])
-    free = replace(clipped, surrogate_parameters=unclipped)
-    ends = [runs.replay(setting, 3, 24)[-1][2] for setting in (clipped, free)]
-    assert np.abs(ends[0] - ends[1]).max() > 1e-3
 
 
 def test_the_theorem_rule_is_the_theorem():
@@ -158,14 +137,19 @@ def train(setting, dtype, steps=300):
         return np.asarray(initial), np.asarray(final), np.asarray(touched)
 
 
-ZERO_SUM = ["dr_grpo", "grpo", "rloo", "f_grpo", "maxrl", "power_alpha"]
-
-
 @pytest.mark.parametrize(
     ("estimator", "actions", "group_size", "dtype"),
-    [(estimator, 100, 12, "float32") for estimator in ZERO_SUM]
-    + [("grpo", 100, 12, "float64"), ("f_grpo", 20_000, 1000, "float32")]
-    + [pytest.param("rloo", 20_000, 1000, "float64", marks=pytest.mark.slow)],
+    [
+        ("grpo", 100, 12, "float32"),
+        ("f_grpo", 20_000, 1000, "float32"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                *((name, 100, 12, "float32") for name in ("dr_grpo", "rloo", "maxrl", "power_alpha")),
+                ("rloo", 20_000, 1000, "float64"),
+            ]
+        ),
+    ],
 )
 def test_zero_sum_weights_leave_untouched_logits_as_they_were(estimator, actions, group_size, dtype):
     """The trap: rounding noise in the gradient, which Adam enlarges. Bit by bit, after 300 steps of Adam.
@@ -178,7 +162,9 @@ def test_zero_sum_weights_leave_untouched_logits_as_they_were(estimator, actions
     assert np.any(np.abs(final - initial)[touched] > 0.1)
 
 
-@pytest.mark.parametrize(("estimator", "optimizer"), [("psr", "adam"), ("dr_grpo", "adamw")])
+@pytest.mark.parametrize(
+    ("estimator", "optimizer"), [("psr", "adam"), pytest.param("dr_grpo", "adamw", marks=pytest.mark.slow)]
+)
 def test_other_weights_and_weight_decay_move_every_logit(estimator, optimizer):
     initial, final, touched = train(rarely_drawn(100, 12, estimator, optimizer), "float32")
     assert np.all(final[~touched] != initial[~touched])
@@ -187,15 +173,10 @@ def test_other_weights_and_weight_decay_move_every_logit(estimator, optimizer):
 LARGE = Setting(tuple(np.sin(np.arange(16_384)).tolist()), frozenset(range(0, 16_384, 7)), frozenset({0}), 40)
 
 
-@pytest.mark.parametrize(
-    ("setting", "dtype"),
-    [pytest.param(replace(BASE, **THEOREM), "float64", marks=pytest.mark.slow), (LARGE, "float32")],
-)
-def test_recording_more_often_changes_no_bit(setting, dtype):
-    """Actions below 16384 run eight runs at a time, from there on one by one."""
+def test_recording_more_often_changes_no_bit():
     seeds = range(3)
-    often = records(setting, seeds, RECORDED, dtype)
-    once = records(setting, seeds, RECORDED[-1:], dtype)
+    often = records(LARGE, seeds, RECORDED, "float32")
+    once = records(LARGE, seeds, RECORDED[-1:], "float32")
     rates = {metric.name for metric in OF_STEPS}
     for metric in often.keys() - rates:
         np.testing.assert_array_equal(often[metric][:, -1], once[metric][:, -1], err_msg=metric)
@@ -224,8 +205,9 @@ def test_runs_do_not_influence_each_other():
 FROZEN_STEPS, FROZEN_SEEDS = 400, 64
 
 
-@pytest.mark.parametrize("group_size", [pytest.param(3, marks=pytest.mark.slow), 63])
-@pytest.mark.parametrize(("correct", "target"), [(10, 3), (10, 10), (1, 1), (19, 2)])
+@pytest.mark.parametrize(
+    ("group_size", "correct", "target"), [(63, 10, 3), (63, 1, 1), pytest.param(3, 19, 2, marks=pytest.mark.slow)]
+)
 def test_a_frozen_policy_misses_its_target_as_lemma_3_1_says(group_size, correct, target):
     """Both rates [f-grpo:lemma-3.1] at learning rate 0; standard error sqrt(q (1 - q) / groups)."""
     logits = tuple(np.linspace(-2, 1, 20).tolist())

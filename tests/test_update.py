@@ -49,7 +49,7 @@ OBJECTIVES = {"simulator": ratio_form, "simulator_literal": literal_form, "theor
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("temperature", [1.0, 0.4, 2.5])
+@pytest.mark.parametrize("temperature", [0.4, 2.5])
 @pytest.mark.parametrize("rule", UPDATE_RULES)
 def test_the_logit_gradient_is_that_of_the_written_objective(rule, temperature):
     """[f-grpo:app-j] in both readings, and [f-grpo:eq-5] on distinct sets."""
@@ -71,7 +71,7 @@ def kl_to_initial(p, initial):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("temperature", [1.0, 0.4, 2.5])
+@pytest.mark.parametrize("temperature", [0.4, 2.5])
 @pytest.mark.parametrize("objective", [entropy, kl_to_initial])
 def test_regularisers_have_the_gradient_of_their_definition(objective, temperature):
     logits, temperature = policy_arguments(temperature)
@@ -100,7 +100,7 @@ ZERO_SUM = [
     ("maxrl", {}),
     ("power_alpha", {"alpha": 2.5}),
 ]
-SIZES = [(size, "float32") for size in (1, 2, 7, 1000, 131072)] + [(3, "float64"), (1000, "float64")]
+SIZES = [(1, "float32"), (7, "float32"), (131072, "float32"), (1000, "float64")]
 
 
 def reward_rows(size):
@@ -149,19 +149,15 @@ def test_a_sum_that_is_not_rounding_is_kept(size, dtype):
             assert abs(float(jax.jit(exact_sum)(jnp.asarray(values))) - exact) <= bound
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e30])
-def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction(scale):
-    change = np.random.default_rng(3).normal(size=(4, 5)).astype("float32") * np.float32(scale)
-    scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
-    np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
-
-
-def test_no_change_has_no_direction_and_stays():
+def test_a_change_is_scaled_to_a_norm_and_keeps_its_direction():
+    for scale in (1e-30, 1.0, 1e30):
+        change = np.random.default_rng(3).normal(size=(4, 5)).astype("float32") * np.float32(scale)
+        scaled = np.asarray(with_norm(jnp.asarray(change), jnp.float32(0.25), 1.0, DENSE))
+        np.testing.assert_allclose(scaled, 0.25 * change / np.linalg.norm(change.astype(float)), rtol=1e-6)
     assert not np.asarray(with_norm(jnp.zeros(3), jnp.float32(2.0), 1.0, DENSE)).any()
 
 
-@pytest.mark.parametrize("storage", ["dense", pytest.param("lumped", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rate", [1e-3, 1.0])
+@pytest.mark.parametrize(("storage", "rate"), [("dense", 1e-3), ("lumped", 1.0)])
 def test_an_update_of_fixed_norm_is_that_long_whatever_the_learning_rate(rate, storage):
     """The first two of the four actions are alike, and one place of lumped storage until one of them is drawn."""
     problem, steps = custom(logits=[0.1, 0.1, 0.5, -0.5], correct=[2]), {"seeds": 8, "steps": 1, "record_every": 1}

@@ -71,7 +71,7 @@ def q_pos(link, storage, group_size, actions=200):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
     """Means of 64 seeds within 4.5 standard errors after 5 and 40 steps; and of the squares, that is, of the spread."""
     text, link = random_link(seed)
@@ -85,10 +85,9 @@ def test_a_random_plain_link_has_one_law_on_dense_lumped_and_sharded(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_a_random_plain_link_learns_the_same_from_groups_that_counts_would_do_for(seed):
+def test_a_random_plain_link_learns_the_same_from_groups_that_counts_would_do_for():
     """4096 rollouts of 2000 actions: dense and sharded draw the same, as neither sorts such a group."""
-    text, link = random_link(seed)
+    text, link = random_link(0)
     settings = Settings(Method(link, ppo_clip()), 4096)
     dense, sharded = (
         run(anchored(2000, 100), [settings.resolved(storage)], [0], np.array([10]))["q_pos"]

@@ -1,30 +1,30 @@
-"""Which storage runs what, and that compiled programs are kept for the next process."""
+"""Which storage runs what, and which compiled programs are kept."""
 
 import math
 import os
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sweep_cases import asked
 
 from simlab.problems import anchored, custom, linear_softmax, prompt_bank
+from simlab.simulator import compiled
 from simlab.simulator.costs import SHARDED_FROM, resolved, step_costs, touched
 from simlab.simulator.settings import Settings
 from simlab.sweeps import Plan
 from simlab.sweeps.storages import storages_in_words
 
 
-@pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (1000, 8, 10), (10, 64, 5)])
+@pytest.mark.parametrize(("actions", "group_size", "steps"), [(50, 3, 40), (10, 64, 5)])
 def test_how_many_actions_equal_draws_touch(actions, group_size, steps):
     """Against the exact mean of distinct values, N (1 - (1 - 1/N)^(G t)), over the steps: within what a step adds."""
     exact = np.mean([actions * (1 - (1 - 1 / actions) ** (group_size * t)) for t in range(1, steps + 1)])
     assert touched(actions, group_size, steps) == pytest.approx(exact, abs=group_size)
     assert touched(actions, group_size, steps) <= actions
-
-
-def test_among_very_many_actions_every_draw_is_a_new_one():
     assert touched(10**18, 32, 1000) == pytest.approx(16_000)
 
 
@@ -46,31 +46,18 @@ def test_classes_that_are_all_different_are_no_gain():
     assert chosen(custom(np.linspace(0, 1, 20_000).tolist(), [0]), Settings("grpo", 32)) == "dense"
 
 
-def test_what_cannot_be_listed_is_lumped():
-    problem, settings = anchored(10**12, 10**10), Settings("grpo", 4)
-    assert step_costs(problem, settings, 10).dense == math.inf
-    assert chosen(problem, settings, 10) == "lumped"
-
-
-@pytest.mark.parametrize("problem", [prompt_bank(actions=10**9), linear_softmax(actions=10**9)])
-def test_banks_and_heads_of_very_many_actions_are_lumped(problem):
+@pytest.mark.parametrize(
+    "problem", [anchored(10**12, 10**10), prompt_bank(actions=10**9), linear_softmax(actions=10**9)]
+)
+def test_what_cannot_be_listed_is_lumped(problem):
     assert step_costs(problem, Settings("grpo"), 100).dense == math.inf
     assert chosen(problem, Settings("grpo"), 100) == "lumped"
-
-
-@pytest.mark.parametrize("storage", ["dense", "lumped"])
-def test_a_storage_that_is_asked_for_is_taken(storage):
-    assert chosen(anchored(100, 10), Settings("grpo", storage=storage), 10) == storage
 
 
 @pytest.mark.parametrize(("actions", "storage"), [(SHARDED_FROM - 1, "dense"), (SHARDED_FROM, "sharded")])
 def test_auto_shards_what_is_large_and_not_lumped(actions, storage):
     """So many draws that nearly every action would get a place of its own."""
     assert chosen(anchored(actions, 10), Settings("grpo", 2**20), 1000) == storage
-
-
-def test_auto_lumps_what_is_large_and_cheaper_so():
-    assert chosen(anchored(SHARDED_FROM, 10), Settings("grpo", 4), 100) == "lumped"
 
 
 def test_a_sweep_says_which_storage_runs_what_and_what_the_model_expects():
@@ -98,3 +85,52 @@ def test_compiled_programs_are_kept_on_disk_where_the_user_says(tmp_path, given)
     subprocess.run([sys.executable, "-c", SMALL_RUN], env=clean | variables, check=True)
     assert bool(list(tmp_path.glob("own/simlab/*/jit__program-*-sealed"))) != given
     assert bool(list(tmp_path.glob("given/*-sealed"))) == given
+
+
+class Program:
+    """What a compilation gives."""
+
+    def memory_analysis(self):
+        return SimpleNamespace(temp_size_in_bytes=1, argument_size_in_bytes=2, output_size_in_bytes=4)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch):
+    monkeypatch.setattr(compiled, "_kept", {})
+    monkeypatch.setattr(compiled, "KEPT_PROGRAMS", 3)
+
+
+def test_the_latest_used_programs_stay_and_no_lock_of_any():
+    times = []
+    for key in (*range(10), 1):
+        compiled.kept(key, lambda key=key: times.append(key) or Program())
+        compiled.kept(0, Program)
+    assert times == [*range(10), 1]  # the one that was given up is compiled anew
+    assert [key for key in range(10) if compiled.is_kept(key)] == [0, 1, 9]
+    assert len(compiled._kept) == 3
+    assert len(compiled._locks) == 0
+
+
+def test_threads_that_ask_for_the_same_program_wait_for_its_only_compilation():
+    times, entered, go = [], threading.Event(), threading.Event()
+
+    def compile_it():
+        times.append(1)
+        entered.set()
+        assert go.wait(30)
+        return Program()
+
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(compiled.kept("same", compile_it))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(30)
+    assert not compiled.is_kept("same")
+    compiled.kept("other", Program)  # another one need not wait
+    go.set()
+    for thread in threads:
+        thread.join(30)
+    assert len(times) == 1
+    assert len(found) == 4
+    assert found.count(found[0]) == 4
+    assert len(compiled._locks) == 0

@@ -1,0 +1,217 @@
+"""Gradient steps of a batch: isolated tokens, demonstrations, ratios and clips; naive loops are in the contract."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from refusals import refusal
+
+from simlab.errors import InputError
+from simlab.problems import anchored, custom, interference, prompt_bank, tree
+from simlab.problems.categorical import Categorical
+from simlab.simulator import groups as of_groups
+from simlab.simulator.api import simulate
+from simlab.simulator.isolation import takes_part
+from simlab.simulator.settings import Settings
+from simlab.sweeps.api import sweep
+
+pytestmark = pytest.mark.usefixtures("quickly")
+FAST = {"optimizer": "sgd", "seeds": 3, "steps": 5, "record_every": 1, "group_size": 6}
+
+
+def ends(problem, method, rate=0.5, **settings):
+    """(seeds, records) of pass@1 and of the entropy."""
+    found = simulate(problem, method, optimizer_parameters={"learning_rate": rate}, dtype="float64", **FAST, **settings)
+    return np.stack([found.target_mass.values, found.entropy.values])
+
+
+def test_each_token_takes_part_in_one_turn():
+    logp = np.log([0.1, 0.3, 0.5, 0.9, 1.0])
+    first, second = (takes_part(logp, 0.5, turn) for turn in (True, False))
+    assert first.tolist() == [True, True, False, False, False]
+    np.testing.assert_array_equal(second, ~first)
+    # The threshold itself counts as likely, whatever the rounding.
+    for dtype in (np.float32, np.float64):
+        logp = np.log(np.array([0.3, 0.5, 0.7], dtype))
+        for own, isolation in zip(logp, (0.3, 0.5, 0.7), strict=True):
+            assert not takes_part(own, isolation, True)
+
+
+def test_where_all_tokens_are_on_one_side_it_is_a_step_of_all_and_one_of_none():
+    """Of equal logits each has a tenth: below .5, and not below .05. With SGD a step of none moves nothing."""
+    bank = custom([0.0] * 10, [0, 1, 2], [2])
+    together = ends(bank, "grpo", rate=1e-3)
+    for isolation in (0.05, 0.5):
+        np.testing.assert_allclose(ends(bank, "grpo", rate=1e-3, isolation=isolation), together, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_small_steps_of_both_turns_add_up_to_one_of_all():
+    """To first order, with an error that falls with the square of the rate."""
+    bank = prompt_bank(prompts=4, actions=6)
+    gaps = [
+        np.abs(ends(bank, "grpo+unclipped", rate, isolation=0.3) - ends(bank, "grpo+unclipped", rate)).max()
+        for rate in (0.02, 0.002)
+    ]
+    assert gaps[0] > 1e-8
+    assert gaps[1] < gaps[0] / 50
+
+
+def test_a_threshold_is_a_probability_and_doubles_the_gradient_steps():
+    assert Settings("grpo", isolation=0.5, epochs=3).static.gradient_steps == 6
+    for isolation in (-0.1, 1.5, float("nan")):
+        with pytest.raises(InputError, match="isolation"):
+            Settings("grpo", isolation=isolation)
+
+
+ALONE = {"method": "grpo", "group_size": 1, "optimizer": "sgd", "seeds": 2}  # a group of one has no advantage
+PROBLEMS = {
+    "one prompt": anchored(40, 8, target=2, anchor_logit=1.0, correct_logit=0.4),
+    "bank": prompt_bank(prompts=3, actions=24),
+    "shared features": interference(4, 20, overlap=0.3),
+}
+
+
+SLOW = [("bank", "lumped"), ("shared features", "sharded"), ("shared features", "lumped")]
+
+
+@pytest.mark.parametrize(
+    ("name", "storage"), [("one prompt", "dense"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)]
+)
+def test_demonstrations_alone_raise_the_correct_mass_to_one_and_no_correct_action_ends_below_its_start(name, storage):
+    rate = {"learning_rate": 5.0}
+    given = ALONE | {"optimizer_parameters": rate, "storage": storage, "steps": 1000, "record_every": 250}
+    trained = simulate(PROBLEMS[name], supervised=1.0, **given)
+    masses = trained.q_pos.values
+    assert (np.diff(masses, axis=-1) >= 0).all()
+    assert (masses[..., 0] < 0.9).all()
+    assert (masses[..., -1] > 0.99).all()
+    np.testing.assert_allclose(trained.retained_mass[..., -1], 1, rtol=1e-3)
+    assert np.ptp(simulate(PROBLEMS[name], **given).q_pos.values, axis=-1).max() == 0
+
+
+def test_correct_answers_too_rare_for_a_float_are_demonstrated_in_their_proportions():
+    """The only probabilities in [e^-300, e^-301, rest] that a float32 holds are those of the rest."""
+    problem = custom([-300.0, -301.0, 0.0], [0, 1])
+    rate = {"learning_rate": 1.0}
+    trained = simulate(
+        problem, supervised=1.0, **ALONE, optimizer_parameters=rate, steps=4000, top_n=2, storage="dense"
+    )
+    assert trained.q_pos.values[..., -1] == pytest.approx(1, abs=1e-3)
+    share = 1 / (1 + np.exp(-1))
+    np.testing.assert_allclose(np.exp(trained.top_logp.values[:, -1]), [[share, 1 - share]] * 2, atol=0.01)
+
+
+@pytest.mark.slow
+def test_a_sweep_over_the_coefficient_has_its_dimension():
+    result = sweep(
+        "grpo", problem="anchored", actions=40, correct=8, group_size=1, supervised=[0.0, 0.5], seeds=2, steps=20
+    )
+    assert result.supervised.values.tolist() == [0.0, 0.5]
+    without, mixed = (result.q_pos.sel(supervised=s).isel(step=-1).values for s in (0.0, 0.5))
+    assert (mixed > without).all()
+
+
+class Pairs(Categorical):
+    """A problem of one's own with two tokens a rollout."""
+
+    tokens = 2
+
+
+def pairs():
+    """Its fields are those of the problem that it is made from."""
+    made = PROBLEMS["one prompt"]
+    return Pairs(**{field.name: getattr(made, field.name) for field in dataclasses.fields(made) if field.init})
+
+
+@pytest.mark.parametrize("problem", [tree(depth=1, rewarded="A"), pairs()])
+def test_a_problem_without_one_softmax_over_answers_refuses_it(problem):
+    assert "supervised = 0.1" in refusal(simulate, problem, "grpo", supervised=0.1, steps=2)
+
+
+pytestmark = pytest.mark.usefixtures("quickly")
+
+SPLIT = [f"{what}_{outcome}" for what in ("clipped", "drawn") for outcome in ("correct", "wrong")]
+QUICK_STEPS = {
+    "optimizer": "sgd",
+    "optimizer_parameters": {"learning_rate": 0.5},
+    "seeds": 3,
+    "steps": 6,
+    "record_every": 2,
+}
+
+
+def after_steps(result, name):
+    return result[name].isel(step=slice(1, None))
+
+
+def test_with_one_gradient_step_a_batch_the_ratio_is_1_and_no_clip_acts():
+    found = simulate(prompt_bank(prompts=6, actions=20), "grpo+sequence_clip", **QUICK_STEPS)
+    for name in ("ratio_drift", "clipped_share"):
+        assert (after_steps(found, name) == 0).all(), name
+    for name in SPLIT:
+        assert np.isnan(found[name]).all(), f"{name} is of off-policy runs"
+
+
+@pytest.mark.parametrize(
+    ("method", "storage"),
+    [
+        pytest.param("grpo+ppo_clip", "lumped", marks=pytest.mark.slow),
+        ("w_reinforce+ppo_clip(eps_low=0.02,eps_high=0.02)", "dense"),
+    ],
+)
+def test_the_split_adds_up_to_all_tokens_and_to_the_clipped_ones(method, storage):
+    found = simulate(interference(6, 12), method, epochs=3, minibatches=2, storage=storage, **QUICK_STEPS)
+    clipped, wrong, drawn, failed = (after_steps(found, name).sum("decade") for name in SPLIT)
+    np.testing.assert_allclose(drawn + failed, 1, rtol=1e-5)
+    np.testing.assert_allclose(drawn, after_steps(found, "accepted_rate"), rtol=1e-5)
+    np.testing.assert_allclose(clipped + wrong, after_steps(found, "clipped_share"), rtol=1e-5)
+    assert (after_steps(found, "clipped_share") > 0).any()
+    for outcome in ("correct", "wrong"):
+        taught = after_steps(found, f"drawn_{outcome}") - after_steps(found, f"clipped_{outcome}")
+        assert (taught >= -1e-6).all()
+
+
+@pytest.mark.slow
+def test_prompts_with_parameters_of_their_own_do_not_drift_in_one_epoch_however_many_minibatches():
+    own = simulate(prompt_bank(prompts=6, actions=20), "grpo+ppo_clip", minibatches=3, **QUICK_STEPS)
+    shared = simulate(interference(6, 20), "grpo+ppo_clip", minibatches=3, **QUICK_STEPS)
+    assert (after_steps(own, "ratio_drift") == 0).all()
+    assert (after_steps(shared, "ratio_drift") > 1e-3).all()
+
+
+def test_a_clip_of_no_width_acts_on_all_that_a_first_step_has_moved_the_way_it_wanted():
+    """One rollout: it becomes likelier (or, with psr, stays); so that all but the first of 4 steps are clipped."""
+    problem = custom([0.0, 0.0], [0], [0])
+    found = simulate(problem, "psr+ppo_clip(eps_low=0,eps_high=0)", epochs=4, **(QUICK_STEPS | {"group_size": 1}))
+    np.testing.assert_allclose(found.clipped_share[:, 1:], 0.75 * found.accepted_rate[:, 1:], rtol=1e-6)
+
+
+def test_the_drift_of_a_sampler_that_lags_is_that_of_the_ratio_which_the_surrogate_sees():
+    """Against the sampler it drifts before the only gradient step; against the policy that learns it does not."""
+    settings = QUICK_STEPS | {"lag": 2}
+    against, within = (
+        simulate(anchored(20, 4), "grpo", correction=name, **settings) for name in ("ratio", "decoupled")
+    )
+    assert (after_steps(within, "ratio_drift") == 0).all()
+    assert (against.ratio_drift[:, -1] > 0.01).all()
+
+
+def test_a_group_that_is_known_by_its_counts_is_split_like_one_that_is_listed(monkeypatch):
+    """One group of 5000 rollouts of 40 actions: shares of either draw, within five standard errors of the law."""
+    problem = anchored(40, 4).listed()
+    settings = QUICK_STEPS | {"steps": 1, "record_every": 1, "group_size": 5000, "storage": "dense", "epochs": 2}
+    found = {"counted": simulate(problem, "grpo", **settings)}
+    monkeypatch.setattr(of_groups, "LEAST_GROUP", 10**9)
+    found["listed"] = simulate(dataclasses.replace(problem, reward_correct=0.5), "grpo", **settings)
+    p = np.exp(problem.logits - problem.logits.max())
+    p /= p.sum()
+    decade = np.searchsorted([0.001, 0.01, 0.1], p, side="right")
+    for drawn in found.values():
+        for name, members in (("drawn_correct", problem.correct), ("drawn_wrong", ~problem.correct)):
+            for place in range(4):
+                q = float(p[members & (decade == place)].sum())
+                share = drawn[name][:, -1, place]
+                assert (abs(share - q) <= 5 * math.sqrt(q * (1 - q) / 5000) + 1e-6).all(), (name, place)
+    assert not np.array_equal(*(drawn.drawn_wrong.values for drawn in found.values()))
